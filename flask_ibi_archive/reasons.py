@@ -1,7 +1,7 @@
-"""The reasons why a text is refused: a code for each reason, and an English message template.
+"""The reasons why a text is refused. Each reason has a code and an English message template.
 
-An error about a text that a person typed has a :class:`Reason`. The pages show the reason in the
-language of the reader: :mod:`flask_ibi_archive.web.reasons` has the Portuguese templates.
+An error about a text that a person typed contains a :class:`Reason`. The pages show the reason in
+the language of the reader. :mod:`flask_ibi_archive.web.reasons` contains the Portuguese templates.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 
 class Reason:
-    """A code and the values for its message template.
+    """A reason why a text is refused: a code, and the values for the message template.
 
     :param code: a key of :data:`ENGLISH`.
-    :param facts: the values for the names in the template. A value may be another reason, for
-        example what is wrong with one part of the text.
+    :param facts: the values for the names in the template. A value may be another reason. Such a
+        reason explains what is wrong with one part of the text.
     """
 
     __slots__ = ("code", "facts")
@@ -38,7 +38,10 @@ class Reason:
         return hash(self.code)
 
     def format(self, templates: Mapping[str, str]) -> str:
-        """Return the message; ``templates`` are the templates of one language."""
+        """Return the message for the reason.
+
+        :param templates: the templates of one language. The keys are codes.
+        """
         facts = {
             name: fact.format(templates) if isinstance(fact, Reason) else fact
             for name, fact in self.facts.items()
@@ -46,25 +49,25 @@ class Reason:
         return templates[self.code].format(**facts)
 
 
-#: The English templates. ``!r`` and ``!a`` put a value in quotes.
+#: The English templates. The keys are the codes. ``!r`` and ``!a`` put a value in quotes.
 ENGLISH: dict[str, str] = {
     # --- identifiers
-    "identifier_empty": "it is empty",
-    "identifier_too_long": "it has {length} characters; at most {limit} are allowed",
+    "identifier_empty": "the text is empty",
+    "identifier_too_long": "the text has {length} characters; at most {limit} are allowed",
     "character_not_allowed": "{character!r} at position {position} is not allowed in an identifier",
     "character_not_ascii": (
         "{character!r} at position {position} is not an ASCII character; an identifier has ASCII "
         "characters only"
     ),
-    "slash_missing": "it has no '/' between a prefix and a suffix",
+    "slash_missing": "the text has no '/' between a prefix and a suffix",
     "number_of_parts": (
-        "it has {count} parts separated by '/'; a repository name has four "
+        "the text has {count} parts separated by '/'; a repository name has four "
         "(subdomain/word/year/month.day.hour.minute) and an IBIp has two words of letters and "
         "digits"
     ),
-    "rep_required": "it is an identifier of the form {form}; a repository name is required",
-    "ibip_required": "it is an identifier of the form {form}; an IBIp is required",
-    "not_canonical": "it is not the canonical text of an identifier of the form {form}",
+    "rep_required": "the text is an identifier of the form {form}; a repository name is required",
+    "ibip_required": "the text is an identifier of the form {form}; an IBIp is required",
+    "not_canonical": "the text is not the canonical text of an identifier of the form {form}",
     # --- IBIps
     "first_part_empty": "the first part is empty",
     "second_part_empty": "the second part is empty",
@@ -77,11 +80,12 @@ ENGLISH: dict[str, str] = {
         "to U except I and O, with W and X as separators"
     ),
     "separator_missing": (
-        "the first part has no 'W' or 'X'; exactly one must separate the address from the port"
+        "the first part has no 'W' or 'X'; exactly one 'W' or 'X' must separate "
+        "the address from the port"
     ),
     "separator_repeated": (
-        "the first part has 'W' or 'X' {count} times; exactly one must separate the address from "
-        "the port"
+        "the first part has 'W' or 'X' {count} times; exactly one 'W' or 'X' must separate "
+        "the address from the port"
     ),
     "address_code_missing": "the first part has no code of an address before 'W' or 'X'",
     "x_in_second_part": (
@@ -89,7 +93,7 @@ ENGLISH: dict[str, str] = {
     ),
     "seconds_code_missing": "the second part has no code of the seconds before 'W'",
     "fraction_repeated": (
-        "the second part has more than one 'W'; at most one may be there, before the fraction"
+        "the second part has more than one 'W'; at most one 'W' is allowed, before the fraction"
     ),
     "fraction_code_missing": "the second part has no code of a fraction after 'W'",
     # --- repository names
@@ -97,7 +101,7 @@ ENGLISH: dict[str, str] = {
     "word_after_subdomain": "the word after the subdomain, {word!r}, {problem}",
     "word_empty": "is empty",
     "word_character": "has {character!r}; only letters, digits and hyphens are allowed",
-    "word_hyphen": "begins or ends with a hyphen; a letter or digit must be there",
+    "word_hyphen": "begins or ends with a hyphen; a word must begin and end with a letter or digit",
     "last_word": "is the last word of the domain name and must begin with a letter",
     "port_missing": "the second part ends with {sign!r}; the digits of a port must follow",
     "port_not_digits": "the port, {port!r}, must have digits only",
@@ -114,22 +118,22 @@ ENGLISH: dict[str, str] = {
     "date_too_long": "the date has too many parts; nothing may follow the fraction of the second",
     "fraction_not_digits": "the fraction of the second, {fraction!r}, must have digits only",
     # --- decoding of identifiers in the right form
-    "port_range": "its port, {port}, is not a number from 1 to 65535",
-    "no_address_and_port": "its first part does not contain an address and a port: {problem}",
-    "no_date": "its second part does not contain a date: {problem}",
+    "port_range": "the port, {port}, is not a number from 1 to 65535",
+    "no_address_and_port": "the first part does not contain an address and a port: {problem}",
+    "no_date": "the second part does not contain a date: {problem}",
     "address_code_too_long": "{code!r} is too long for the code of an {version} address",
     "not_an_address": "{code!r} is the code of {text!r}, which is not an {version} address",
     "not_a_port": "{code!r} is not the code of a port from 1 to 65535",
     "prefix_not_canonical": "{ip} with port {port} is written {right!r}, not {prefix!r}",
-    "suffix_not_canonical": "its date is written {right!r}, not {suffix!r}",
-    "year_range": "POSIX second {second} is not in the years 0001 to 9999",
+    "suffix_not_canonical": "the date is written {right!r}, not {suffix!r}",
+    "year_range": "the date {second} (in POSIX seconds) is not in the years 0001 to 9999",
     "endless_fraction": (
-        "the fraction of its second cannot be written with {limit} decimal digits; it must be a "
-        "number of tenths, hundredths and so on"
+        "the fraction of the second cannot be written with {limit} decimal digits; the fraction "
+        "must be a number of tenths, hundredths and so on"
     ),
     # --- persistent URLs
-    "not_http": "it must begin with http:// or https://, for example {example}",
-    "url_too_long": "it is too long; at most {limit} characters may follow the host name",
+    "not_http": "a persistent URL must begin with http:// or https://, for example {example}",
+    "url_too_long": "the URL is too long; at most {limit} characters may follow the host name",
     "path_too_long": (
         "the path after the IBI is too long; at most {limit} characters can be sent to an Archive, "
         "and each of & = + ? counts as three"
@@ -160,11 +164,11 @@ ENGLISH: dict[str, str] = {
         "{text!a} is not a language; upper and lower case are different: write {right}"
     ),
     "unknown_country": (
-        "{text!a} is not a language: after the hyphen there must be a country code of ISO 3166-1, "
+        "{text!a} is not a language: a country code of ISO 3166-1 must follow the hyphen, "
         "as in pt-BR"
     ),
     "unknown_language": (
-        "{text!a} is not a language; a language is a code of ISO 639-1, such as pt, or such a code "
-        "with a country code of ISO 3166-1, such as pt-BR"
+        "{text!a} is not a language; write a language code of ISO 639-1, such as pt, or a language "
+        "code with a country code of ISO 3166-1, such as pt-BR"
     ),
 }

@@ -43,7 +43,7 @@ from flask_ibi_archive.protocol.url_list import (
     ArchiveFacts,
     UrlPair,
     answer_url_request,
-    ibi_words,
+    list_ibi_words,
 )
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
@@ -122,7 +122,7 @@ class ArchiveService(ItemOperations):
                 served,
                 ArchiveFacts(
                     address=self.config.archive_address,
-                    service=ibi_words(served.rep, served.ibip),
+                    service=list_ibi_words(served.rep, served.ibip),
                     addresses=self.addresses,
                     platform_software=(
                         ()

@@ -21,9 +21,9 @@ from flask_ibi_archive.identifiers import (
     build_ibip_suffix,
     build_repository_prefix,
     build_repository_suffix,
+    find_granularity,
     format_date,
     format_decimal,
-    granularity_for,
     next_suffix_dates,
 )
 from flask_ibi_archive.storage.database import Database
@@ -208,5 +208,5 @@ class Minter:
         room = Fraction(self.max_wait) - max(ahead, Fraction(0))
         if room == 0:
             return "wait, or increase IBI_MINT_MAX_WAIT"
-        finer = f"set IBI_GRANULARITY to {format_decimal(granularity_for(count, room))}"
+        finer = f"set IBI_GRANULARITY to {format_decimal(find_granularity(count, room))}"
         return finer if count == 1 else f"mint fewer at a time, or {finer}"

@@ -217,11 +217,11 @@ def _split_persistent_url(text: str, verbs: str, filepath: str) -> tuple[str, st
 def _build_pair_json(name: str, value: str | tuple[str, ...]) -> dict[str, Any]:
     """Return a pair of a URL list as a JSON object."""
     from flask_ibi_archive.protocol.relations import parse_relation
-    from flask_ibi_archive.protocol.url_list import OF_A_URL
+    from flask_ibi_archive.protocol.url_list import URL_PAIR_NAMES
 
     prefix, dot, rest = name.partition(".")
     relation = None
-    if prefix in ("ibi", *OF_A_URL):
+    if prefix in ("ibi", *URL_PAIR_NAMES):
         with suppress(ValueError):  # ibi.archiveservice has no relation
             relation = parse_relation(dot + rest).name
     return {

@@ -19,7 +19,7 @@ from flask_ibi_archive.identifiers.dates import format_date, format_decimal, par
 from flask_ibi_archive.identifiers.decode import Decoded, decode_identifier
 from flask_ibi_archive.identifiers.distributor import (
     find_creation_date,
-    granularity_for,
+    find_granularity,
     next_suffix_date,
     next_suffix_dates,
     parse_granularity,
@@ -58,9 +58,9 @@ __all__ = [
     "convert_to_decimal",
     "decode_identifier",
     "find_creation_date",
+    "find_granularity",
     "format_date",
     "format_decimal",
-    "granularity_for",
     "is_private_address",
     "next_suffix_date",
     "next_suffix_dates",

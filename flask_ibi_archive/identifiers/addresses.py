@@ -1,4 +1,4 @@
-"""Checks of the IP addresses and ports that the prefixes of identifiers contain."""
+"""Checks of IP addresses and ports. The prefixes of identifiers contain such values."""
 
 from __future__ import annotations
 
@@ -13,23 +13,27 @@ _DOCUMENTATION = tuple(
 
 
 def canonical_address(text: str) -> str:
-    """Return the canonical text of an IP address; an IBIp encodes this text.
+    """Return the canonical text of an IP address.
+
+    An IBIp encodes this text.
 
     :param text: an IPv4 or IPv6 address in any spelling.
-    :returns: an IPv4 address as four decimal numbers; an IPv6 address as in RFC 5952 (lower case,
-        ``::``), always in hexadecimal groups. An IPv4-mapped IPv6 address becomes the IPv4 address.
-    :raises ValueError: if the text is not an address or has a zone.
+    :returns: an IPv4 address in four decimal numbers, or an IPv6 address in hexadecimal groups. An
+        IPv6 address has the form of RFC 5952: lower case, with ``::``. An IPv4-mapped IPv6 address
+        becomes the IPv4 address.
+    :raises ValueError: if the text is not an IP address, or if the address has a zone.
     Source: RFC 5952; [G] 7, Algorithm 5.
     """
     return str(_read_address(text))
 
 
 def is_private_address(text: str) -> bool:
-    """Return whether many networks can use the same address, such as 192.168.1.100.
+    """Return True if an address is private: many networks use the same address.
 
-    Addresses for documentation are not private: examples use them as public addresses.
+    An example of a private address is 192.168.1.100. Addresses for documentation are not private
+    here, because examples use these addresses as public addresses.
 
-    :raises ValueError: if the text is not an address.
+    :raises ValueError: if the text is not an IP address.
     Source: RFC 5737, RFC 3849, RFC 9637.
     """
     address = _read_address(text)
@@ -48,8 +52,8 @@ def check_port(port: int) -> None:
 def _read_address(text: str) -> IPv4Address | IPv6Address:
     if "%" in text:
         raise ValueError(
-            f"address {text[:80]!r} has a zone, which has no meaning on other computers; write the "
-            "address without '%' and the zone"
+            f"address {text[:80]!r} has a zone, which has no meaning on other computers; remove "
+            "'%' and the zone"
         )
     try:
         address = ip_address(text)
@@ -57,7 +61,8 @@ def _read_address(text: str) -> IPv4Address | IPv6Address:
         raise ValueError(
             f"{text[:80]!r} is not an IP address such as 150.163.34.243 or 2001:252:0:1::2008:6"
         ) from exc
-    # Newer Python versions write an IPv4-mapped address, and no other address, with an IPv4 part.
+    # Newer Python versions write the end of an IPv4-mapped address as an IPv4 address. All other
+    # IPv6 addresses have the same text in all Python versions.
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address

@@ -1,7 +1,7 @@
-"""Exact dates and their texts: a date is a ``Fraction`` of POSIX seconds in UTC.
+"""Exact dates and the texts of dates.
 
-A float cannot represent a tenth of a second exactly, and a small error would change the identifier
-that is made from the date.
+A date is a ``Fraction`` of POSIX seconds in UTC. A float cannot represent a tenth of a second
+exactly. A small error in a date would change the identifier that contains the date.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fractions import Fraction
 from flask_ibi_archive.errors import RefusedText
 
 FIRST_IBIP_SECOND = 807235200
-"""1995-08-01T00:00:00Z in POSIX seconds: second 0 of IBIp suffixes ([G] 7, Algorithm 6)."""
+"""1995-08-01T00:00:00Z in POSIX seconds; IBIp suffixes count from here ([G] 7, Algorithm 6)."""
 
 _UNIX = datetime(1970, 1, 1)
 _FIRST_SECOND = int((datetime.min - _UNIX).total_seconds())
@@ -29,8 +29,8 @@ _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 def split_seconds(date: Fraction) -> tuple[int, str]:
     """Return the whole seconds of a date and the decimal digits of its fraction.
 
-    :returns: ``(seconds, digits)``: the date rounded down to seconds; the digits after the decimal
-        point without trailing zeros, "" for whole seconds.
+    :returns: ``(seconds, digits)``. ``seconds`` is the date rounded down. ``digits`` are the digits
+        after the decimal point, without trailing zeros; "" if the date has no fraction.
     :raises TypeError: if the date is not an exact number.
     :raises RefusedText: if the fraction has more than 255 decimal digits.
     """
@@ -53,8 +53,9 @@ def join_seconds(seconds: int, digits: str) -> Fraction:
 
 
 def get_calendar_date(seconds: int) -> datetime:
-    """Return the calendar date of whole POSIX seconds, in UTC, without a time zone.
+    """Return the calendar date of POSIX seconds, in UTC.
 
+    :returns: a ``datetime`` without ``tzinfo``.
     :raises RefusedText: if the year is not in 0001 to 9999.
     """
     if not _FIRST_SECOND <= seconds < _END_SECOND:
@@ -62,8 +63,8 @@ def get_calendar_date(seconds: int) -> datetime:
     return _UNIX + timedelta(seconds=seconds)
 
 
-def get_posix_second(calendar_date: datetime) -> int:
-    """Return the POSIX seconds of a calendar date in UTC without a time zone."""
+def get_posix_seconds(calendar_date: datetime) -> int:
+    """Return the POSIX seconds of a calendar date (UTC, without ``tzinfo``)."""
     since = calendar_date - _UNIX
     return since.days * 86400 + since.seconds
 
@@ -72,7 +73,7 @@ def format_date(date: Fraction) -> str:
     """Return the text of a date for people and other programs.
 
     :param date: POSIX seconds (UTC), exact.
-    :returns: as in ``2009-02-16T17:46:00Z``, or with a fraction as in ``...:00.05Z``.
+    :returns: a text such as ``2009-02-16T17:46:00Z``, or ``2009-02-16T17:46:00.05Z``.
     :raises RefusedText: if the year is not in 0001 to 9999 or the fraction is too long.
     """
     seconds, digits = split_seconds(date)
@@ -81,10 +82,12 @@ def format_date(date: Fraction) -> str:
 
 
 def format_decimal(date: Fraction) -> str:
-    """Return the exact decimal text of a date; the database stores this text.
+    """Return the exact decimal text of a date.
+
+    The database stores this text.
 
     :param date: POSIX seconds (UTC), exact.
-    :returns: as in ``1287587646.4``: without an exponent and without trailing zeros.
+    :returns: a text such as ``1287587646.4``, without an exponent and without trailing zeros.
     :raises RefusedText: if the fraction has more than 255 decimal digits.
     """
     seconds, digits = split_seconds(abs(date))
@@ -107,7 +110,10 @@ def parse_decimal(text: str) -> Fraction:
 
 
 def _count_places(denominator: int) -> int | None:
-    """Return the number of decimal places of a fraction with a denominator; None if too many."""
+    """Return how many decimal places the fractions with this denominator need.
+
+    :returns: the number of places; None if 255 places are not enough.
+    """
     if denominator.bit_length() > 4 * _MAX_DIGITS or _MAX_DENOMINATOR % denominator:
         return None
     twos = (denominator & -denominator).bit_length() - 1
@@ -120,6 +126,9 @@ def _count_places(denominator: int) -> int | None:
 
 
 def _shorten(seconds: int) -> str:
-    """Return the text of a number for a message; a very long number becomes a power of ten."""
+    """Return the text of a number for a message.
+
+    A very long number becomes a power of ten.
+    """
     digits = round(seconds.bit_length() * 0.30103)
     return str(seconds) if digits <= 60 else f"{'-' * (seconds < 0)}10^{digits}"

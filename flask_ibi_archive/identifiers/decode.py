@@ -1,4 +1,4 @@
-"""Decoding of an identifier into the address, the port and the date in its text."""
+"""Decoding: reads the address, the port and the date from the text of an identifier."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from fractions import Fraction
 
 from flask_ibi_archive.errors import IdentifierError, RefusedText
-from flask_ibi_archive.identifiers.dates import get_posix_second, join_seconds
+from flask_ibi_archive.identifiers.dates import get_posix_seconds, join_seconds
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix, decode_ibip_suffix
 from flask_ibi_archive.identifiers.identifier import Form, Identifier, match_identifier
 from flask_ibi_archive.identifiers.repository import DEFAULT_PORT
@@ -16,7 +16,9 @@ from flask_ibi_archive.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The content of an identifier; an attribute is None if the form has no such part.
+    """The decoded content of an identifier.
+
+    An attribute is None if identifiers of this form do not contain the value.
 
     :param form: the form of the identifier.
     :param host: the domain name (repository name only).
@@ -35,11 +37,13 @@ class Decoded:
 def decode_identifier(identifier: Identifier) -> Decoded:
     """Return the address, port and date that an identifier contains.
 
-    The function does not query the DNS: address and port are those at the time of the assignment.
+    The identifier contains the address and the port of the server at the time of the assignment.
+    The function does not query the DNS.
 
-    :returns: host, port and date (rep); IP, port and date (ibip); only the form (legacy).
-    :raises IdentifierError: if the first part is not the code of an address and a port, or the
-        second part is not the code of a date.
+    :returns: for rep, the host, the port and the date. For ibip, the IP address, the port and the
+        date. For legacy, the form only.
+    :raises IdentifierError: if the first part does not contain an address and a port, or if the
+        second part does not contain a date.
     Source: [G] 5, functions c and f; 6, Algorithms 1 and 2; 7, on Algorithms 5 and 6.
     """
     if match_identifier(identifier.text) != identifier:
@@ -75,5 +79,5 @@ def _decode_repository_name(identifier: Identifier) -> Decoded:
     second = int(seconds[0]) if seconds else 0
     fraction = seconds[1] if len(seconds) == 2 else ""
     moment = datetime(int(year), int(month), int(day), int(hour), int(minute), second)
-    date = join_seconds(get_posix_second(moment), fraction)
+    date = join_seconds(get_posix_seconds(moment), fraction)
     return Decoded(Form.REP, host=f"{word}.{subdomain}", port=port, date=date)

@@ -1,7 +1,8 @@
-"""Diagnosis: finds the part of a text that prevents the text from being an identifier.
+"""Diagnosis: explains why a text is not an identifier.
 
-The error messages for users contain the result. The checks follow the grammars of [G] Tables 6.1
-and 7.1 from left to right. They run only for a text that the patterns of those grammars refused.
+The error messages for users contain the explanation. The checks read the text from left to right
+and follow the grammars of [G] Tables 6.1 and 7.1. The input is always a text that does not match
+these grammars.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 
 from flask_ibi_archive.identifiers.abnf import DIGITS, FOREIGN, MAX_LENGTH, find_word_fault
 from flask_ibi_archive.identifiers.ibip import GRAPHEMES
-from flask_ibi_archive.identifiers.identifier import has_day
+from flask_ibi_archive.identifiers.identifier import month_has_day
 from flask_ibi_archive.reasons import Reason
 
 _DATE_FIELDS = (
@@ -27,9 +28,9 @@ _SEPARATOR = re.compile("[WX]")
 
 
 def explain_refusal(text: str) -> Reason:
-    """Return the first error in a text that is not an identifier.
+    """Return the reason why a text is not an identifier.
 
-    :returns: the reason; the first character has position 1.
+    :returns: the first error in the text. A position in the reason counts characters from 1.
     """
     if not text:
         return Reason("identifier_empty")
@@ -111,7 +112,7 @@ def _explain_date(year: str, rest: str) -> Reason:
             return Reason(name, value=field)
     if len(fields) < 4:
         return Reason(f"{_DATE_FIELDS[len(fields)][0]}_missing")
-    if not has_day(year, fields[0], fields[1]):
+    if not month_has_day(year, fields[0], fields[1]):
         return Reason("no_such_day", day=fields[1], month=fields[0], year=year)
     if len(fields) > 6:
         return Reason("date_too_long")

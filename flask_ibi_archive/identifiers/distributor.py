@@ -1,8 +1,11 @@
-"""The temporal distributor: it computes the date for the next suffix, and the wait until that date.
+"""The temporal distributor: computes the dates for new suffixes.
 
-The caller reads the clock, waits, and stores the last date. The granularity is the smallest
-distance of two dates: 60, 1, 1/10, 1/100 ... seconds. The functions count whole multiples ("steps")
-of the granularity, which is exact and fast.
+Each suffix needs another date. If no date is free, the caller must wait. The functions compute the
+date and the wait. The caller reads the clock, waits, and stores the last date.
+
+The granularity is the smallest difference between two dates: 60, 1, 1/10, 1/100 ... seconds. One
+step is one granularity. The functions calculate with whole numbers of steps, because such
+calculations are exact and fast.
 
 Source: [G] 6, set G and Algorithm 4 (CREATEDATETOMOUNTSUFFIXOFIBIOFANITEM).
 """
@@ -19,27 +22,27 @@ _GRANULARITIES = "60, 1, 0.1, 0.01, 0.001 and so on"
 
 
 def parse_granularity(text: str) -> Fraction:
-    """Parse a granularity from a setting.
+    """Parse the text of a granularity.
 
-    :param text: a decimal number of seconds, as in ``60``, ``1`` or ``0.001``.
-    :returns: exact seconds.
+    :param text: a decimal number of seconds, such as ``60``, ``1`` or ``0.001``.
+    :returns: the granularity in seconds, exact.
     :raises ValueError: if the text is not one of 60, 1, 0.1, 0.01, ...
     Source: [G] 6, set G.
     """
     if len(text) <= _MAX_TEXT and _NUMBER.fullmatch(text):
         granularity = Fraction(text)
-        if _find_places(granularity) is not None:
+        if _count_decimal_places(granularity) is not None:
             return granularity
     raise ValueError(f"granularity {text[:80]!r} is not one of {_GRANULARITIES} (seconds)")
 
 
 def find_creation_date(now: Fraction, last: Fraction | None, granularity: Fraction) -> Fraction:
-    """Return the creation date: the earliest time at which the next date may be used.
+    """Return the creation date: the earliest time when the next suffix may be used.
 
-    :param now: date of the request, POSIX seconds (UTC), exact.
-    :param last: the last date of the same prefix, None on the first request.
+    :param now: the date of the request in POSIX seconds (UTC), exact.
+    :param last: the last date of the same prefix; None if the prefix has no date yet.
     :param granularity: 60, 1, 1/10, 1/100 ... seconds.
-    :returns: POSIX seconds, a multiple of the granularity; possibly later than ``now``.
+    :returns: POSIX seconds, a multiple of the granularity. The date may be later than ``now``.
     :raises ValueError: if the granularity is not in the set G.
     Source: [G] 6, Algorithm 4, lines 1 to 5; example: Table 6.2.
     """
@@ -51,13 +54,13 @@ def find_creation_date(now: Fraction, last: Fraction | None, granularity: Fracti
 def next_suffix_date(
     now: Fraction, last: Fraction | None, granularity: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Return the date for the next suffix, and the wait before that date may be used.
+    """Return the date for the next suffix, and the wait before the suffix may be used.
 
-    :param now: date of the request, POSIX seconds (UTC), exact.
-    :param last: the last date of the same prefix, None on the first request.
-    :param granularity: 60, 1, 1/10, 1/100 ... seconds; it may change between two calls.
-    :returns: ``(date, wait)``; ``date`` is later than ``last`` and has the shortest possible
-        suffix; ``wait`` is in seconds, 0 or more.
+    :param now: the date of the request in POSIX seconds (UTC), exact.
+    :param last: the last date of the same prefix; None if the prefix has no date yet.
+    :param granularity: 60, 1, 1/10, 1/100 ... seconds. Two calls may have different granularities.
+    :returns: ``(date, wait)``. ``date`` is later than ``last``, and the suffix of ``date`` is as
+        short as possible. ``wait`` is in seconds, 0 or more.
     :raises ValueError: if the granularity is not in the set G.
     Source: [G] 6, Algorithm 4; example: Table 6.2.
     """
@@ -68,17 +71,21 @@ def next_suffix_date(
 def next_suffix_dates(
     now: Fraction, last: Fraction | None, granularity: Fraction, count: int
 ) -> tuple[list[Fraction], Fraction]:
-    """Return the dates for several suffixes, and the wait before all dates may be used.
+    """Return the dates for several suffixes, and the wait before all suffixes may be used.
 
-    The dates are those of repeated calls of :func:`next_suffix_date` with the same ``now``.
+    Repeated calls of :func:`next_suffix_date` with the same ``now`` would return the same dates.
 
-    :param count: the number of dates, 0 or more; the other parameters are those of one call.
-    :returns: ``(dates, wait)``: the dates in increasing order; the wait in seconds, 0 or more.
-    :raises ValueError: if the granularity is not in the set G or the count is negative.
+    :param now: as in :func:`next_suffix_date`.
+    :param last: as in :func:`next_suffix_date`.
+    :param granularity: as in :func:`next_suffix_date`.
+    :param count: the number of dates, 0 or more.
+    :returns: ``(dates, wait)``. The dates are in increasing order. The wait is in seconds, 0 or
+        more.
+    :raises ValueError: if the granularity is not in the set G, or if the count is negative.
     Source: [G] 6, Algorithm 4.
     """
     if count < 0:
-        raise ValueError(f"the number of dates is {count}; it must be 0 or more")
+        raise ValueError(f"the number of dates is {count}; this number must be 0 or more")
     coarser = _find_coarser_steps(granularity)
     rounded, previous = _count_steps(now, last, granularity)
     creation = rounded
@@ -86,11 +93,12 @@ def next_suffix_dates(
     while len(steps) < count:
         creation = max(previous + 1, rounded)
         if creation > rounded:
-            # All following dates are one step apart: no date with a shorter suffix is free.
+            # From here on, each date is one step after the previous date. No date with a shorter
+            # suffix is free.
             steps.extend(range(creation, creation + count - len(steps)))
             creation = steps[-1]
             break
-        previous = _find_shortest(creation, previous, coarser)
+        previous = _find_shortest_step(creation, previous, coarser)
         steps.append(previous)
     wait = creation * granularity - now if steps else Fraction(0)
     numerator, denominator = granularity.numerator, granularity.denominator
@@ -98,12 +106,11 @@ def next_suffix_dates(
     return dates, max(Fraction(wait), Fraction(0))
 
 
-def granularity_for(count: int, wait: Fraction) -> Fraction:
-    """Return the coarsest granularity with which a wait is long enough for a number of dates.
+def find_granularity(count: int, wait: Fraction) -> Fraction:
+    """Return the coarsest granularity that gives enough dates within a wait.
 
-    The result is right at any time within the minute or second, even if the last date is the
-    current time. If the last date is in the future, first subtract the time until the last date
-    from the wait.
+    The last date must not be in the future. If the last date is in the future, first subtract the
+    time until the last date from the wait.
 
     :param count: the number of dates, 1 or more.
     :param wait: the longest allowed wait in seconds, more than 0.
@@ -112,7 +119,7 @@ def granularity_for(count: int, wait: Fraction) -> Fraction:
     Source: [G] 6, set G and Algorithm 4, line 5: each date takes one step at most.
     """
     if count < 1:
-        raise ValueError(f"the number of dates is {count}; it must be 1 or more")
+        raise ValueError(f"the number of dates is {count}; this number must be 1 or more")
     if wait <= 0:
         raise ValueError("the wait must be more than 0 seconds")
     if count * 60 <= wait:
@@ -123,8 +130,8 @@ def granularity_for(count: int, wait: Fraction) -> Fraction:
     return Fraction(1, parts)
 
 
-def _find_shortest(creation: int, last: int, coarser: tuple[int, ...]) -> int:
-    """Round the creation date down as far as possible, but to a step after the last date."""
+def _find_shortest_step(creation: int, last: int, coarser: tuple[int, ...]) -> int:
+    """Return the step with the shortest suffix, after the last date and up to the creation date."""
     shortest = creation
     for step in coarser:
         candidate = creation - creation % step
@@ -135,7 +142,9 @@ def _find_shortest(creation: int, last: int, coarser: tuple[int, ...]) -> int:
 
 
 def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) -> tuple[int, int]:
-    """Return ``now`` and ``last`` as whole steps of the granularity, both rounded down.
+    """Return ``now`` and ``last`` in steps, both rounded down.
+
+    If ``last`` is None, the step before ``now`` is the last step.
 
     Erratum: a formula of [G] rounds to the nearest step, but Algorithm 4 and Table 6.2 round down.
     """
@@ -148,8 +157,8 @@ def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) ->
 
 @lru_cache
 def _find_coarser_steps(granularity: Fraction) -> tuple[int, ...]:
-    """Return the coarser granularities, up to 1 s and 60 s, in steps of the granularity."""
-    places = _find_places(granularity)
+    """Return the lengths of all coarser granularities, in steps of this granularity."""
+    places = _count_decimal_places(granularity)
     if places is None:
         raise ValueError(f"granularity {granularity} is not one of {_GRANULARITIES} (seconds)")
     if granularity == 60:
@@ -157,8 +166,11 @@ def _find_coarser_steps(granularity: Fraction) -> tuple[int, ...]:
     return (*(10**power for power in range(1, places + 1)), 60 * 10**places)
 
 
-def _find_places(granularity: Fraction) -> int | None:
-    """Return the decimal places of a granularity; None if the set G does not contain it."""
+def _count_decimal_places(granularity: Fraction) -> int | None:
+    """Return the number of decimal places of a granularity.
+
+    :returns: the number; None if the set G does not contain the granularity.
+    """
     if granularity == 60:
         return 0
     digits = str(granularity.denominator)

@@ -1,4 +1,4 @@
-"""The class of identifiers, and the recognition of their three forms: rep, ibip and legacy."""
+"""The class of identifiers, and the recognition of the three forms: rep, ibip and legacy."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from flask_ibi_archive.identifiers.abnf import IBIP, LEGACY, MAX_LENGTH, REPOSIT
 
 
 class Form(str, Enum):
-    """The form of an identifier; the values are the short names in messages.
+    """The form of an identifier. Messages contain the values as short names.
 
-    ``rep`` is a repository name. A ``legacy`` identifier is older than the standard.
+    ``rep`` is a repository name, and ``ibip`` is an IBIp. A ``legacy`` identifier is older than the
+    standard.
     Source: [G] 5, 6 and 7.
     """
 
@@ -28,8 +29,9 @@ class Form(str, Enum):
 class Identifier:
     """An identifier with its canonical text.
 
-    Two texts that differ in case only become equal identifiers. Use ``parse_identifier`` or a
-    ``build_`` function to create an identifier: the class does not check the text.
+    The class does not check the text. Therefore use ``parse_identifier`` or a ``build_`` function
+    to create an identifier. If two texts differ in upper and lower case only, ``parse_identifier``
+    returns equal identifiers (not for legacy identifiers).
 
     :param form: the form of the identifier.
     :param text: the text in lower case (rep), in upper case (ibip) or unchanged (legacy).
@@ -41,12 +43,12 @@ class Identifier:
 
     @property
     def prefix(self) -> str:
-        """The part that names the server, as in ``sid.inpe.br/mtc-m18`` or ``8JMKD3MGP8W``."""
+        """The part that names the server, such as ``sid.inpe.br/mtc-m18`` or ``8JMKD3MGP8W``."""
         return self.text[: self._find_end_of_prefix()]
 
     @property
     def suffix(self) -> str:
-        """The part that the server assigns, as in ``2009/02.16.17.46`` or ``34PGRBS``."""
+        """The part that the server assigns, such as ``2009/02.16.17.46`` or ``34PGRBS``."""
         return self.text[self._find_end_of_prefix() + 1 :]
 
     def __str__(self) -> str:
@@ -68,7 +70,7 @@ def match_identifier(text: str) -> Identifier | None:
         return Identifier(Form.IBIP, text.upper())
     if found := REPOSITORY.fullmatch(text):
         year, month, day = found.groups()
-        if year == "0000" or (day > "28" and not has_day(year, month, day)):
+        if year == "0000" or (day > "28" and not month_has_day(year, month, day)):
             return None
         return Identifier(Form.REP, text.lower())
     if LEGACY.fullmatch(text):
@@ -76,6 +78,11 @@ def match_identifier(text: str) -> Identifier | None:
     return None
 
 
-def has_day(year: str, month: str, day: str) -> bool:
-    """Return whether a day exists in a month (01 to 12) of a year; all three are digits."""
+def month_has_day(year: str, month: str, day: str) -> bool:
+    """Return True if a month has a certain day.
+
+    :param year: the digits of the year.
+    :param month: the digits of the month, 01 to 12.
+    :param day: the digits of the day.
+    """
     return 1 <= int(day) <= monthrange(int(year), int(month))[1]

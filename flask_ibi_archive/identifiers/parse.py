@@ -1,4 +1,4 @@
-"""Parsing of identifiers; an error explains what is wrong and suggests a right identifier."""
+"""Parsing of identifiers. An error explains what is wrong and may suggest a right identifier."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ def parse_identifier(text: str) -> Identifier:
     """Parse an identifier of any form.
 
     :param text: a repository name or an IBIp in upper or lower case, or a legacy identifier.
-    :raises IdentifierError: if the text is not an identifier. The error has the reason and, if
-        possible, a suggestion (:func:`~flask_ibi_archive.identifiers.suggest.suggest_identifier`).
+    :raises IdentifierError: if the text is not an identifier. The error contains the reason. The
+        error also contains a suggestion if
+        :func:`~flask_ibi_archive.identifiers.suggest.suggest_identifier` returns a suggestion.
     Source: [G] Tables 6.1 and 7.1 with their semantic rules.
     """
     identifier = match_identifier(text)
@@ -26,7 +27,7 @@ def parse_identifier(text: str) -> Identifier:
 def parse_repository_name(text: str) -> Identifier:
     """Parse a repository name.
 
-    :raises IdentifierError: if the text is not an identifier, or has another form.
+    :raises IdentifierError: if the text is not an identifier, or an identifier of another form.
     Source: [G] Table 6.1.
     """
     return _parse_form(text, Form.REP)
@@ -35,7 +36,7 @@ def parse_repository_name(text: str) -> Identifier:
 def parse_ibip(text: str) -> Identifier:
     """Parse an IBIp.
 
-    :raises IdentifierError: if the text is not an identifier, or has another form.
+    :raises IdentifierError: if the text is not an identifier, or an identifier of another form.
     Source: [G] Table 7.1.
     """
     return _parse_form(text, Form.IBIP)

@@ -1,15 +1,16 @@
-"""The "did you mean" of error messages: repairs of characters that look alike.
+"""The question "did you mean ...?" in error messages.
 
-The pairs of such characters are 0/O, 1/I, 8/B, 5/S and V/U.
+People confuse characters that look alike. The pairs of such characters are 0/O, 1/I, 8/B, 5/S and
+V/U. This module replaces such characters in a wrong text.
 
-- A repository name: a letter in the port or in the date becomes the digit of its pair. A digit at
-  the beginning of the last word of the subdomain becomes the letter of its pair. All such
-  characters are replaced at the same time.
-- An IBIp: "V" becomes "U". If the first or the second part cannot be decoded, one of the characters
-  8, B, 5 and S in that part is replaced, or two of them if one is not enough. 0, O, 1 and I are not
-  replaced: neither character of their pairs can be in an IBIp.
+- In a repository name, each letter in the port and in the date becomes the digit of the pair. A
+  digit at the beginning of the last word of the subdomain becomes the letter of the pair.
+- In an IBIp, each "V" becomes "U". If a part of the IBIp cannot be decoded, the module replaces one
+  of the characters 8, B, 5 and S in this part. If one replacement is not enough, the module makes
+  two replacements. An IBIp cannot contain 0, O, 1 or I, and these characters are not replaced.
 
-A text has a suggestion if exactly one repair with the fewest replacements can be decoded.
+A repaired text is right if the text can be decoded. The module prefers the texts with the fewest
+replacements. If exactly one of these texts is right, the module suggests this text.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _MAX_CANDIDATES = 200
 
 
 def suggest_identifier(text: str) -> str | None:
-    """Return the identifier that the writer of a text probably meant, or None.
+    """Return the identifier that the writer of a text probably meant.
 
     :param text: a text that is not an identifier, or an IBIp that cannot be decoded.
-    :returns: the canonical text of the repaired identifier; None if no repair or more than one
-        repair can be decoded.
+    :returns: the canonical text of the repaired identifier. None if there is no right text, or more
+        than one right text.
     """
     if len(text) > MAX_LENGTH or not text.isascii():
         return None
@@ -75,18 +76,23 @@ def _repair_ibip(text: str) -> str | None:
     if not IBIP.fullmatch(repaired):
         return None
     prefix, _, suffix = repaired.partition("/")
-    right_prefix = _find_only_code(prefix, decode_ibip_prefix)
-    right_suffix = _find_only_code(suffix, decode_ibip_suffix) if right_prefix else None
+    right_prefix = _repair_code(prefix, decode_ibip_prefix)
+    right_suffix = _repair_code(suffix, decode_ibip_suffix) if right_prefix else None
     found = f"{right_prefix}/{right_suffix}"
     return found if right_suffix and found != text else None
 
 
-def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
-    """Return the text with the fewest replacements that can be decoded; None if not exactly one."""
+def _repair_code(part: str, decode: Callable[[str], object]) -> str | None:
+    """Return the right text of a part with the fewest replacements.
+
+    :param part: the prefix or the suffix of an IBIp.
+    :param decode: raises ValueError if a text cannot be decoded.
+    :returns: the text; None if there is no right text, or more than one right text.
+    """
     tried = 0
     for exchanges in range(_MAX_EXCHANGES + 1):
         found = None
-        for candidate in _exchange(part, exchanges):
+        for candidate in _list_replacements(part, exchanges):
             tried += 1
             if tried > _MAX_CANDIDATES:
                 return None
@@ -102,8 +108,8 @@ def _find_only_code(part: str, decode: Callable[[str], object]) -> str | None:
     return None
 
 
-def _exchange(part: str, exchanges: int) -> Iterator[str]:
-    """Yield each text that results from a number of replacements in a part."""
+def _list_replacements(part: str, exchanges: int) -> Iterator[str]:
+    """Yield each text that differs from a part by a certain number of replacements."""
     places = [place for place, grapheme in enumerate(part) if grapheme in _EXCHANGED]
     for chosen in combinations(places, exchanges):
         characters = list(part)

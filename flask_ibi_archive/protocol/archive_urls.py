@@ -1,6 +1,6 @@
 """The URLs of the service, the items and the files of an Archive.
 
-A host application may replace :class:`ArchiveUrls` by a class that builds other URLs.
+If a host application needs other URLs, the application replaces the class :class:`ArchiveUrls`.
 """
 
 from __future__ import annotations
@@ -10,24 +10,26 @@ from urllib.parse import quote
 
 
 class Named(Protocol):
-    """An object with an IBI."""
+    """An object that has a repository name or an IBIp."""
 
     @property
     def rep(self) -> str | None:
-        """The repository name of the object, if it has one."""
+        """The repository name of the object, or None."""
 
     @property
     def ibip(self) -> str | None:
-        """The IBIp of the object, if it has one."""
+        """The IBIp of the object, or None."""
 
 
 class ArchiveUrls:
     """Builds the absolute URLs of a running Archive.
 
-    :param base: the scheme and the archiveaddress, such as ``http://mtc-m16c.sid.inpe.br``.
+    :param base: the scheme and the archiveaddress of the Archive, such as
+        ``http://mtc-m16c.sid.inpe.br``.
 
     A URL contains the repository name of the item, or the IBIp if the item has no repository name.
-    The path of a file is percent-encoded in UTF-8, except letters, digits, ``-._~`` and ``/``.
+    A URL contains the path of a file in UTF-8. All characters of the path are percent-encoded,
+    except letters, digits, ``-._~`` and ``/``.
     """
 
     def __init__(self, base: str) -> None:
@@ -58,6 +60,9 @@ class ArchiveUrls:
         return f"{self.base}/ibi/statistics"
 
     def metadata(self, item: Named, format: str | None = None) -> str:
-        """Return the URL of the metadata of an item, in a format or (without one) in free form."""
+        """Return the URL of the metadata of an item.
+
+        :param format: the format of the metadata; None for metadata in free form.
+        """
         choice = f"?choice={format}" if format else ""
         return f"{self.base}/col/{item.rep or item.ibip}/metadata{choice}"

@@ -1,7 +1,7 @@
 """The interface through which the URL list reads the items of an Archive.
 
-A :class:`Catalogue` finds an item by an identifier. The caller passes a :class:`Scope`, the list of
-data that it will read, so that a database can fetch all the data with one statement.
+A :class:`Catalogue` finds an item by an identifier. The caller passes a :class:`Scope`: the list of
+the data that the caller will read. Therefore a database can fetch all the data with one statement.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import Protocol
 class Scope:
     """The data of an item that the caller will read.
 
-    :param shapes: the shapes of the relations that will be followed, and all beginnings of these
-        shapes. A shape has one letter for each step, such as "um" (see
+    :param shapes: the shapes of the relations that the caller will follow, and all beginnings of
+        these shapes. A shape has one letter for each step, such as "um" (see
         :mod:`~flask_ibi_archive.protocol.relations`).
-    :param next_edition: whether the next edition will be read.
-    :param paths: the possible paths of the requested file, the first match wins; if empty, the
-        target file is requested.
-    :param follow_editions: whether to follow the editions in this Archive to the last edition. If
-        False, the last edition of an item that has a next edition is unknown.
+    :param next_edition: True if the caller will read the next edition.
+    :param paths: the possible paths of the requested file. The first path that exists is the
+        requested file. Without paths, the target file is the requested file.
+    :param follow_editions: True if the catalogue finds the last edition by following the next
+        editions in this Archive. If False, the last edition of an item that has a next edition is
+        unknown.
     """
 
     shapes: frozenset[str] = frozenset({""})
@@ -36,7 +37,7 @@ class File:
     """A file of an item.
 
     :param path: the path of the file within the item.
-    :param url: the URL of the file if it is on another server.
+    :param url: the URL of the file if the file is on another server; otherwise None.
     """
 
     path: str
@@ -45,11 +46,12 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class OwnMetadata:
-    """Metadata without an identifier; they belong to one item.
+    """Metadata of one item. These metadata have no identifier.
 
-    :param url: the URL of the metadata in free form, if another server has them.
-    :param formats: the formats of the metadata, each with a URL if another server has that format.
-    :param timestamp: the timestamp of the metadata (``YYYY-MM-DDThh:mm:ssZ``), if known.
+    :param url: the URL of the metadata in free form if the metadata are on another server.
+    :param formats: the formats of the metadata. The value for a format is a URL if the metadata in
+        this format are on another server; otherwise None.
+    :param timestamp: the timestamp of the metadata (``YYYY-MM-DDThh:mm:ssZ``); None if unknown.
     """
 
     url: str | None
@@ -62,22 +64,23 @@ class CatalogueItem(Protocol):
 
     @property
     def key(self) -> int:
-        """The number of the item, unique within the Archive."""
+        """The number of the item. No other item of the Archive has this number."""
 
     @property
     def rep(self) -> str | None:
-        """The repository name of the item."""
+        """The repository name of the item, or None."""
 
     @property
     def ibip(self) -> str | None:
-        """The IBIp of the item; for an item of another Archive, it may be a legacy identifier."""
+        """The IBIp of the item, or the legacy identifier of an item of another Archive."""
 
     @property
     def state(self) -> str | None:
-        """Original, Copy or Deleted; None if only the IBI of the item is known.
+        """Original, Copy or Deleted; None for an item of another Archive.
 
-        Only the IBI is known of an item of another Archive. An item that was transferred to another
-        Archive is Deleted as the requested item, and None as the target of a relation.
+        This Archive knows only the IBI of an item of another Archive. For an item that was
+        transferred to another Archive, the value is Deleted if the item is the requested item. The
+        value is None if the item is the target of a relation.
         """
 
     @property
@@ -86,48 +89,52 @@ class CatalogueItem(Protocol):
 
     @property
     def timestamp(self) -> str:
-        """The time of the last update or of the removal, ``YYYY-MM-DDThh:mm:ssZ``."""
+        """The time when the item was updated last or removed, as ``YYYY-MM-DDThh:mm:ssZ``."""
 
     @property
     def language(self) -> str | None:
-        """The language, ``xx`` or ``xx-YY``; None if the record states no language."""
+        """The language of the item, ``xx`` or ``xx-YY``; None if the language is unknown."""
 
     @property
     def is_service(self) -> bool:
-        """Whether the item represents the Archive service."""
+        """True if the item represents the Archive service."""
 
     @property
     def formats(self) -> Mapping[str, str]:
-        """The formats of an item of content type Metadata, with the URL of each."""
+        """The formats of an item of content type Metadata. The values are the URLs."""
 
     @property
     def shows_metadata(self) -> bool:
-        """Whether users who may not read the files may read the metadata."""
+        """True if the metadata are for all users, including users who may not read the files."""
 
     def allows(self, address: str) -> bool:
-        """Return whether a user at an IP address may read the files."""
+        """Return True if a user at an IP address may read the files."""
 
     def file(self) -> File | None:
         """Return the file that the scope requests."""
 
     def target(self) -> File | None:
-        """Return the target file, the file that users get if they request no path."""
+        """Return the target file: the file that users get without a path in the request."""
 
     def metadata(self) -> CatalogueItem | OwnMetadata | None:
-        """Return the metadata: an item, or metadata without an identifier."""
+        """Return the metadata of the item: another item, or metadata without an identifier."""
 
     def next_edition(self) -> CatalogueItem | None:
         """Return the next edition, in any Archive and in any state."""
 
     def last_edition(self) -> CatalogueItem | None:
-        """Return the last edition, which may be the item itself; None if unknown."""
+        """Return the last edition; None if unknown. The item itself may be the last edition."""
 
     def translations(self) -> Mapping[str, CatalogueItem]:
-        """Return the translations by language, including the item itself."""
+        """Return the translations. The keys are languages. The item itself is included."""
 
 
 class Catalogue(Protocol):
     """The items of one Archive."""
 
     def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
-        """Return the item with an identifier (canonical text), in any state; None if unknown."""
+        """Return the item with an identifier, in any state.
+
+        :param ibi: the canonical text of the identifier.
+        :returns: the item; None if the identifier is unknown.
+        """

@@ -1,4 +1,4 @@
-"""The IP addresses in a request: that of the user, then those of the proxies ([R] Table 6.10)."""
+"""The IP addresses in a request: of the user, then of the proxies ([R] Table 6.10)."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from flask_ibi_archive.identifiers import canonical_address
 CLIENT_ADDRESSES = "clientinformation.ipaddress"
 
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-# A fast check, because nearly all addresses are IPv4 addresses in canonical text.
+# This pattern makes the usual case fast: nearly all addresses are IPv4 addresses in canonical text.
 _IPV4 = re.compile(rf"{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}")
 
 
 def parse_client_addresses(text: str) -> tuple[str, ...]:
     """Parse a list of IP addresses.
 
-    :param text: IPv4 or IPv6 addresses separated by spaces. An address with leading zeros or a zone
-        is an error.
+    :param text: IPv4 or IPv6 addresses separated by spaces.
     :returns: one or more addresses in canonical text
         (:func:`~flask_ibi_archive.identifiers.canonical_address`).
-    :raises ValueError: if the list is empty or one of its words is not an IP address.
+    :raises ValueError: if the list is empty, or if a word of the list is not an IP address. An IPv4
+        address with leading zeros and an address with a zone are also wrong.
     Source: [R] Table 6.10.
     """
     words = [word for word in text.split(" ") if word]
     if not words:
-        raise ValueError("it is empty; it must have at least the user's IP address")
+        raise ValueError("the list of IP addresses is empty; the IP address of the user is missing")
     return tuple([word if _IPV4.fullmatch(word) else canonical_address(word) for word in words])
 
 

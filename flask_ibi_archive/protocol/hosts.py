@@ -1,7 +1,7 @@
-"""Checks of the hosts of URLs: whether a host is well-formed, and whether it is internal.
+"""Checks of the hosts of URLs. The functions check the form of a host, and find internal hosts.
 
 An internal host is not on the public Internet, such as ``localhost`` or ``192.168.1.1``. An
-archiveaddress is the host name of an Archive with an optional port.
+archiveaddress is the host of an Archive. A port may follow the host.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ipaddress import (
 
 IP = IPv4Address | IPv6Address
 
-#: Maximum length of a host name and of one of its labels, in characters (RFC 1035, 2.3.4).
+#: Maximum length of a host name and maximum length of a label, in characters (RFC 1035, 2.3.4).
 MAX_NAME, MAX_LABEL = 253, 63
 MAX_PORT = 65535
 
 # If the last label of a host is a decimal or hexadecimal number, browsers read the host as an IPv4
-# address. (A label is the text between two dots.)
+# address. A label is the text between two dots.
 _NUMBER = re.compile("[0-9]+|0[xX][0-9A-Fa-f]*")
 #: Top-level names that do not exist on the Internet (RFC 6761, RFC 6762, RFC 8375 and others).
 _INNER_NAMES = frozenset(
@@ -40,16 +40,17 @@ GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
-# host [":" port] of RFC 3986; the name begins and ends with a letter or digit
+# host [":" port] of RFC 3986. The host name begins and ends with a letter or digit.
 _ARCHIVE_ADDRESS = re.compile(
     r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?"
 )
 
 
 def is_host(text: str) -> bool:
-    """Return whether a text is a host of a URL: a name, an IPv4 address, or IPv6 in brackets.
+    """Return True if a text has the form of the host of a URL.
 
-    A name must be in ASCII, such as ``xn--bcher-kva.example``, and may end with a dot.
+    A host is a name, an IPv4 address, or an IPv6 address in brackets. A name must be in ASCII, such
+    as ``xn--bcher-kva.example``. A name may end with a dot.
     Source: RFC 3986, 3.2.2.
     """
     if text.startswith("["):
@@ -68,7 +69,7 @@ def is_host(text: str) -> bool:
 
 @lru_cache(maxsize=128)
 def is_host_and_port(text: str) -> bool:
-    """Return whether a text is a host with an optional port, as in a Host header.
+    """Return True if a text is a host, or a host and a port, as in a Host header.
 
     Source: RFC 9110, 7.2.
     """
@@ -77,7 +78,7 @@ def is_host_and_port(text: str) -> bool:
 
 
 def is_archive_address(text: str) -> bool:
-    """Return whether a text is an archiveaddress: a host with an optional port.
+    """Return True if a text is an archiveaddress: a host, or a host and a port.
 
     Source: [R] Table 5.2; RFC 3986, 3.2.2 and 3.2.3.
     """
@@ -86,15 +87,16 @@ def is_archive_address(text: str) -> bool:
 
 
 def extract_host(address: str) -> str:
-    """Return the host of an archiveaddress without its port and without brackets."""
+    """Return the host of an archiveaddress, without the port and without brackets."""
     found = _ARCHIVE_ADDRESS.fullmatch(address)
     return found[1].strip("[]") if found else address
 
 
 def is_public_host(host: str) -> bool:
-    """Return whether the text of a host is that of a host on the public Internet.
+    """Return True if a host is on the public Internet, according to the text of the host.
 
-    The function does not query the DNS: a public name may still have an internal IP address.
+    The function does not query the DNS. Therefore a host with a public name may still have an
+    internal IP address.
 
     :param host: a name, an IPv4 address, or an IPv6 address in brackets.
     """
@@ -109,32 +111,36 @@ def is_public_host(host: str) -> bool:
 
 
 def is_public_ip(ip: IP) -> bool:
-    """Return whether an IP address is a unicast address of the public Internet.
+    """Return True if an IP address is a unicast address of the public Internet.
 
-    Not public are loopback, private, link-local, shared (RFC 6598), documentation, multicast and
-    unspecified addresses, and IPv6 addresses that contain such an IPv4 address.
+    Loopback, private, link-local, shared (RFC 6598), documentation, multicast and unspecified
+    addresses are not public. An IPv6 address that contains such an IPv4 address is not public
+    either.
     """
     if isinstance(ip, IPv6Address):
         if ip.ipv4_mapped is not None:
             return is_public_ip(ip.ipv4_mapped)
         if ip.sixtofour is not None and not is_public_ip(ip.sixtofour):
             return False
-        # This also excludes the prefixes of NAT64.
+        # This check also excludes the addresses of NAT64.
         if ip not in GLOBAL_UNICAST:
             return False
     return ip.is_global and not ip.is_multicast
 
 
-def bare_host(host: str) -> str:
-    """Return a host in lower case without port 80 or 443, to compare hosts of http and https."""
+def normalize_host(host: str) -> str:
+    """Return a host in lower case, without port 80 or 443.
+
+    The result is for comparing hosts of http URLs with hosts of https URLs.
+    """
     return _DEFAULT_PORT.sub("", host.lower())
 
 
 @dataclass(frozen=True, slots=True)
 class InnerHosts:
-    """Internal hosts that are allowed in requests and redirects.
+    """The internal hosts that are allowed in requests and redirects.
 
-    :param names: host names in lower case; ".corp" matches all names that end with ".corp".
+    :param names: host names in lower case. The name ".corp" allows all names that end with ".corp".
     :param networks: the networks of the allowed IP addresses.
     """
 
@@ -142,23 +148,23 @@ class InnerHosts:
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
 
     def __contains__(self, host: str) -> bool:
-        """Return whether a host of a URL is allowed."""
+        """Return True if the host of a URL is an allowed internal host."""
         name = host.rstrip(".").lower()
         try:
             ip = ip_address(name.strip("[]"))
         except ValueError:
-            if len(name) > MAX_NAME:  # the next lines would need too much memory
+            if len(name) > MAX_NAME:  # The next lines would need too much memory.
                 return False
             labels = name.split(".")
             ends = ["." + ".".join(labels[number:]) for number in range(1, len(labels))]
             return not self.names.isdisjoint([name, *ends])
-        return self._has(ip)
+        return self._contains_ip(ip)
 
     def allow(self, host: str, ip: IP) -> bool:
-        """Return whether a request to a host may connect to this IP address of the host."""
-        return is_public_ip(ip) or self._has(ip) or host in self
+        """Return True if a request to a host may connect to an IP address of the host."""
+        return is_public_ip(ip) or self._contains_ip(ip) or host in self
 
-    def _has(self, ip: IP) -> bool:
+    def _contains_ip(self, ip: IP) -> bool:
         plain = (ip.ipv4_mapped if isinstance(ip, IPv6Address) else None) or ip
         return any(plain in network for network in self.networks)
 

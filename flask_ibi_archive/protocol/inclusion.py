@@ -1,8 +1,9 @@
-"""Messages with which an Archive tells a resolver to include or exclude the Archive.
+"""The messages that include an Archive in a resolver, or exclude an Archive from a resolver.
 
-A resolver sends requests only to included Archives. An Archive sends an inclusionRequest (or an
-exclusionRequest) with its registration key. The resolver then sends an
-inclusionConfirmationRequest to the Archive, and answers with the new status of the Archive.
+A resolver sends requests only to included Archives. An Archive sends an inclusionRequest or an
+exclusionRequest to the resolver. The request contains the registration key of the Archive. After an
+inclusionRequest, the resolver sends an inclusionConfirmationRequest to the Archive. The answer of
+the resolver contains the new status of the Archive.
 
 Source: [R] 5.2, Table 5.2, Examples 5.2 to 5.4.
 """
@@ -40,7 +41,7 @@ HTTP = "HTTP"
 
 ARCHIVE_STATUS = "status.archive"
 CONFIRMATION_STATUS = "status.confirmation"
-#: The subject of each request, and the status of the Archive after the request.
+#: The status of the Archive after each request. The keys are the subjects of the requests.
 RESULTS = {INCLUSION_REQUEST: "included", EXCLUSION_REQUEST: "excluded"}
 CONFIRMATIONS = ("successful", "unsuccessful")
 
@@ -48,7 +49,7 @@ CONFIRMATIONS = ("successful", "unsuccessful")
 ADDRESS, SERVICE_IBI, IP = "archiveaddress", "archiveserviceibi", "archiveip"
 PROTOCOL, PLATFORM_VERSION = "archiveprotocol", "archiveplatformversion"
 ADMIN_EMAIL, REGISTRATION_KEY = "archiveadmemailaddress", "registrationkey"
-#: The maximum length of a value in characters: the database has columns of this length.
+#: The maximum length of a value in characters. The columns of the database have this length.
 MAX_VALUE = 255
 
 _PRINTABLE = re.compile("[ -~]+")
@@ -57,12 +58,16 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def is_email(text: str) -> bool:
-    """Return whether a text has the form of an e-mail address: ``user@host`` in ASCII."""
+    """Return True if a text has the form of an e-mail address: ``user@host`` in ASCII."""
     return _EMAIL.fullmatch(text) is not None
 
 
-def _require(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
-    """Return a parser that returns a right text unchanged, and raises ValueError otherwise."""
+def _create_parser(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
+    """Return a parser that checks a text and returns the same text.
+
+    :param is_right: returns a true value if a text is right.
+    :param expected: a description of a right text, for the message of the ValueError.
+    """
 
     def parse(text: str) -> str:
         if not is_right(text):
@@ -73,19 +78,23 @@ def _require(is_right: Callable[[str], object], expected: str) -> Callable[[str]
 
 
 _PARSERS: dict[str, Callable[[str], str]] = {
-    ADDRESS: _require(is_archive_address, 'host [":" port], as mtc-m16c.sid.inpe.br:8080'),
+    ADDRESS: _create_parser(
+        is_archive_address, "a host or host:port, such as mtc-m16c.sid.inpe.br:8080"
+    ),
     SERVICE_IBI: lambda text: parse_identifier(text).text,
     IP: canonical_address,
-    PROTOCOL: _require(HTTP.__eq__, HTTP),
-    PLATFORM_VERSION: _require(_PRINTABLE.fullmatch, "ASCII text, as 2014:11.09.02.16.15"),
-    ADMIN_EMAIL: _require(is_email, "an e-mail address, as banon@dpi.inpe.br"),
+    PROTOCOL: _create_parser(HTTP.__eq__, HTTP),
+    PLATFORM_VERSION: _create_parser(
+        _PRINTABLE.fullmatch, "ASCII text, such as 2014:11.09.02.16.15"
+    ),
+    ADMIN_EMAIL: _create_parser(is_email, "an e-mail address, such as banon@dpi.inpe.br"),
     REGISTRATION_KEY: parse_key,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class InclusionConfirmationRequest:
-    """The question of the resolver whether the Archive really wants to be included.
+    """The question of the resolver: does the Archive really want to be included?
 
     Source: [R] 5.2, Example 5.4.
     """
@@ -96,12 +105,12 @@ class RegistrationRequest:
     """An inclusionRequest or exclusionRequest.
 
     :param subject: inclusionRequest or exclusionRequest.
-    :param address: the archiveaddress, host [":" port].
+    :param address: the archiveaddress: a host, or a host and a port.
     :param service_ibi: the IBI of the service of the Archive.
     :param ip: the IPv4 or IPv6 address of the Archive.
     :param platform_version: the version of the software of the Archive, ASCII text.
     :param admin_email: the e-mail address of the administrator, user@host.
-    :param key: the registration key; neither ``repr`` nor a message shows the key.
+    :param key: the registration key. ``repr`` and messages do not show the key.
     Source: [R] 5.2, Table 5.2.
     """
 
@@ -127,7 +136,7 @@ class RegistrationStatus:
 
     @property
     def confirmed(self) -> bool:
-        """Whether the Archive answered the confirmation call."""
+        """True if the Archive answered the inclusionConfirmationRequest."""
         return self.confirmation == CONFIRMATIONS[0]
 
 
@@ -163,12 +172,13 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
     """Parse an inclusionRequest or exclusionRequest; pairs with other names are ignored.
 
     :param pairs: from :func:`~flask_ibi_archive.protocol.query.decode_query_string`.
-    :returns: the request with canonical IP and identifier. The key has the right form; the caller
-        must verify that it is the right key.
-    :raises UnknownSubject: if servicesubject has another value.
+    :returns: the request. The IP address and the identifier are canonical. The key has the right
+        form. The caller must compare the key with the registration key of the Archive.
+    :raises UnknownSubject: if servicesubject is neither inclusionRequest nor exclusionRequest.
     :raises MissingParameter: if one of the eight pairs is missing or empty.
     :raises RepeatedParameter: if one of the eight pairs appears more than once.
-    :raises BadParameter: if a value is not as Table 5.2 requires; the message shows no key.
+    :raises BadParameter: if a value is not as Table 5.2 requires. The message does not show the
+        key.
     Source: [R] 5.2, Table 5.2.
     """
     values = dict(pairs)
@@ -195,18 +205,21 @@ def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> Registration
 def _parse_value(name: str, text: str) -> str:
     try:
         if len(text) > MAX_VALUE and name != REGISTRATION_KEY:
-            raise ValueError(f"it has {len(text)} characters; at most {MAX_VALUE} are allowed")
+            raise ValueError(
+                f"the value has {len(text)} characters; at most {MAX_VALUE} are allowed"
+            )
         return _PARSERS[name](text)
     except ValueError as error:
         raise BadParameter(name, str(error)) from error
 
 
 def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
-    """Parse the resolver's answer to a request; pairs with other names are ignored.
+    """Parse the answer of a resolver to a request; pairs with other names are ignored.
 
     :param subject: the subject of the request.
-    :raises PeerProtocolError: if the body is not a list of pairs, or if the status is missing,
-        repeated or impossible after this request.
+    :param body: the bytes of the answer.
+    :raises PeerProtocolError: if the body is not a list of pairs, if the status is missing, if two
+        pairs contradict each other, or if the status is impossible after this request.
     Source: [R] 5.2.
     """
     found: dict[str, str] = {}
@@ -215,7 +228,7 @@ def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
             continue
         if found.setdefault(pair.name, pair.text) != pair.text:
             raise PeerProtocolError(
-                f"{pair.name} appears twice with different values; it should appear once"
+                f"{pair.name} appears twice with different values; {pair.name} should appear once"
             )
     archive, confirmation = found.get(ARCHIVE_STATUS), found.get(CONFIRMATION_STATUS)
     if archive is None:
@@ -236,7 +249,7 @@ def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
 
 
 def format_registration_status(status: RegistrationStatus) -> str:
-    """Return the text of a status: its pairs on one line.
+    """Return the text of a status: the pairs of the status on one line.
 
     Source: [R] 5.2.
     """

@@ -1,4 +1,4 @@
-"""Languages such as ``pt`` and ``pt-BR``: the codes of [R] Appendix A, and a parser."""
+"""Languages such as ``pt`` and ``pt-BR``: a parser, and the codes of [R] Appendix A."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ COUNTRIES = frozenset(_COUNTRIES.split())
 
 
 def parse_language(text: str) -> str:
-    """Check that a text is a language code, with or without a country code, and return the text.
+    """Check that a text is a language such as ``pt`` or ``pt-BR``, and return the text.
 
-    :param text: such as ``pt`` or ``pt-BR``; case-sensitive.
+    :param text: a language code, or a language code and a country code. Upper and lower case are
+        different.
     :raises RefusedText: if the text is not a language.
     Source: [R] Table 7.5 and Appendix A.
     """

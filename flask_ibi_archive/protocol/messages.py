@@ -1,8 +1,10 @@
-"""The three requests that an Archive answers: parsing, formatting, and the text of the answer.
+"""The three requests to an Archive: parsing, formatting, and the text of the answer.
 
-- A urlRequest asks for the URL list of an item: the URLs of the item and of related items.
-- An acknowledgment reports that the resolver redirected a user to a URL of the list.
-- An inclusionConfirmationRequest asks whether the Archive wants to be included (``inclusion``).
+- A urlRequest asks for the URL list of an item. The list contains the URLs of the item and of
+  related items.
+- An acknowledgment reports that the resolver redirected a user to a URL of the URL list.
+- An inclusionConfirmationRequest asks if the Archive wants to be included. See the module
+  ``inclusion``.
 
 The resolver formats requests, and the Archive parses them.
 Source: [R] Tables 5.2 (inclusion), 6.9 and 6.11; 7.2, Algorithm 1.
@@ -39,7 +41,7 @@ from flask_ibi_archive.protocol.query import SERVICE_SUBJECT, format_query_strin
 from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList, format_verb_list, parse_verb_list
 
-#: Maximum length of a query string in bytes; a longer query string is answered with status 414.
+#: Maximum length of a query string in bytes. The Archive answers a longer query with status 414.
 MAX_QUERY = 8192
 
 URL_REQUEST = "urlRequest"
@@ -55,7 +57,7 @@ PERSISTENT_URL = "url.persistent"
 URL_KEY = "urlkey"
 IBI = "ibi"
 
-#: Pairs whose values are URLs or paths: %XX in such a value is not encoded again.
+#: The pairs whose values are URLs or paths. %XX in such a value is not encoded again.
 URL_PAIRS = frozenset({URL, PERSISTENT_URL, FILE_PATH})
 
 CONTENT_TYPES = frozenset({"Data", "Metadata"})
@@ -85,11 +87,11 @@ class UrlRequest:
     """The request of the resolver for the URL list of an item.
 
     :param ibi: the requested identifier.
-    :param client_addresses: IP addresses in canonical text, first that of the user, then those of
-        the proxies.
-    :param filepath: the path of the requested file, with or without a leading "/", decoded once; ""
-        if no path is requested.
-    :param verbs: the verb list: which related item is requested, such as the last edition.
+    :param client_addresses: IP addresses in canonical text. The first address is the address of the
+        user. The addresses of the proxies follow.
+    :param filepath: the path of the requested file, decoded once. The path may begin with "/". ""
+        means that the user requested no path.
+    :param verbs: the verb list. The verbs request a related item, such as the last edition.
     Source: [R] Table 6.9; 7.2, Algorithm 1.
     """
 
@@ -103,15 +105,15 @@ class UrlRequest:
 class Acknowledgment:
     """The report of the resolver that it redirected a user to a URL.
 
-    The Archive counts the access. An attribute is None if its pair is missing, wrong or repeated.
+    The Archive counts the access. An attribute is None if the pair is missing, wrong or repeated.
 
     :param client_addresses: as in :class:`UrlRequest`.
     :param content_type: Data or Metadata.
     :param state: Original or Copy.
     :param url: the delivered URL, decoded once.
     :param persistent_url: the requested persistent URL, decoded once.
-    :param url_key: the URL key, with which the Archive recognises its own URL list. Only the form
-        of the key is checked.
+    :param url_key: the URL key. With this key, the Archive recognises its own URL list. The parser
+        checks the form of the key only.
     :param ibi: the identifiers of the delivered item, the repository name first.
     :param wrong: the names of the pairs that are wrong or repeated.
     Source: [R] Table 6.11.
@@ -131,16 +133,17 @@ Request: TypeAlias = InclusionConfirmationRequest | UrlRequest | Acknowledgment
 
 
 def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
-    """Parse a request; pairs that do not belong to its subject are ignored.
+    """Parse a request.
 
-    The subject is the value of servicesubject, such as ``urlRequest``. A wrong pair of an
-    acknowledgment raises no error: the attribute is None.
+    The subject of the request is the value of servicesubject, such as ``urlRequest``. The function
+    ignores pairs that do not belong to the subject. A wrong pair of an acknowledgment raises no
+    error. Instead, the attribute for this pair is None.
 
-    :param pairs: from :func:`~flask_ibi_archive.protocol.query.decode_query_string`.
+    :param pairs: the result of :func:`~flask_ibi_archive.protocol.query.decode_query_string`.
     :raises MissingParameter: if a required pair is missing or empty.
     :raises RepeatedParameter: if a pair of the subject appears more than once.
-    :raises BadParameter: if the IBI, the addresses or the verb list do not follow their grammar.
-    :raises UnknownSubject: if an Archive does not answer requests with this servicesubject.
+    :raises BadParameter: if the IBI, the addresses or the verb list are wrong.
+    :raises UnknownSubject: if Archives do not answer requests with this servicesubject.
     Source: [R] 7.2, Algorithm 1; Tables 6.9 and 6.11.
     """
     values = dict(pairs)
@@ -218,7 +221,7 @@ def _parse_or_none(parse: Callable[[str], _Value], text: str | None) -> _Value |
 
 
 def _parse_ibi(text: str) -> tuple[Identifier, ...]:
-    # Some resolvers send the value in braces, as it is in a list of pairs.
+    # Some resolvers send the value in braces, as in a list of pairs.
     bare = text[1:-1] if text.startswith("{") and text.endswith("}") else text
     return parse_ibi_forms(bare.split(" "))
 
@@ -229,17 +232,17 @@ _PARSERS: dict[str, Callable[[Mapping[str, str], AbstractSet[str]], Request]] = 
     INCLUSION_CONFIRMATION_REQUEST: _parse_inclusion_confirmation_request,
 }
 
-#: The subjects that an Archive answers.
+#: The subjects of the requests that an Archive answers.
 SUBJECTS = tuple(_PARSERS)
 
 
 def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
-    """Parse the value of an ``ibi`` pair: the forms of an identifier.
+    """Parse the value of an ``ibi`` pair. The value contains one or two identifiers.
 
-    :param words: ``rep R``, ``ibip I`` or both in any order, with R a repository name and I an IBIp
-        or a legacy identifier. Empty words are ignored.
+    :param words: ``rep R``, ``ibip I`` or both in any order. R is a repository name. I is an IBIp
+        or a legacy identifier. The function ignores empty words.
     :returns: one or two identifiers, the repository name first.
-    :raises ValueError: if the words are something else.
+    :raises ValueError: if the words are wrong.
     Source: [R] Table 7.4.
     """
     found: dict[str, Identifier] = {}
@@ -248,15 +251,17 @@ def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
         text = next(rest, "")
         if form not in ("rep", "ibip") or form in found or not text:
             raise ValueError(
-                f"{' '.join(words)[:300]!a} is not a list of forms; it should be "
-                '"rep R", "ibip I" or "rep R ibip I"'
+                f"{' '.join(words)[:300]!a} is not a list of forms; the list "
+                'should be "rep R", "ibip I" or "rep R ibip I"'
             )
         identifier = parse_identifier(text)
         if (identifier.form is Form.REP) is not (form == "rep"):
-            raise ValueError(f"{form} is followed by {text!a}, an identifier of another form")
+            raise ValueError(
+                f"{text!a} follows the word {form}, but is an identifier of another form"
+            )
         found[form] = identifier
     if not found:
-        raise ValueError("it has no identifier")
+        raise ValueError("the list of forms has no identifier")
     return tuple([found[form] for form in ("rep", "ibip") if form in found])
 
 
@@ -275,9 +280,10 @@ def format_ibi_forms(identifiers: Iterable[Identifier]) -> tuple[str, ...]:
 def format_request(request: Request) -> str:
     """Return the query string of a request, with the pairs sorted by name.
 
-    :param request: the request. %XX in its filepath and URLs is not encoded again.
-    :returns: ASCII text without the "?"; attributes that are None or empty are omitted.
-    :raises LocalProtocolError: if a client address is wrong, or a urlRequest has no client address.
+    :param request: the request. %XX in the filepath and in the URLs is not encoded again.
+    :returns: ASCII text without the "?". Attributes that are None or empty are omitted.
+    :raises LocalProtocolError: if a client address is wrong, or if a urlRequest has no client
+        address.
     Source: [R] 4.1; Examples 4.1, 6.9, 8.1 and 8.2.
     """
     values: dict[str, str | None]
@@ -314,8 +320,8 @@ def build_response(
 ) -> str:
     """Return the text of the answer to a request: a list of pairs.
 
-    :param list_urls: returns the URL list of a urlRequest.
-    :param take_acknowledgment: stores an acknowledgment; its result does not change the answer.
+    :param list_urls: returns the URL list for a urlRequest.
+    :param take_acknowledgment: stores an acknowledgment. The result of this function is ignored.
     Source: [R] 7.2, Algorithm 1 (MONTARRESPOSTA).
     """
     if isinstance(request, UrlRequest):

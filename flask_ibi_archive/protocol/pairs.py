@@ -1,11 +1,11 @@
-"""The list of pairs, the format of every answer: parsing and formatting.
+"""Parsing and formatting of lists of pairs. Every answer is a list of pairs.
 
     pairs = pair *(space pair);  pair = name 1*SP value;  space = SP | CRLF
     value = word | "{" [word *(1*SP word)] "}"
     word  = 1*(%x21-7A | %x7C | %x7E)
 
 The text is a list of the programming language Tcl. Existing servers use more of the Tcl syntax than
-this grammar allows, and the parser accepts their texts.
+this grammar allows. The parser also accepts the texts of these servers.
 
 Source: [R] 4.2, Table 4.2.
 """
@@ -24,15 +24,15 @@ from flask_ibi_archive.protocol.query import to_bytes
 ALERT = "alert"
 NOTICE = "notice"
 
-#: Pairs whose value is a text for people; the value is always in braces.
+#: The pairs whose values are texts for people. Such a value is always in braces.
 TEXTS = frozenset({ALERT, NOTICE})
 
 _BETWEEN_PAIRS = "\r\n"
 _find_foreign = re.compile(r"[^!-z|~]").search
 _WORD_CHARACTERS = "".join(map(chr, range(0x21, 0x7B))) + "|~"
 _split_words = re.compile(r"[^\t-\r ]+").findall
-# Groups without inner braces, or an opening brace with the text up to the next brace, or a closing
-# brace, or a separator. Only ASCII white space separates words; the character A0 does not.
+# Matches groups without inner braces, or an opening brace with the text up to the next brace, or a
+# closing brace, or a separator. Only ASCII white space separates words. A no-break space does not.
 _MARK = re.compile(r"(?:\{[^{}]*\})+|\{[^{}]*|\}|[\t-\r ]+")
 # The usual pair: a word, then a word or a group without inner braces.
 _match_plain_pair = re.compile(
@@ -45,10 +45,10 @@ MAX_DEPTH = 100
 
 
 class Pair(NamedTuple):
-    """A name and the words of its value; :func:`format_pairs` accepts a list of pairs.
+    """A name and a value.
 
-    :param name: such as ``ibi.lastedition``.
-    :param words: the words of the value; no words for ``{}``.
+    :param name: the name, such as ``ibi.lastedition``.
+    :param words: the words of the value. The value ``{}`` has no words.
     """
 
     name: str
@@ -56,16 +56,16 @@ class Pair(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The words joined by spaces, such as the text of an alert."""
+        """The value as one text: the words with a space between two words."""
         return " ".join(self.words)
 
 
 def encode_word(text: str) -> str:
     """Return a text as one word: printable ASCII without spaces and braces.
 
-    :returns: the text with all other characters percent-encoded in UTF-8 (a surrogate escape as its
-        byte). "%" does not change: %XX in the text is not encoded again. "" does not change either,
-        although it is not a word.
+    :returns: the text with all other characters percent-encoded in UTF-8. A surrogate escape
+        becomes the byte that it represents. "%" does not change: %XX in the text is not encoded
+        again. The empty text does not change either, although "" is not a word.
     Source: [R] Table 4.2.
     """
     if _find_foreign(text) is None:
@@ -78,10 +78,10 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
 
     :param pairs: names and values in any order. A value is one word or a sequence of words. The
         value of an ``alert`` or ``notice`` may also be a text of several words.
-    :returns: ASCII text, one pair per line, with CRLF between two lines. Pairs with the same name
-        keep their order. Several words are in braces, and so is every alert or notice; a value
-        without words is ``{}``. Names and words are encoded by :func:`encode_word`; empty words are
-        omitted.
+    :returns: ASCII text with one pair per line, and CRLF between two lines. Pairs with the same
+        name keep their order. A value of several words is in braces. The value of an alert or a
+        notice is always in braces. A value without words is ``{}``. :func:`encode_word` encodes
+        the names and the words. Empty words are omitted.
     :raises LocalProtocolError: if a name is empty.
     Source: [R] 4.2, Table 4.2.
     """
@@ -89,10 +89,12 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
     lines = []
     for name, value in in_order:
         if _find_foreign(name) is not None:
-            # Encode the names first, because encoded names may have another order.
+            # Encode the names before sorting, because encoded names may have another order.
             return format_pairs([(encode_word(name), value) for name, value in in_order])
         if not name:
-            raise LocalProtocolError("a pair has an empty name; a name has at least one character")
+            raise LocalProtocolError(
+                "a pair has an empty name; a name must have at least one character"
+            )
         if name in TEXTS:
             words = value.split() if isinstance(value, str) else list(value)
             lines.append(f"{name} {_format_group(words)}")
@@ -111,7 +113,9 @@ def _format_group(words: Iterable[str]) -> str:
 
 
 def format_alert(text: str) -> str:
-    """Return the pair ``alert {text}`` in one line; any white space becomes one space.
+    """Return the pair ``alert {text}`` in one line.
+
+    All white space between two words becomes one space.
 
     Source: [R] 6.2; 4.2, Table 4.2.
     """
@@ -119,7 +123,9 @@ def format_alert(text: str) -> str:
 
 
 def format_notice(text: str) -> str:
-    """Return the pair ``notice {text}`` in one line, like :func:`format_alert`.
+    """Return the pair ``notice {text}`` in one line.
+
+    All white space between two words becomes one space.
 
     Source: [R] 7.2, Algorithm 1; 4.2, Table 4.2.
     """
@@ -127,21 +133,23 @@ def format_notice(text: str) -> str:
 
 
 def join_pairs(*lists: str, separator: str = " ") -> str:
-    """Join the texts of several lists with a separator; empty lists are omitted.
+    """Return one text with several lists of pairs; empty lists are omitted.
 
-    :param separator: a space as in [R], or CRLF.
+    :param lists: the texts of the lists.
+    :param separator: the text between two lists: a space as in [R], or CRLF.
     Source: [R] 7.2, JUNTAR, Example 7.7.
     """
     return separator.join([text for text in lists if text])
 
 
 def parse_pairs(data: str | bytes) -> list[Pair]:
-    """Parse a list of pairs, with repeated and unknown names, in the order of the text.
+    """Parse a list of pairs.
 
-    :param data: the body of an answer. Bytes that are not UTF-8 become surrogate escapes.
-    :returns: the pairs. Names and values may be separated by any ASCII white space. A group in
-        braces inside a value in braces is one word without these braces, as in Tcl. Other matching
-        braces are part of their word.
+    :param data: the body of an answer. Bytes that are not UTF-8 become surrogate escapes. Any ASCII
+        white space may separate names and values.
+    :returns: all pairs in the order of the text, including pairs with repeated or unknown names. As
+        in Tcl, a value in braces may contain an inner group in braces. The inner group becomes one
+        word without these braces. Other matching braces are part of the word.
     :raises PeerProtocolError: if braces do not match or are nested deeper than :data:`MAX_DEPTH`,
         if a name is empty, or if the last name has no value.
     Source: [R] 4.2, Table 4.2.
@@ -159,9 +167,9 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
         if name is None:
             name, position = element[1:-1] if grouped else element, start
             if not name:
-                raise PeerProtocolError("a name is empty", start)
+                raise PeerProtocolError("the name of a pair is empty", start)
         else:
-            pairs.append(Pair(name, _words_of_group(element[1:-1]) if grouped else (element,)))
+            pairs.append(Pair(name, _split_group(element[1:-1]) if grouped else (element,)))
             name = None
     if name is not None:
         raise PeerProtocolError(f"the name {name[:80]!a} has no value", position)
@@ -169,7 +177,10 @@ def parse_pairs(data: str | bytes) -> list[Pair]:
 
 
 def pairs_as_dict(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
-    """Return the words of each name; for a repeated name, those of the first pair."""
+    """Return a dictionary from the names of pairs to the words of the values.
+
+    If several pairs have the same name, the dictionary contains the first of these pairs.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for name, words in pairs:
         found.setdefault(name, words)
@@ -177,7 +188,10 @@ def pairs_as_dict(pairs: Iterable[Pair]) -> dict[str, tuple[str, ...]]:
 
 
 def _split_elements(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield the elements of a list, which white space outside braces separates, with positions."""
+    """Yield the position and the text of each element of a list.
+
+    White space outside braces separates the elements.
+    """
     opened = depth = 0
     for mark in _MARK.finditer(text, start):
         sign = mark[0]
@@ -206,7 +220,10 @@ def _split_elements(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
 
 
 def _is_group(element: str) -> bool:
-    """Return whether one pair of braces surrounds an element; its braces must match."""
+    """Return True if one pair of braces surrounds an element.
+
+    :param element: a text in which each opening brace has a closing brace.
+    """
     if element[0] != "{" or element[-1] != "}":
         return False
     if element.find("}") == len(element) - 1:
@@ -225,7 +242,7 @@ def _is_group(element: str) -> bool:
     return False
 
 
-def _words_of_group(text: str) -> tuple[str, ...]:
+def _split_group(text: str) -> tuple[str, ...]:
     if "{" not in text:
         return tuple(_split_words(text))
     return tuple(

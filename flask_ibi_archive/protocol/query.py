@@ -1,7 +1,8 @@
-"""The query string of a request, such as ``name=value&name=value``: parsing and formatting.
+"""Parsing and formatting of query strings such as ``name=value&name=value``.
 
-In a parsed query, a byte that is not UTF-8 is a surrogate escape (``%f3`` is ``"\\udcf3"``).
-Formatting turns a surrogate escape into the same byte again.
+If a query contains a byte that is not UTF-8, the parsed query contains a surrogate escape. For
+example, ``%f3`` becomes ``"\\udcf3"``. Formatting turns a surrogate escape into the same byte
+again.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from urllib.parse import quote
 
 SERVICE_SUBJECT = "servicesubject"
 
-# The characters that are not encoded, in addition to letters, digits and "-._~": RFC 3986 allows
-# them in a query, and Table 4.1 does not contain them.
+# These characters are not encoded, like letters, digits and "-._~". RFC 3986 allows them in a
+# query, and Table 4.1 of [R] does not contain them.
 _PLAIN = "/:@!$'()*,;"
 _ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 _LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -21,9 +22,9 @@ _NO_ESCAPE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 def to_bytes(value: str) -> bytes:
-    """Encode a text in UTF-8, with each surrogate escape as its byte.
+    """Return a text in UTF-8.
 
-    A surrogate that is not a surrogate escape becomes U+FFFD.
+    A surrogate escape becomes the byte that it represents. Any other surrogate becomes U+FFFD.
     """
     try:
         return value.encode("utf-8", "surrogateescape")
@@ -31,31 +32,36 @@ def to_bytes(value: str) -> bytes:
         return _NO_ESCAPE.sub("\ufffd", value).encode("utf-8", "surrogateescape")
 
 
-def unescape(raw: bytes) -> bytes:
+def decode_escapes(raw: bytes) -> bytes:
     """Decode each %XX; a "%" without two hexadecimal digits does not change.
 
-    The function ``unquote_to_bytes`` does the same, but is slow for many malformed "%".
+    The result is the same as the result of ``urllib.parse.unquote_to_bytes``. But that function is
+    slow if a text contains many malformed "%".
     """
     return _ESCAPES.sub(lambda found: bytes.fromhex(found[0].replace(b"%", b"").decode()), raw)
 
 
 def decode_url(text: str) -> str:
-    """Decode each %XX of a URL or path, to compare the URL or path with another one.
+    """Decode each %XX of a URL or path.
 
-    :returns: a text that may contain surrogate escapes; "+" and a malformed "%" do not change.
+    The result is for comparing two URLs or two paths.
+
+    :returns: a text that may contain surrogate escapes. "+" and a malformed "%" do not change.
     """
     if "%" not in text:
         return text
-    return unescape(to_bytes(text)).decode("utf-8", "surrogateescape")
+    return decode_escapes(to_bytes(text)).decode("utf-8", "surrogateescape")
 
 
 def decode_query_string(raw: bytes | str) -> list[tuple[str, str]]:
-    """Return the pairs of a query string, in their order; every text is accepted.
+    """Return the pairs of a query string in the order of the text.
+
+    The function accepts every text.
 
     :param raw: the part of a URL after the "?", not decoded.
     :returns: names and values, decoded once: "+" becomes a space, and %XX becomes a byte. A
-        malformed "%" does not change. A part without "=" has an empty value; an empty part is
-        ignored.
+        malformed "%" does not change. A part without "=" is a name with an empty value. An empty
+        part is ignored.
     Source: [R] 7.2, DECODQS, Example 7.1; 4.1, Table 4.1.
     """
     text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
@@ -74,10 +80,10 @@ def _decode(text: str) -> str:
 
 
 def format_query_string(pairs: Iterable[tuple[str, str]], urls: Container[str] = ()) -> str:
-    """Return the query string of pairs, in their order.
+    """Return the query string of pairs in the given order.
 
     :param pairs: names and values.
-    :param urls: the names of the pairs whose values are URLs or paths; :func:`encode_url` encodes
+    :param urls: the names of the pairs whose values are URLs or paths. :func:`encode_url` encodes
         these values.
     :returns: ASCII text without the "?".
     Source: [R] 4.1, Table 4.1.
@@ -94,7 +100,7 @@ def encode_value(value: str) -> str:
     """Encode a name or a value for a query string.
 
     :returns: ASCII text. Spaces, ``% & + = ? #`` and all characters that RFC 3986 does not allow in
-        a query become %XX; characters such as ``/ : @ ! ( )`` do not change.
+        a query become %XX. Characters such as ``/ : @ ! ( )`` do not change.
     Source: [R] 4.1, Table 4.1.
     """
     return quote(to_bytes(value), safe=_PLAIN)
@@ -103,19 +109,20 @@ def encode_value(value: str) -> str:
 def encode_url(url: str) -> str:
     """Encode a URL or path for a query string, but do not encode %XX again.
 
-    Only a malformed "%" becomes %25. Erratum: according to Table 4.1, every "%" becomes %25, but
-    this is not so in the examples.
+    Only a malformed "%" becomes %25. Erratum: according to Table 4.1, every "%" becomes %25. The
+    examples of [R] contradict this rule.
     Source: [R] Examples 6.9, 8.1 and 8.2.
     """
     return quote(to_bytes(_LONE_PERCENT.sub("%25", url)), safe=_PLAIN + "%")
 
 
 def list_candidate_paths(filepath: str) -> tuple[str, ...]:
-    """Return the paths that the value of parsedibiurl.filepath may mean, the most probable first.
+    """Return the paths that a value of parsedibiurl.filepath may mean, the most probable first.
 
-    :param filepath: the value, decoded once; it may contain surrogate escapes.
-    :returns: the path without its leading "/", and the same path decoded again if this is another
-        path; () for an empty path. A path that is not UTF-8 is decoded as ISO 8859-1.
+    :param filepath: the value, decoded once. The value may contain surrogate escapes.
+    :returns: the first path is the value without the leading "/". If %XX remains in this path, the
+        second path is the first path, decoded again. An empty value has no paths. A path that is
+        not UTF-8 is decoded as ISO 8859-1.
     Source: [R] 7.2, parsedibiurl.filepath.
     """
     raw = filepath.removeprefix("/").encode("utf-8", "surrogateescape")
@@ -124,12 +131,12 @@ def list_candidate_paths(filepath: str) -> tuple[str, ...]:
     first = _decode_path(raw)
     if b"%" not in raw:
         return (first,)
-    second = _decode_path(unescape(raw))
+    second = _decode_path(decode_escapes(raw))
     return (first,) if second == first else (first, second)
 
 
 def _decode_path(raw: bytes) -> str:
-    # No path contains NUL, and PostgreSQL does not accept NUL even in a comparison.
+    # No file has a path with NUL. PostgreSQL does not accept NUL, not even in a comparison.
     raw = raw.replace(b"\0", b"%00")
     try:
         return raw.decode("utf-8")

@@ -1,7 +1,8 @@
 """The registration of an Archive with a resolver: the registration key and the e-mails.
 
-The administrators agree on a registration key by e-mail. The key proves that a later inclusion
-request comes from the Archive. A URL key has the same form as a registration key.
+The administrators of the Archive and of the resolver agree on a registration key by e-mail. The key
+proves that a later inclusion request comes from the Archive. A URL key has the same form as a
+registration key.
 
 Source: [R] 5.1, Table 5.1, Example 5.1.
 """
@@ -39,13 +40,14 @@ cadastro informada. No flask_ibi_archive, com o servidor em funcionamento:
 The Archive service with this IBI is registered:
 archiveserviceibi = {service_ibi}
 
-The resolver will send requests to it after it has requested its inclusion with the registration
-key that was given. In flask_ibi_archive, while the server is running:
+The resolver sends requests to the Archive after the Archive has requested its inclusion with the
+registration key that was sent by e-mail. In flask_ibi_archive, use this command while the server is
+running:
 {settings}flask ibi register-archive"""
 
 
 def is_key(text: str) -> bool:
-    """Return whether a text has the form of a key: one or two numbers of ten or more digits.
+    """Return True if a text has the form of a key: one or two numbers of ten or more digits.
 
     Source: [R] Table 5.1.
     """
@@ -63,24 +65,26 @@ def parse_key(text: str) -> str:
     if not is_key(text):
         raise ValueError(
             "a key must be a number of ten or more digits, or two such numbers joined by a hyphen; "
-            f"this text of {len(text)} characters is not"
+            f"this text of {len(text)} characters is not a key"
         )
     return text
 
 
 def build_registration_email(service_ibi: Identifier, key: str) -> tuple[str, str]:
-    """Return subject and body of the e-mail that requests the registration of an Archive.
+    """Return the subject and the body of the e-mail that requests a registration.
 
-    :param key: the registration key; the body contains the key.
+    :param service_ibi: the IBI of the service of the Archive.
+    :param key: the registration key. The body contains the key.
     Source: [R] 5.1, Example 5.1.
     """
     return EMAIL_SUBJECT, _EMAIL_BODY.format(service_ibi=service_ibi.text, key=key)
 
 
 def build_confirmation_email(service_ibi: Identifier, resolver_url: str | None) -> tuple[str, str]:
-    """Return subject and body of the e-mail that confirms the registration of an Archive.
+    """Return the subject and the body of the e-mail that confirms a registration.
 
-    :param resolver_url: the URL of the resolver, None if unknown.
+    :param service_ibi: the IBI of the service of the Archive.
+    :param resolver_url: the URL of the resolver; None if unknown.
     Source: [R] 5.1.
     """
     settings = "" if resolver_url is None else f"IBI_RESOLVER_URL = {resolver_url}\n"

@@ -1,6 +1,6 @@
-"""The targets of relations: finds the last edition, the translations and the metadata of an item.
+"""The targets of relations: the last edition, the translations and the metadata of an item.
 
-The URL list contains a URL for each target that this module finds.
+This module finds the targets. The URL list can contain a URL for each target.
 
 Source: [R] 7.2, Table 7.5.
 """
@@ -14,7 +14,7 @@ from functools import lru_cache
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, OwnMetadata
 from flask_ibi_archive.protocol.relations import SHAPES, Step, StepKind
 
-#: The assumed format of metadata that are in another Archive.
+#: The format that metadata in another Archive are assumed to have.
 ASSUMED_FORMAT = "oai_dc"
 
 #: The letters of the steps that may follow each shape.
@@ -27,10 +27,9 @@ NEXT_LETTERS = {
 class RelationTarget:
     """The target of a relation.
 
-    :param item: the item.
-    :param own: metadata of ``item`` without an identifier, if they are the target instead of
-        ``item``.
-    :param format: the format of the last ``.metadata`` step, if the step has a format.
+    :param item: the target, or the item to which the metadata in ``own`` belong.
+    :param own: the target if the target is metadata without an identifier; otherwise None.
+    :param format: the format of the last ``.metadata`` step; None if the step has no format.
     """
 
     item: CatalogueItem
@@ -39,11 +38,11 @@ class RelationTarget:
 
     @property
     def has_format(self) -> bool:
-        """Whether the target itself has the format; if not, its translations may have it."""
+        """True if the target itself has the format; False if only translations may have it."""
         return self.format is None or self.own is not None or self.format in _formats_of(self.item)
 
 
-#: Each target with the step from the previous target.
+#: A list of targets. The step before a target leads from the previous target to the target.
 Targets = list[tuple[Step, RelationTarget]]
 
 
@@ -61,7 +60,7 @@ def _formats_of_translations(item: CatalogueItem) -> tuple[str, ...]:
 
 
 def _create_target(item: CatalogueItem | None, format: str | None = None) -> RelationTarget | None:
-    """Return an item as target; None if the item is unknown, deleted or not in the format."""
+    """Return a target for an item; None if the item is unknown, deleted or not in the format."""
     if item is None or item.state == "Deleted":
         return None
     if format is not None and format not in _formats_of(item):
@@ -71,18 +70,24 @@ def _create_target(item: CatalogueItem | None, format: str | None = None) -> Rel
 
 @lru_cache(maxsize=1024)
 def create_step(kind: StepKind, parameter: str | None = None) -> Step:
-    """Return a step; a cache avoids creating the few frequent steps again and again."""
+    """Return a step.
+
+    A cache contains the frequent steps. Therefore these steps are not created again and again.
+    """
     return Step(kind, parameter)
 
 
-def _last_edition(target: RelationTarget) -> Targets:
-    """Return the last edition of an item: the item itself if it has no next edition."""
+def _find_last_edition(target: RelationTarget) -> Targets:
+    """Return the last edition of an item. An item without next edition is its own last edition."""
     edition = _create_target(target.item.last_edition())
     return [] if edition is None else [(create_step(StepKind.LAST_EDITION), edition)]
 
 
-def _translations(target: RelationTarget) -> Targets:
-    """Return the translations of a target; the target itself if it states no language."""
+def _find_translations(target: RelationTarget) -> Targets:
+    """Return the translations of a target.
+
+    A target without a language is also one of its own translations.
+    """
     itself = (create_step(StepKind.TRANSLATION), target)
     if target.own is not None:
         return [itself]
@@ -95,12 +100,12 @@ def _translations(target: RelationTarget) -> Targets:
     return found
 
 
-def _metadata(target: RelationTarget) -> Targets:
+def _find_metadata(target: RelationTarget) -> Targets:
     """Return the metadata of an item in free form and in each format."""
     item = target.item
     metadata = item.metadata()
     if metadata is None and item.content_type == "Metadata":
-        metadata = item  # such an item is its own metadata
+        metadata = item  # An item of content type Metadata is its own metadata.
     if isinstance(metadata, OwnMetadata):
         free, formats = RelationTarget(item, metadata), tuple(metadata.formats)
     elif found := _create_target(metadata):
@@ -113,24 +118,26 @@ def _metadata(target: RelationTarget) -> Targets:
     ]
 
 
-_NEXT_TARGETS = {"u": _last_edition, "t": _translations, "m": _metadata}
+_NEXT_TARGETS = {"u": _find_last_edition, "t": _find_translations, "m": _find_metadata}
 
 
 def follow_relations(
     item: CatalogueItem, path: tuple[Step, ...] | None = None, shapes: frozenset[str] = SHAPES
 ) -> Iterator[tuple[tuple[Step, ...], RelationTarget]]:
-    """Yield the steps and the target of each relation of an item, first the item itself.
+    """Yield the steps and the target of each relation of an item.
 
-    :param path: follow these steps only. A translation without a language matches every
-        translation.
-    :param shapes: follow relations of these shapes only.
+    The first target is the item itself, without steps.
+
+    :param path: the steps to follow; None for all relations. A translation step without a language
+        matches every translation.
+    :param shapes: the shapes of the relations to follow.
     """
     waiting: list[tuple[tuple[Step, ...], str, RelationTarget]] = [((), "", RelationTarget(item))]
     while waiting:
         steps, shape, target = waiting.pop()
         if target.has_format:
             yield steps, target
-        if target.item.state is None:  # only its identifier is known
+        if target.item.state is None:  # Only the identifier of this item is known.
             continue
         if path is None:
             wanted, letters = None, NEXT_LETTERS[shape]
@@ -143,14 +150,14 @@ def follow_relations(
             if shape + letter not in shapes:
                 continue
             for step, following in _NEXT_TARGETS[letter](target):
-                if wanted is None or covers(wanted, step):
+                if wanted is None or step_matches(wanted, step):
                     waiting.append(((*steps, step), shape + letter, following))
 
 
-def covers(wanted: Step, step: Step) -> bool:
-    """Return whether a requested step matches an actual step.
+def step_matches(wanted: Step, step: Step) -> bool:
+    """Return True if a requested step matches an actual step.
 
-    A requested translation without a language matches every translation.
+    A requested translation step without a language matches every translation step.
     """
     return wanted == step or (
         wanted.kind is StepKind.TRANSLATION
@@ -160,5 +167,5 @@ def covers(wanted: Step, step: Step) -> bool:
 
 
 def add_prefixes(shapes: set[str]) -> frozenset[str]:
-    """Return shapes and all beginnings of these shapes."""
+    """Return all shapes of a set, and all beginnings of these shapes."""
     return frozenset(shape[:length] for shape in shapes for length in range(len(shape) + 1))

@@ -1,8 +1,9 @@
 """Relations: paths from an item to related items, such as ``.lastedition.metadata(oai_dc)``.
 
-A relation is a sequence of steps: to the last edition, to a translation, to the metadata. The name
-of a relation follows the names of pairs, as in ``url.lastedition``. The shape of a relation is the
-text of its step letters (u, t, m), such as "um".
+A relation is a sequence of steps. A step leads to the last edition, to a translation or to the
+metadata. In an answer, the name of a relation is the end of the names of pairs, as in
+``url.lastedition``. Each step has a letter: u, t or m. The shape of a relation consists of the
+letters of its steps, such as "um".
 
     relation = ([u [t]] | [t [u]]) [m [t]]
     u = ".lastedition"
@@ -31,7 +32,7 @@ _STEP = re.compile(r"\.([a-z]+)(?:\(([^()]*)\))?")
 
 
 class StepKind(str, Enum):
-    """The kinds of steps; the values are the names in messages."""
+    """The kinds of steps. The values are the names in messages."""
 
     LAST_EDITION = "lastedition"
     TRANSLATION = "translation"
@@ -50,10 +51,10 @@ class Step:
     """One step of a relation.
 
     :param kind: the kind of the step.
-    :param parameter: the language of a translation (``xx`` or ``xx-YY``) or the format of metadata
-        (letters, digits, "_" and "-"), case-sensitive; None if the step has no parameter. A last
-        edition never has a parameter.
-    :raises RefusedText: if the kind cannot have that parameter.
+    :param parameter: the language of a translation (``xx`` or ``xx-YY``), or the format of metadata
+        (letters, digits, "_" and "-"). Upper and lower case are different. None if the step has no
+        parameter. A last edition never has a parameter.
+    :raises RefusedText: if a step of this kind cannot have this parameter.
     Source: [R] Table 7.5.
     """
 
@@ -66,7 +67,7 @@ class Step:
 
     @property
     def letter(self) -> str:
-        """The letter of the kind of the step: u, t or m."""
+        """The letter of the step: u, t or m."""
         return _LETTERS[self.kind]
 
     @property
@@ -79,8 +80,8 @@ class Step:
 class Relation:
     """A sequence of steps in an order that the grammar allows.
 
-    :param steps: the steps; () for the item itself.
-    :ivar name: the text of the relation in messages, "" without steps.
+    :param steps: the steps. The relation of an item to itself has no steps.
+    :ivar name: the text of the relation in messages; "" if the relation has no steps.
     :ivar shape: the letters of the steps, such as "um".
     :raises RefusedText: if the grammar does not allow the order of the steps.
     Source: [R] Table 7.5.
@@ -104,7 +105,7 @@ class Relation:
         return hash(self.name)
 
     def __bool__(self) -> bool:
-        """Whether the relation has a step."""
+        """Return True if the relation has a step."""
         return bool(self.steps)
 
 
@@ -114,10 +115,12 @@ EMPTY = Relation()
 
 @dataclass(frozen=True, slots=True)
 class RelationPattern:
-    """A pattern of relations; use :func:`parse_relation_pattern` to create a pattern.
+    """A pattern of relations.
 
-    :param steps: the kind and the parameter of each step. ``"*"`` matches every parameter, but not
-        a step without a parameter.
+    Use :func:`parse_relation_pattern` to create a pattern.
+
+    :param steps: the kind and the parameter of each step. The parameter ``"*"`` matches every
+        parameter, but does not match a step without a parameter.
     """
 
     steps: tuple[tuple[StepKind, str | None], ...]
@@ -129,11 +132,11 @@ class RelationPattern:
 
     @property
     def shape(self) -> str:
-        """The shape of the matching relations, such as "um"."""
+        """The shape of the relations that match the pattern, such as "um"."""
         return "".join([_LETTERS[kind] for kind, _ in self.steps])
 
     def matches(self, relation: Relation) -> bool:
-        """Return whether the pattern matches a relation."""
+        """Return True if the pattern matches a relation."""
         if len(self.steps) != len(relation.steps):
             return False
         for (kind, parameter), step in zip(self.steps, relation.steps, strict=True):
@@ -148,8 +151,9 @@ class RelationPattern:
 def parse_relation(text: str) -> Relation:
     """Parse a relation.
 
-    :param text: such as ``.lastedition.metadata(oai_dc)``; "" is the empty relation.
-    :raises ValueError: if the text is not a relation; the message names the wrong step.
+    :param text: a text such as ``.lastedition.metadata(oai_dc)``. "" is the relation of an item to
+        itself.
+    :raises ValueError: if the text is not a relation. The message shows the wrong step.
     Source: [R] Table 7.5.
     """
     return Relation(tuple([Step(kind, parameter) for kind, parameter in _split_steps(text)]))
@@ -160,9 +164,9 @@ def parse_relation_pattern(text: str) -> RelationPattern:
 
     The setting ``IBI_RELATIONS`` contains such patterns.
 
-    :param text: such as ``.metadata(*)``, which matches every format, but not ``.metadata``; ""
-        matches the empty relation.
-    :raises ValueError: if the text is not a pattern; the message names the wrong step.
+    :param text: a text such as ``.metadata(*)``. This pattern matches ``.metadata(oai_dc)``, but
+        does not match ``.metadata``. "" matches the relation of an item to itself.
+    :raises ValueError: if the text is not a pattern. The message shows the wrong step.
     Source: [R] 7.2 (an Archive answers only some relations).
     """
     steps = tuple(_split_steps(text))
@@ -177,9 +181,9 @@ def parse_relation_pattern(text: str) -> RelationPattern:
 
 
 def check_parameter(kind: StepKind, parameter: str) -> None:
-    """Check that a kind of step can have a parameter.
+    """Check that a step of a kind can have a parameter.
 
-    :raises RefusedText: if the kind cannot have that parameter.
+    :raises RefusedText: if a step of this kind cannot have this parameter.
     Source: [R] Table 7.5.
     """
     if kind is StepKind.TRANSLATION:
@@ -191,7 +195,7 @@ def check_parameter(kind: StepKind, parameter: str) -> None:
 
 
 def is_format(text: str) -> bool:
-    """Return whether a text is the name of a metadata format: letters, digits, "_" and "-"."""
+    """Return True if a text has the form of a metadata format: letters, digits, "_" and "-"."""
     return _FORMAT.fullmatch(text) is not None
 
 
@@ -199,7 +203,7 @@ def refuse_order(names: list[str], shape: str) -> RefusedText:
     """Return the error for steps in an order that the grammar does not allow.
 
     :param names: the texts of the steps for the message.
-    :param shape: the letters of the steps; not in :data:`SHAPES`.
+    :param shape: the letters of the steps. :data:`SHAPES` does not contain this shape.
     """
     wrong = next(length for length in range(len(shape)) if shape[: length + 1] not in SHAPES)
     return RefusedText("wrong_order", step=names[wrong], previous=names[wrong - 1])

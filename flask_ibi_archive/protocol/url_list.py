@@ -1,8 +1,9 @@
 """The URL list: the pairs in the answer of an Archive to a urlRequest.
 
-The whole list has a URL for the requested item and for each related item. A filtered list has only
-the pairs that the resolver needs for the verbs of the request. Source: [R] 7.2, Algorithm 2 and
-FILTRARLISTADEURL.
+The whole list contains the URLs of the requested item and of all related items. A filtered list
+contains only the pairs that the resolver needs for the verbs of the request.
+
+Source: [R] 7.2, Algorithm 2 and FILTRARLISTADEURL.
 """
 
 from __future__ import annotations
@@ -27,25 +28,27 @@ from flask_ibi_archive.protocol.relations import (
     Step,
 )
 
-#: The name of a pair, and its value: one word or several words.
+#: The name and the value of a pair. The value is one word or several words.
 UrlPair = tuple[str, "str | tuple[str, ...]"]
 
-#: Pairs that describe a URL; the name of a relation follows, as in ``url.lastedition``.
-OF_A_URL = ("url", "contenttype", "state", "timestamp")
+#: The beginnings of the names of the pairs that describe a URL. The name of a relation follows, as
+#: in ``url.lastedition``.
+URL_PAIR_NAMES = ("url", "contenttype", "state", "timestamp")
 NEXT_EDITION = "ibi.nextedition"
 
 
 @dataclass(frozen=True)
 class ArchiveFacts:
-    """The settings and other data of an Archive that appear in a URL list or change the list.
+    """The settings and other data of an Archive that are necessary for URL lists.
 
-    :param address: the archiveaddress.
-    :param service: the words of ibi.archiveservice.
+    :param address: the archiveaddress of the Archive.
+    :param service: the words of ibi.archiveservice, the IBI of the Archive service.
     :param addresses: builds the URLs of items and files.
     :param platform_software: the words of ibi.platformsoftware; () if the platform has no IBI.
     :param relations: the relations that the Archive answers; None for all relations.
-    :param filter_url_list: whether to send the filtered list.
-    :param follow_editions: whether to follow next editions in this Archive.
+    :param filter_url_list: True if the Archive sends filtered lists.
+    :param follow_editions: True if the Archive finds the last edition by following the next
+        editions in this Archive.
     """
 
     address: str
@@ -58,13 +61,16 @@ class ArchiveFacts:
 
     @cached_property
     def shapes(self) -> frozenset[str]:
-        """The shapes of the answered relations, and all beginnings of these shapes."""
+        """The shapes of the relations that the Archive answers, and all their beginnings."""
         if self.relations is None:
             return SHAPES
         return add_prefixes({pattern.shape for pattern in self.relations})
 
     def scope(self, shape: str, paths: tuple[str, ...]) -> Scope:
-        """Return the scope for the relations of a shape and of all beginnings of the shape."""
+        """Return the scope for the relations of a shape, and of all beginnings of the shape.
+
+        :param paths: the possible paths of the requested file.
+        """
         scope = self._scopes.get(shape)
         if scope is None:
             scope = self._scopes[shape] = Scope(
@@ -81,7 +87,7 @@ class ArchiveFacts:
         return {}
 
     def answers(self, steps: tuple[Step, ...]) -> bool:
-        """Return whether the Archive answers a relation."""
+        """Return True if the Archive answers the relation with these steps."""
         if self.relations is None:
             return True
         relation = Relation(steps)
@@ -95,11 +101,12 @@ def answer_url_request(
     issue_key: Callable[[CatalogueItem], str],
     requested_only: bool = False,
 ) -> list[UrlPair]:
-    """Return the URL list of a request, filtered if the Archive filters its lists.
+    """Return the URL list for a request. The settings decide if the list is filtered.
 
-    For a filtered list, only the pairs of that list are computed.
+    For a filtered list, the function computes only the pairs of the filtered list.
 
-    :param requested_only: whether an unfiltered list may omit the relations that the verbs do not
+    :param issue_key: returns a new URL key for an item.
+    :param requested_only: if True, an unfiltered list contains only the relations that the verbs
         request.
     Source: [R] 7.2, Algorithm 1, lines 16 and 17.
     """
@@ -129,7 +136,11 @@ def answer_url_request(
 def _follow_verbs(
     item: CatalogueItem, relation: Relation, facts: ArchiveFacts, scope: Scope, view: _View
 ) -> tuple[list[UrlPair], list[UrlPair], bool]:
-    """Return the pairs of the intermediate and of the final targets, and whether a URL is there."""
+    """Follow the steps that the verbs request.
+
+    :returns: the pairs of the intermediate targets, the pairs of the final targets, and True if a
+        final target has a URL.
+    """
     intermediate: list[UrlPair] = []
     final: list[UrlPair] = []
     has_url = False
@@ -158,7 +169,8 @@ def build_url_list(
 ) -> list[UrlPair]:
     """Return the whole URL list of an item, in no particular order.
 
-    :param requested_only: whether to omit the relations that the verbs do not request.
+    :param issue_key: returns a new URL key for an item.
+    :param requested_only: if True, the list contains only the relations that the verbs request.
     Source: [R] 7.2, Algorithm 2 (MONTARLISTADEURL).
     """
     paths = () if request.verbs.file_list else list_candidate_paths(request.filepath)
@@ -193,11 +205,11 @@ def list_target_urls(
     has_path: bool = False,
     path: tuple[Step, ...] | None = None,
 ) -> Iterator[tuple[str, RelationTarget, list[UrlPair]]]:
-    """Yield the name of each relation, its target, and the pairs of the URL of the target.
+    """Yield the name and the target of each relation, and the pairs for the URL of the target.
 
-    Only relations that the Archive answers are included.
+    The function yields only relations that the Archive answers.
 
-    :param has_path: whether the request contains the path of a file.
+    :param has_path: True if the request contains the path of a file.
     :param path: the steps to follow; None for all relations.
     """
     view = _View(request, facts, has_path)
@@ -207,7 +219,7 @@ def list_target_urls(
             yield name, target, view.create_url_pairs(target, name)
 
 
-def ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
+def list_ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
     """Return the words of an ``ibi`` value: ``rep R``, ``ibip I`` or both ([R] Table 7.4)."""
     if rep is None:
         return ("ibip", ibip) if ibip is not None else ()
@@ -222,27 +234,34 @@ def relation_name(steps: tuple[Step, ...]) -> str:
 
 def create_ibi_pair(target: RelationTarget, relation: str) -> UrlPair:
     """Return the ``ibi`` pair of the target of a relation ([R] 7.2, CRIARPARIBI)."""
-    return "ibi" + relation, ibi_words(target.item.rep, target.item.ibip)
+    return "ibi" + relation, list_ibi_words(target.item.rep, target.item.ibip)
 
 
 def create_next_edition_pair(item: CatalogueItem) -> list[UrlPair]:
-    """Return the ``ibi.nextedition`` pair, if the item has one ([R] 7.2, CRIARPARNEXTEDITION)."""
+    """Return the ``ibi.nextedition`` pair of an item ([R] 7.2, CRIARPARNEXTEDITION).
+
+    :returns: a list of one pair; [] if the item has no next edition.
+    """
     following = item.next_edition()
     if following is None:
         return []
-    return [(NEXT_EDITION, ibi_words(following.rep, following.ibip))]
+    return [(NEXT_EDITION, list_ibi_words(following.rep, following.ibip))]
 
 
 def _find_item(
     catalogue: Catalogue, request: UrlRequest, facts: ArchiveFacts, scope: Scope
 ) -> tuple[CatalogueItem | None, list[UrlPair]]:
-    """Return the requested item and its first pairs; if None, these pairs are the whole list."""
+    """Return the requested item, and the pairs that describe the item and the Archive.
+
+    If the item is unknown or deleted, the function returns None instead of the item. In this case,
+    the pairs are the whole URL list.
+    """
     item = catalogue.find(request.ibi.text, scope)
     if item is None or item.state is None:
         return None, []
     pairs: list[UrlPair] = [
         ("archiveaddress", facts.address),
-        ("ibi", ibi_words(item.rep, item.ibip)),
+        ("ibi", list_ibi_words(item.rep, item.ibip)),
         ("ibi.archiveservice", facts.service),
         ("ibi.platformsoftware", facts.platform_software),
     ]
@@ -252,7 +271,7 @@ def _find_item(
 
 
 class _View:
-    """Builds the URLs that one user gets for one request."""
+    """Creates the pairs with the URLs that one user gets for one request."""
 
     def __init__(self, request: UrlRequest, facts: ArchiveFacts, has_path: bool) -> None:
         self.user = request.client_addresses[0]
@@ -261,21 +280,23 @@ class _View:
         self.wants_file_list = request.verbs.file_list
 
     def create_url_pairs(self, target: RelationTarget, relation: str) -> list[UrlPair]:
-        """Return url, contenttype, state and timestamp of a target; [] if the target has no URL.
+        """Return the pairs url, contenttype, state and timestamp of a target.
+
+        If the target has no URL, the list is empty.
 
         Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
         """
         item = target.item
         if target.own is not None:
-            url = self._own_metadata_url(target)
+            url = self._find_own_metadata_url(target)
             content_type = "Metadata"
             timestamp = target.own.timestamp or item.timestamp
         else:
-            url = self._item_url(target)
+            url = self._find_item_url(target)
             content_type = item.content_type
             timestamp = item.timestamp
             if url is not None and not item.allows(self.user):
-                url = self._url_without_access(item)
+                url = self._find_metadata_url(item)
                 content_type = "Metadata"
         if url is None or item.state is None:
             return []
@@ -286,14 +307,14 @@ class _View:
             ("timestamp" + relation, timestamp),
         ]
 
-    def _own_metadata_url(self, target: RelationTarget) -> str | None:
+    def _find_own_metadata_url(self, target: RelationTarget) -> str | None:
         own = target.own
         if own is None or self.has_path or self.wants_file_list:
             return None
         url = own.url if target.format is None else own.formats[target.format]
         return url or self.addresses.metadata(target.item, target.format)
 
-    def _item_url(self, target: RelationTarget) -> str | None:
+    def _find_item_url(self, target: RelationTarget) -> str | None:
         item = target.item
         if item.state is None:
             return None
@@ -308,8 +329,11 @@ class _View:
             return None
         return self.addresses.service(item) if item.is_service else self.addresses.item(item)
 
-    def _url_without_access(self, item: CatalogueItem) -> str | None:
-        """Return the URL for a user who may not read the files: metadata in free form, or None."""
+    def _find_metadata_url(self, item: CatalogueItem) -> str | None:
+        """Return the URL for a user who may not read the files of an item.
+
+        :returns: the URL of the metadata in free form; None if the user may not read the metadata.
+        """
         if not item.shows_metadata:
             return None
         found = item.metadata()

@@ -1,7 +1,8 @@
 """Verb lists such as ``GetLastEdition GetMetadata(oai_dc)``: parsing and formatting.
 
-A persistent URL or a urlRequest has a verb list if the user does not want the item itself, but a
-related item. Each verb is a step of a relation, except GetFileList, which requests a list of files.
+The verb list in a persistent URL or in a urlRequest requests a related item instead of the item
+itself. Each verb is a step of a relation, except GetFileList. The verb GetFileList requests a list
+of files.
 
 Source: [R] 6.1, Tables 6.4 and 6.5.
 """
@@ -36,8 +37,8 @@ _VERB = re.compile(r"([A-Za-z]+)(?:\(([^()]*)\))?")
 class VerbList:
     """The content of a verb list.
 
-    :param relation: the relation of its verbs, in their order.
-    :param file_list: whether the list of files of the related item is requested.
+    :param relation: the relation whose steps are the verbs, in the same order.
+    :param file_list: True if the list contains GetFileList, the request for a list of files.
     Source: [R] Tables 6.4, 6.5 and 7.5.
     """
 
@@ -46,16 +47,16 @@ class VerbList:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """The verbs in their order, with GetFileList at the end."""
+        """The verbs in the order of the steps, with GetFileList at the end."""
         verbs = [format_verb(step) for step in self.relation.steps]
         return (*verbs, GET_FILE_LIST) if self.file_list else tuple(verbs)
 
     def __bool__(self) -> bool:
-        """Whether the list has a verb."""
+        """Return True if the list has a verb."""
         return self.file_list or bool(self.relation)
 
 
-#: The empty list: the item itself is requested.
+#: The empty verb list. It requests the item itself.
 NO_VERBS = VerbList()
 
 
@@ -63,9 +64,9 @@ NO_VERBS = VerbList()
 def parse_verb_list(text: str) -> VerbList:
     """Parse a verb list.
 
-    :param text: case-sensitive verbs separated by spaces or, as in a persistent URL, by "+".
-        GetFileList may be at any position, and more than once. "" is the empty list.
-    :raises RefusedText: if a verb is unknown or has a wrong parameter, or if the grammar of
+    :param text: verbs separated by spaces, or by "+" as in a persistent URL. Upper and lower case
+        are different. GetFileList may be at any position, and more than once. "" is the empty list.
+    :raises RefusedText: if a verb is unknown, if a parameter is wrong, or if the grammar of
         relations does not allow the order of the verbs.
     Source: [R] 6.1, Tables 6.4 and 6.5; the order: Table 7.5.
     """
@@ -74,7 +75,7 @@ def parse_verb_list(text: str) -> VerbList:
     for verb in verbs:
         if verb != GET_FILE_LIST:
             steps.append(parse_verb(verb))
-            if len(steps) > 4:  # the longest relation has four steps
+            if len(steps) > 4:  # The longest relation has four steps.
                 break
     shape = "".join([step.letter for step in steps])
     if shape not in SHAPES:
@@ -88,9 +89,10 @@ def format_verb_list(verbs: VerbList) -> str:
 
 
 def parse_verb(text: str) -> Step:
-    """Return the step that a verb other than GetFileList represents.
+    """Return the step that a verb represents.
 
-    :raises RefusedText: if the verb is unknown or its parameter is wrong.
+    :param text: a verb other than GetFileList.
+    :raises RefusedText: if the verb is unknown, or if the parameter of the verb is wrong.
     Source: [R] Tables 6.4 and 6.5.
     """
     found = _VERB.fullmatch(text)
@@ -104,6 +106,6 @@ def parse_verb(text: str) -> Step:
 
 
 def format_verb(step: Step) -> str:
-    """Return the verb of a step, such as ``GetTranslation(pt-BR)``."""
+    """Return the verb that represents a step, such as ``GetTranslation(pt-BR)``."""
     verb = _VERBS[step.kind]
     return verb if step.parameter is None else f"{verb}({step.parameter})"

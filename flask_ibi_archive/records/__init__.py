@@ -1,7 +1,8 @@
-"""The records of items: parsing and formatting of the files that are imported and exported.
+"""Parsing and formatting of the records of items.
 
-Such a file is in the format JSON Lines: each line is a JSON object that describes one item. The
-commands for import and export, and the methods that deposit an item, use this package.
+Import files and export files contain records. Such a file has the format JSON Lines: each line is a
+JSON object that describes one item. The commands for import and export use this package. The
+methods that deposit an item also use this package.
 """
 
 from flask_ibi_archive.records.record import (

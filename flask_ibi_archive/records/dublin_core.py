@@ -1,4 +1,4 @@
-"""Dublin Core, the metadata of an item: the elements, their XML (oai_dc), and a citation."""
+"""Dublin Core metadata: the names of the elements, the XML format oai_dc, and citations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ELEMENTS = (
     "format", "identifier", "source", "language", "relation", "coverage", "rights",
 )  # fmt: skip
 
-#: The characters that XML 1.0 does not allow, not even escaped.
+#: Matches the characters that XML 1.0 does not allow. Escaping does not make them legal.
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 #: Matches the values that xml:lang may have (the simple form of BCP 47).
 LANGUAGE_TAG = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*\Z")
@@ -30,9 +30,12 @@ _NAMESPACES = (
 
 
 def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> str:
-    """Return an oai_dc document in XML, with the elements in the order of the standard.
+    """Return the XML text of an oai_dc document.
 
-    :param elements: the values of each element. A value is a text and its language, or None.
+    The elements are in the order of the Dublin Core Metadata Element Set.
+
+    :param elements: the values of each element. A value consists of a text and the language of the
+        text. The language is None if unknown.
     """
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<oai_dc:dc {_NAMESPACES}>"]
     for name in ELEMENTS:
@@ -46,11 +49,12 @@ def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> s
 
 
 def format_citation(elements: DublinCore, ibi: str) -> str | None:
-    """Return a one-line citation of an item; None if it has neither a creator nor a title.
+    """Return a citation of an item.
 
     :param elements: the Dublin Core of the item.
     :param ibi: the identifier of the item.
-    :returns: as in ``Banon, G.; Ribeiro, L. (2009). Title. Publisher. IBI: <ibi>``.
+    :returns: one line such as ``Banon, G.; Ribeiro, L. (2009). Title. Publisher. IBI: <ibi>``.
+        None if the item has neither a creator nor a title.
     """
     creators = [value for value, _ in elements.get("creator", ())]
     titles = [value for value, _ in elements.get("title", ())]
@@ -64,10 +68,11 @@ def format_citation(elements: DublinCore, ibi: str) -> str | None:
         head = f"{head} ({year.group() if year else dates[0]})".strip()
     parts = [head, *titles[:1], "; ".join(publishers), f"IBI: {ibi}"]
     return (
-        " ".join(_sentence(" ".join(part.split())) for part in parts[:-1] if part) + f" {parts[-1]}"
+        " ".join(_end_sentence(" ".join(part.split())) for part in parts[:-1] if part)
+        + f" {parts[-1]}"
     )
 
 
-def _sentence(text: str) -> str:
-    """Return a text with a full stop, unless the text ends with a punctuation mark."""
+def _end_sentence(text: str) -> str:
+    """Return a text that ends with a full stop, "!" or "?". Add a full stop if necessary."""
     return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,4 +1,8 @@
-"""Parsers of the fields of a record: each returns the value to store or raises FieldError."""
+"""Parsers of the fields of a record.
+
+Each parser checks a value and returns the value that the database stores. If the value is wrong,
+the parser raises FieldError.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +24,18 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 PORT = re.compile(r":[0-9]*\Z")
 NOT_IN_URL = re.compile(r"[\x00-\x20\x7f<>\"{}\\^`|]")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-#: The segments that a path may not have.
-NO_SEGMENTS = frozenset({"", ".", ".."})
+#: The segments that a path must not contain. A segment is the text between two slashes.
+FORBIDDEN_SEGMENTS = frozenset({"", ".", ".."})
 MAX_TEXT = 1_000_000
-#: Maximum length of a path in bytes. Paths are in an index of the database, which limits them.
+#: Maximum length of a path in bytes. A database index contains the paths, and its size is limited.
 MAX_PATH = 1024
 
 
 class FieldError(ValueError):
     """A field of a record is wrong.
 
-    :param field: the name of the field, such as ``rep`` or ``files[0].path``; "" for the record.
+    :param field: the name of the field, such as ``rep`` or ``files[0].path``. "" if the
+        whole record is wrong.
     :param reason: what is wrong and what would be right.
     """
 
@@ -41,32 +46,32 @@ class FieldError(ValueError):
 
 
 def quoted(value: object) -> str:
-    """Return the text of a value for a message: short, on one line, in ASCII."""
+    """Return a short text of a value for a message. The text is one line of ASCII."""
     text = ascii(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def quoted_name(name: object) -> str:
-    """Return the name of a field for a message: short and on one line."""
+    """Return the name of a field for a message. The name is short and on one line."""
     name = str(name)
     return (name if name.isprintable() else ascii(name)[1:-1])[:80]
 
 
 def parse_text(field: str, value: Any) -> str:
-    """Check that a value is a text that is not empty and that every database can store."""
+    """Check that a value is a text that databases can store. The text must not be empty."""
     if not isinstance(value, str):
         raise FieldError(field, f"{quoted(value)} is not a text")
     if not value:
-        raise FieldError(field, "is empty; omit the field instead")
+        raise FieldError(field, "the text is empty; omit the field instead")
     if len(value) > MAX_TEXT:
-        raise FieldError(field, f"is longer than {MAX_TEXT} characters")
+        raise FieldError(field, f"the text is longer than {MAX_TEXT} characters")
     if "\0" in value:
-        raise FieldError(field, "contains a NUL character")
+        raise FieldError(field, "the text contains a NUL character")
     try:
         value.encode()
     except UnicodeEncodeError:
         raise FieldError(
-            field, "contains half of a surrogate pair, which is not a character"
+            field, "the text contains half of a surrogate pair, which is not a character"
         ) from None
     return value
 
@@ -86,14 +91,14 @@ def parse_list(field: str, value: Any) -> list[Any]:
 
 
 def parse_object(field: str, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """Check that a value is a JSON object whose fields all have an allowed name."""
+    """Check that a value is a JSON object. All fields of the object must have allowed names."""
     if not isinstance(value, dict):
         raise FieldError(field, f'{quoted(value)} is not an object (write {{"...": ...}})')
     for name in value:
         if name not in names:
             inside = f"{field}.{quoted_name(name)}" if field else quoted_name(name)
             raise FieldError(
-                inside, f"is not a field of a record here; the fields are {', '.join(names)}"
+                inside, f"this field is unknown; the known fields are {', '.join(names)}"
             )
     return value
 
@@ -106,9 +111,9 @@ def parse_choice(field: str, value: Any, choices: tuple[str, ...]) -> str:
 
 
 def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
-    """Parse an identifier and return its canonical text.
+    """Parse an identifier and return the canonical text.
 
-    :param form: the required form, None for any form.
+    :param form: the required form; None if all forms are allowed.
     """
     text = parse_text(field, value)
     try:
@@ -144,20 +149,20 @@ def parse_language(field: str, value: Any) -> str:
 
 
 def parse_url(field: str, value: Any) -> str:
-    """Check that a value is an absolute http or https URL without user name and password."""
+    """Check that a value is an absolute http or https URL without a user name or password."""
     text = parse_text(field, value)
     has_user = False
     try:
         parts = urlsplit(text)
         has_user = "@" in parts.netloc
         right = parts.scheme in ("http", "https") and is_host(PORT.sub("", parts.netloc))
-        right = right and parts.port != 0  # raises ValueError if the port is not a number
+        right = right and parts.port != 0  # ``port`` raises ValueError if it is not a number.
     except ValueError:
         right = False
-    if has_user:  # the message does not show a password
+    if has_user:  # The message must not show the password.
         raise FieldError(
             field,
-            "has a user name or password, which every reader could see; remove it from the URL",
+            "the URL has a user name or password, which every reader could see; remove that part",
         )
     if not right or NOT_IN_URL.search(text):
         raise FieldError(
@@ -169,23 +174,23 @@ def parse_url(field: str, value: Any) -> str:
 
 
 def parse_path(field: str, value: Any) -> str:
-    """Check that a value is a relative path without empty, "." and ".." segments."""
+    """Check that a value is a relative path without the segments "", "." and ".."."""
     text = parse_text(field, value)
     segments = text.split("/")
-    if not NO_SEGMENTS.isdisjoint(segments):
+    if not FORBIDDEN_SEGMENTS.isdisjoint(segments):
         raise FieldError(
             field,
             f'{quoted(value)} is not a path such as "data/table.csv" (no leading /, no . or ..)',
         )
     if len(text.encode()) > MAX_PATH:
-        raise FieldError(field, f"is longer than {MAX_PATH} bytes")
+        raise FieldError(field, f"the path is longer than {MAX_PATH} bytes")
     if CONTROL.search(text):
         raise FieldError(field, f"{quoted(value)} contains a control character")
     return text
 
 
 def parse_sha256(field: str, value: Any) -> str:
-    """Parse a SHA-256 checksum and return it in lower case."""
+    """Parse a SHA-256 checksum and return the checksum in lower case."""
     text = parse_text(field, value).lower()
     if not SHA256.fullmatch(text):
         raise FieldError(
@@ -195,7 +200,7 @@ def parse_sha256(field: str, value: Any) -> str:
 
 
 def parse_network(field: str, value: Any) -> str:
-    """Parse an IP network and return it in CIDR form."""
+    """Parse an IP network and return the network in CIDR form."""
     text = parse_text(field, value)
     try:
         return str(ip_network(text))
@@ -209,7 +214,7 @@ def parse_network(field: str, value: Any) -> str:
 
 
 def parse_formats(field: str, value: Any) -> Mapping[str, str]:
-    """Check that a value is an object with the URL of each metadata format."""
+    """Check that a value is an object of metadata formats. The values are URLs."""
     if not isinstance(value, dict):
         raise FieldError(
             field, f'{quoted(value)} is not an object such as {{"oai_dc": "https://..."}}'

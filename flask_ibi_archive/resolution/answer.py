@@ -19,7 +19,7 @@ from flask_ibi_archive.protocol.messages import (
     parse_ibi_forms,
 )
 from flask_ibi_archive.protocol.registration import is_key
-from flask_ibi_archive.protocol.relation_targets import covers
+from flask_ibi_archive.protocol.relation_targets import step_matches
 from flask_ibi_archive.protocol.relations import Step, parse_relation
 from flask_ibi_archive.protocol.url_list import NEXT_EDITION
 from flask_ibi_archive.protocol.verbs import VerbList
@@ -140,7 +140,7 @@ def parse_answer(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> An
             steps = parse_relation(dot + rest).steps
         except ValueError:
             continue
-        if len(steps) > len(path) or not all(map(covers, path, steps)) or steps in entries:
+        if len(steps) > len(path) or not all(map(step_matches, path, steps)) or steps in entries:
             continue
         entry = _parse_entry(pairs, dot + rest, address, inner_hosts)
         if entry.url is not None or entry.ibi:

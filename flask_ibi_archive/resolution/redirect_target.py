@@ -13,9 +13,9 @@ from flask_ibi_archive.protocol.hosts import (
     MAX_PORT,
     NO_INNER_HOSTS,
     InnerHosts,
-    bare_host,
     is_host,
     is_public_host,
+    normalize_host,
 )
 from flask_ibi_archive.protocol.pairs import encode_word
 
@@ -76,7 +76,7 @@ def is_same_address(url: str, other: str) -> bool:
     Default ports, the case of the host, percent-encoding and the query are ignored.
     """
     parts, others = urlsplit(url), urlsplit(other)
-    if bare_host(parts.netloc) != bare_host(others.netloc):
+    if normalize_host(parts.netloc) != normalize_host(others.netloc):
         return False
     return parts.path == others.path or (
         unquote_to_bytes(parts.path) == unquote_to_bytes(others.path)

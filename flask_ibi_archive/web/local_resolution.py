@@ -20,7 +20,7 @@ from flask_ibi_archive.archive.local_resolution import (
 )
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.hosts import bare_host
+from flask_ibi_archive.protocol.hosts import normalize_host
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.resolution.answer import ArchiveSource
 from flask_ibi_archive.resolution.languages import LanguageRange
@@ -162,7 +162,7 @@ def _find_resolver_url(archive: ArchiveService) -> str | None:
     base = urlsplit(archive.config.persistent_url_base)
     own = ((request_host(), request_root()), (archive.config.archive_address, ""))
     for host, root in own:
-        if bare_host(base.netloc) == bare_host(host) and base.path.rstrip("/") == root:
+        if normalize_host(base.netloc) == normalize_host(host) and base.path.rstrip("/") == root:
             return None
     return archive.config.persistent_url_base + request_target()
 

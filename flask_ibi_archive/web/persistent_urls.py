@@ -22,7 +22,7 @@ from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier
 from flask_ibi_archive.identifiers.ibip import decode_ibip_prefix
 from flask_ibi_archive.protocol.hosts import GLOBAL_UNICAST, is_host_and_port
-from flask_ibi_archive.protocol.log_keys import holds_key
+from flask_ibi_archive.protocol.log_keys import contains_key
 from flask_ibi_archive.resolution.languages import LanguageRange, parse_accept_language
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.web.alerts import malformed_response, method_response
@@ -211,7 +211,7 @@ def refuse_registration_key() -> Response | None:
 
     :returns: None if the query contains no registration key.
     """
-    if not holds_key(request.query_string.decode("latin-1")):
+    if not contains_key(request.query_string.decode("latin-1")):
         return None
     return error_response(
         400, "the URL contains a registration key, which may only be sent to the resolver's service"

@@ -43,7 +43,7 @@ from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_request
-from flask_ibi_archive.protocol.url_list import ibi_words
+from flask_ibi_archive.protocol.url_list import list_ibi_words
 
 LOGGER = "flask_ibi_archive.accesses"
 COUNTED, REFUSED = Outcome.COUNTED, Outcome.REFUSED
@@ -539,7 +539,7 @@ def check_keys_with_other_items(new_app: Callable[..., Flask], seed: int) -> Non
         user = dice.choice(USERS)
         leads_to = all_that(world, asked, user)
         key_of = item_key(archive, asked.rep or asked.ibip or "")
-        reached = [item for item in here if ibi_words(item.rep, item.ibip) in dict(leads_to)]
+        reached = [item for item in here if list_ibi_words(item.rep, item.ibip) in dict(leads_to)]
         for other in {*reached, *dice.sample(here, 5)}:
             for content_type in ("Data", "Metadata"):
                 acknowledgment = Acknowledgment(
@@ -550,7 +550,7 @@ def check_keys_with_other_items(new_app: Callable[..., Flask], seed: int) -> Non
                     url_key=archive.url_keys.issue(key_of),
                     ibi=forms(*(form for form in (other.rep, other.ibip) if form)),
                 )
-                good = (ibi_words(other.rep, other.ibip), content_type) in leads_to
+                good = (list_ibi_words(other.rep, other.ibip), content_type) in leads_to
                 outcome = archive.take_acknowledgment(acknowledgment)
                 assert outcome is (COUNTED if good else REFUSED)
                 if good:

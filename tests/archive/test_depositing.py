@@ -156,7 +156,7 @@ def test_an_open_file_that_cannot_be_read_is_refused(app: Flask, tmp_path: Path,
 #: Wrong records, and the error message (a pattern).
 WRONG_RECORDS: list[tuple[Any, str]] = [
     (ItemRecord(metadata="A title"), "the new item: metadata: 'A title' is not an object such as"),  # type: ignore[arg-type]
-    (ItemRecord(metadata={"title": "x"}), "metadata.title: is not a field"),  # type: ignore[arg-type]
+    (ItemRecord(metadata={"title": "x"}), "metadata.title: this field is unknown"),  # type: ignore[arg-type]
     (ItemRecord(language=7), "language: 7 is not a text"),  # type: ignore[arg-type]
     (ItemRecord(language=[], translations={"pt": "farZ/1"}), "language"),  # type: ignore[arg-type]
     (

@@ -78,7 +78,11 @@ GOOD = json.dumps(item(A, next_edition=FAR, files=[{"path": "a.txt", "source": "
 
 #: A wrong line, the field that the error names, and a part of the message.
 WRONG_LINES = {
-    "an unknown field": ({"rep": B, "titel": "x"}, "titel", "the fields are rep, ibip, aliases"),
+    "an unknown field": (
+        {"rep": B, "titel": "x"},
+        "titel",
+        "the known fields are rep, ibip, aliases",
+    ),
     "an unknown field inside": (
         item(B, files=[{"path": "a", "size": 1}]),
         "files[0].size",
@@ -268,8 +272,8 @@ WRONG_LINES = {
     "a number that is not a text": (item(B, language=1), "language", "not a text"),
     "a NUL": (item(B, metadata={"dc": {"title": ["a\0b"]}}), "metadata.dc.title[0]", "NUL"),
     "half a surrogate": (item(B, files=[{"path": "a\ud800"}]), "files[0].path", "surrogate"),
-    "half a surrogate in a name": ({"a\ud800": 1}, r"a\ud800", "not a field"),
-    "a line end in a name": ({"a\nb": 1}, r"a\nb", "not a field"),
+    "half a surrogate in a name": ({"a\ud800": 1}, r"a\ud800", "this field is unknown"),
+    "a line end in a name": ({"a\nb": 1}, r"a\nb", "this field is unknown"),
     "a list": ([1], None, "not an object"),
     "bytes that are no UTF-8": (b'{"rep": "\xff"}', None, "byte 10 is not UTF-8"),
     "no JSON": (b'{"rep": }', None, "not JSON"),

@@ -90,7 +90,7 @@ def test_a_repository_name_decodes_to_its_date_or_has_a_wrong_port(text: str) ->
     identifier = parse_identifier(text)
     decoded = get_outcome(decode_identifier, identifier)
     if isinstance(decoded, IdentifierError):
-        assert decoded.rule.startswith("its port, ")
+        assert decoded.rule.startswith("the port, ")
     else:
         assert isinstance(decoded.date, Fraction)
         fields = identifier.suffix.replace("/", ".").split(".")
@@ -105,7 +105,7 @@ def test_a_decoded_ibip_can_be_built_again(text: str) -> None:
     decoded = get_outcome(decode_identifier, identifier)
     if isinstance(decoded, IdentifierError):
         assert decoded.text == identifier.text
-        assert decoded.rule.startswith(("its first part does not", "its second part does not"))
+        assert decoded.rule.startswith(("the first part does not", "the second part does not"))
     else:
         assert decoded.ip is not None
         assert decoded.port is not None
@@ -118,22 +118,22 @@ def test_a_decoded_ibip_can_be_built_again(text: str) -> None:
     [
         (
             "8W/34PGRBS",
-            "its first part does not contain an address and a port: '8' is the code of '6', which",
+            "the first part does not contain an address and a port: '8' is the code of '6', which",
         ),
-        ("BJMKD3MGP8W/34PGRBS", "its first part does not contain an address and a port: "),
+        ("BJMKD3MGP8W/34PGRBS", "the first part does not contain an address and a port: "),
         (
             "8JMKD3MGP8W34K/34PGRBS",
-            "its first part does not contain an address and a port: 150.163.34.243",
+            "the first part does not contain an address and a port: 150.163.34.243",
         ),
-        ("8JMKD3MGP8W/UUUUUUUUU", "its second part does not contain a date: "),
+        ("8JMKD3MGP8W/UUUUUUUUU", "the second part does not contain a date: "),
         (
             "8JMKD3MGP8W/234PGRBS",
-            "its second part does not contain a date: its date is written '34PGRBS'",
+            "the second part does not contain a date: the date is written '34PGRBS'",
         ),
-        ("sid.inpe.br/m.0/2009/02.16.17.46", "its port, 0, is not a number from 1 to 65535"),
+        ("sid.inpe.br/m.0/2009/02.16.17.46", "the port, 0, is not a number from 1 to 65535"),
         (
             "sid.inpe.br/m.65536/2009/02.16.17.46",
-            "its port, 65536, is not a number from 1 to 65535",
+            "the port, 65536, is not a number from 1 to 65535",
         ),
     ],
 )
@@ -162,6 +162,6 @@ def test_an_identifier_with_a_text_that_is_not_canonical_is_refused(identifier: 
     with pytest.raises(IdentifierError) as caught:
         decode_identifier(identifier)
     assert (
-        caught.value.rule
-        == f"it is not the canonical text of an identifier of the form {identifier.form.value}"
+        caught.value.rule == "the text is not the canonical text of an identifier of the form "
+        f"{identifier.form.value}"
     )

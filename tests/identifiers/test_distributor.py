@@ -13,7 +13,7 @@ from support.vectors import load
 from flask_ibi_archive.identifiers import (
     build_repository_suffix,
     find_creation_date,
-    granularity_for,
+    find_granularity,
     next_suffix_date,
     next_suffix_dates,
     parse_granularity,
@@ -207,7 +207,7 @@ def test_the_distributor_refuses_a_wrong_granularity(granularity: Fraction) -> N
 def test_the_coarsest_sufficient_granularity_is_found(
     count: int, wait: str, granularity: str
 ) -> None:
-    assert granularity_for(count, Fraction(wait)) == Fraction(granularity)
+    assert find_granularity(count, Fraction(wait)) == Fraction(granularity)
 
 
 @given(
@@ -219,7 +219,7 @@ def test_the_coarsest_sufficient_granularity_is_found(
 def test_the_wait_is_long_enough_with_that_granularity(
     now: Fraction, age: Fraction, count: int, wait: Fraction
 ) -> None:
-    granularity = granularity_for(count, wait)
+    granularity = find_granularity(count, wait)
     assert next_suffix_dates(now, now - age, granularity, count)[1] <= wait
     if granularity < 60:
         coarser = Fraction(60) if granularity == 1 else granularity * 10
@@ -230,7 +230,7 @@ def test_the_wait_is_long_enough_with_that_granularity(
 @pytest.mark.parametrize(("count", "wait"), [(0, 1), (-1, 1), (1, 0), (1, -1)])
 def test_count_and_wait_must_be_positive(count: int, wait: int) -> None:
     with pytest.raises(ValueError, match=r"must be (1 or )?more"):
-        granularity_for(count, Fraction(wait))
+        find_granularity(count, Fraction(wait))
 
 
 @given(moments, granularities)

@@ -200,7 +200,7 @@ def test_255_characters_are_an_identifier_and_256_are_not(front: str, end: str) 
     assert str(parse_identifier(text)) == text
     with pytest.raises(IdentifierError) as caught:
         parse_identifier(f"{front}8{text[len(front) :]}")
-    assert caught.value.rule == "it has 256 characters; at most 255 are allowed"
+    assert caught.value.rule == "the text has 256 characters; at most 255 are allowed"
     assert caught.value.suggestion is None
 
 
@@ -210,17 +210,17 @@ def test_255_characters_are_an_identifier_and_256_are_not(front: str, end: str) 
         (
             parse_repository_name,
             "8JMKD3MGP8W/34PGRBS",
-            "it is an identifier of the form ibip; a repository name is required",
+            "the text is an identifier of the form ibip; a repository name is required",
         ),
         (
             parse_ibip,
             "sid.inpe.br/mtc-m19/2010/08.25.12.38",
-            "it is an identifier of the form rep; an IBIp is required",
+            "the text is an identifier of the form rep; an IBIp is required",
         ),
         (
             parse_ibip,
             "kLwpN6zZ/kfnE",
-            "it is an identifier of the form legacy; an IBIp is required",
+            "the text is an identifier of the form legacy; an IBIp is required",
         ),
     ],
 )

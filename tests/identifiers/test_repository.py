@@ -121,7 +121,7 @@ def test_a_host_name_is_short_enough_for_a_date_to_follow() -> None:
     longest = "a" * (255 - len("/2009/02.16.17.46") - len(".br")) + ".br"
     check_host(longest)
     assert len(build_repository_name(longest, 80, DATE).text) == 255
-    with pytest.raises(ValueError, match="has 239 characters; at most 238"):
+    with pytest.raises(ValueError, match=r"has 239 characters; .* at most 238 characters"):
         check_host("a" + longest)
 
 

@@ -88,7 +88,7 @@ def test_any_printable_ascii_version_is_read_as_it_was_written(version: str) -> 
     ("wrong", "text"),
     [
         ({"subject": "inclusion"}, "servicesubject: 'inclusion' is not one of"),
-        ({"address": ""}, "archiveaddress: '' should be host"),
+        ({"address": ""}, "archiveaddress: '' should be a host"),
         ({"ip": "150.163.34"}, "archiveip: "),
         ({"ip": ""}, "archiveip: "),
         ({"platform_version": ""}, "archiveplatformversion: "),
@@ -177,7 +177,7 @@ def test_an_answer_may_have_any_form_of_a_list_of_pairs(body: bytes) -> None:
         (
             INCLUSION_REQUEST,
             b"status.archive included status.archive excluded status.confirmation successful",
-            "status.archive appears twice with different values; it should appear once",
+            "status.archive appears twice with different values; status.archive should appear once",
         ),
     ],
 )

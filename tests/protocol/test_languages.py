@@ -28,12 +28,12 @@ def test_a_language_is_a_code_with_or_without_a_country(text):
         ("pt-XX", "a country code of ISO 3166-1"),
         ("pt-", "a country code of ISO 3166-1"),
         ("pt-BR-SP", "a country code of ISO 3166-1"),
-        ("pt_BR", "a code of ISO 639-1"),
-        ("", "a code of ISO 639-1"),
-        ("por", "a code of ISO 639-1"),
-        ("pt\n", "a code of ISO 639-1"),
-        ("-BR", "a code of ISO 639-1"),
-        ("\udcf3\x00", "a code of ISO 639-1"),
+        ("pt_BR", "a language code of ISO 639-1"),
+        ("", "a language code of ISO 639-1"),
+        ("por", "a language code of ISO 639-1"),
+        ("pt\n", "a language code of ISO 639-1"),
+        ("-BR", "a language code of ISO 639-1"),
+        ("\udcf3\x00", "a language code of ISO 639-1"),
     ],
 )
 def test_another_text_is_refused_with_the_right_spelling(text, hint):

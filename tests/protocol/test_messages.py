@@ -289,7 +289,7 @@ def test_the_forms_of_an_ibi_are_written_in_their_order():
     assert format_ibi_forms([]) == ()
     with pytest.raises(ValueError, match="not a list of forms"):
         parse_ibi_forms(["rep"])
-    with pytest.raises(ValueError, match="it has no identifier"):
+    with pytest.raises(ValueError, match="the list of forms has no identifier"):
         parse_ibi_forms([])
 
 

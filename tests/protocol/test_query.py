@@ -11,6 +11,7 @@ from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.protocol.query import (
+    decode_escapes,
     decode_query_string,
     decode_url,
     encode_url,
@@ -18,7 +19,6 @@ from flask_ibi_archive.protocol.query import (
     format_query_string,
     list_candidate_paths,
     to_bytes,
-    unescape,
 )
 
 MESSAGES = load("messages.json")
@@ -50,7 +50,7 @@ def test_table_4_1_is_followed():
 
 @given(st.text("%0aFg+\xff").map(lambda text: text.encode("latin-1")))
 def test_escapes_are_read_as_by_urllib(raw):
-    assert unescape(raw) == unquote_to_bytes(raw)
+    assert decode_escapes(raw) == unquote_to_bytes(raw)
 
 
 def test_a_hash_is_encoded_and_the_characters_of_urls_are_not():

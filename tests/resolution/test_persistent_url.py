@@ -168,7 +168,9 @@ def test_any_host_is_accepted(base, ibi):
     ["", ITEM, f"/{ITEM}", f"ftp://urlib.net/{ITEM}", f"urlib.net/{ITEM}", f" {BASE}/{ITEM}"],
 )
 def test_a_whole_url_begins_with_http_or_https(text):
-    with pytest.raises(MalformedPersistentUrl, match="it must begin with http:// or https://"):
+    with pytest.raises(
+        MalformedPersistentUrl, match="a persistent URL must begin with http:// or https://"
+    ):
         parse_persistent_url(text)
 
 
@@ -463,7 +465,7 @@ def test_metadata_have_no_metadata(rest):
         ("!", "there is no IBI after the host name"),
         ("http:/", "there is no IBI after the host name"),
         ("ibi/", "there is no IBI after the host name"),
-        ("favicon.ico", "'favicon.ico' is not an IBI: it has no '/'"),
+        ("favicon.ico", "'favicon.ico' is not an IBI: the text has no '/'"),
         ("LK47B6W/362SFKO/a/b/c", "'LK47B6W/362SFKO' is not an IBI: the second part has 'O'"),
         ("LK47B6W/362SFKH;x=1", "';' at position 16 is not allowed in an identifier"),
         ("LK47B6W/362SFKH(pt)", "'(' at position 16 is not allowed in an identifier"),
@@ -471,7 +473,7 @@ def test_metadata_have_no_metadata(rest):
         ("LK47B6W/362SFKH%0A", r"'\n' at position 16 is not allowed in an identifier"),
         ("LK47B6W/362SFK\u212a", r"'LK47B6W/362SFK\u212a' is not an IBI"),
         ("LK47B6W/362SFK%f3", r"'LK47B6W/362SFK\udcf3' is not an IBI"),
-        ("iconet.com.br/banon/2009", "it has 3 parts"),
+        ("iconet.com.br/banon/2009", "the text has 3 parts"),
         ("iconet.com.br/banon/2009/13.09.22.01/x", "the month, '13'"),
         ("http:/urlib.net/ibi:LK47B6W", "'LK47B6W' is not an IBI"),
         (f"{ITEM}!x", "'x' may not follow the IBI and its modifier"),
@@ -532,7 +534,9 @@ def test_a_target_has_at_most_eight_kibibytes():
     assert parse_persistent_url(BASE + longest).passed_query == query
     # the second is as long, but not as it is written in a URL
     for target in (longest + "a", longest[:-1] + "\u00e9", f"/{ITEM}/{'a' * MAX_TARGET}"):
-        with pytest.raises(MalformedPersistentUrl, match="it is too long; at most 8192 characters"):
+        with pytest.raises(
+            MalformedPersistentUrl, match="the URL is too long; at most 8192 characters"
+        ):
             parse_persistent_url(BASE + target)
 
 

@@ -39,7 +39,7 @@ from flask_ibi_archive.protocol.inclusion import (
     parse_registration_request,
 )
 from flask_ibi_archive.protocol.languages import parse_language
-from flask_ibi_archive.protocol.log_keys import holds_key
+from flask_ibi_archive.protocol.log_keys import contains_key
 from flask_ibi_archive.protocol.messages import parse_ibi_forms, parse_request
 from flask_ibi_archive.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.query import (
@@ -168,7 +168,7 @@ PARSERS: dict[str, Parser] = {
         INCLUSION_REQUEST, text.encode("utf-8", "replace")
     ),
     "an alert found": lambda text: find_alert(text.encode("utf-8", "replace")),
-    "a key in a log": holds_key,
+    "a key in a log": contains_key,
     "a line of records": parse_line,
     **{f"the field {name}": in_a_field(name) for name in FIELDS},
     "X-Forwarded-For": lambda text: forwarded_addresses("127.0.0.1", [text], ALL_NETWORKS),

@@ -20,14 +20,14 @@ from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import File, OwnMetadata, Scope
 from flask_ibi_archive.protocol.messages import UrlRequest
-from flask_ibi_archive.protocol.relation_targets import covers
+from flask_ibi_archive.protocol.relation_targets import step_matches
 from flask_ibi_archive.protocol.relations import SHAPES, parse_relation, parse_relation_pattern
 from flask_ibi_archive.protocol.url_list import (
     NEXT_EDITION,
-    OF_A_URL,
+    URL_PAIR_NAMES,
     ArchiveFacts,
     UrlPair,
-    ibi_words,
+    list_ibi_words,
 )
 from flask_ibi_archive.protocol.verbs import VerbList, parse_verb_list
 from flask_ibi_archive.records.parse import parse_record
@@ -283,7 +283,7 @@ def expect_url_list(
         return []
     pairs: list[UrlPair] = [
         ("archiveaddress", address),
-        ("ibi", ibi_words(item.rep, item.ibip)),
+        ("ibi", list_ibi_words(item.rep, item.ibip)),
         ("ibi.archiveservice", ("rep", service)),
         ("ibi.platformsoftware", ()),
     ]
@@ -292,7 +292,7 @@ def expect_url_list(
     pairs.append(("urlkey", key))
     following = item.next_edition()
     if following is not None:
-        pairs.append(("ibi.nextedition", ibi_words(following.rep, following.ibip)))
+        pairs.append(("ibi.nextedition", list_ibi_words(following.rep, following.ibip)))
     for relation in every_relation(LANGUAGES, FORMATS):
         place: Place | None = Place(item)
         for letter, parameter in relation:
@@ -301,7 +301,7 @@ def expect_url_list(
         if place is None or not place.has_format or not is_answered(name, patterns):
             continue
         if name and place.own is None:
-            pairs.append(("ibi" + name, ibi_words(place.item.rep, place.item.ibip)))
+            pairs.append(("ibi" + name, list_ibi_words(place.item.rep, place.item.ibip)))
         seen = see(place, request, f"http://{address}")
         if seen is not None:
             pairs += [
@@ -390,10 +390,10 @@ def filter_url_list(pairs: list[UrlPair], verbs: VerbList) -> list[UrlPair]:
     has_url = False
     for name, value in pairs:
         prefix, dot, rest = name.partition(".")
-        if name in ALWAYS_NEEDED or name == NEXT_EDITION or prefix not in (*OF_A_URL, "ibi"):
+        if name in ALWAYS_NEEDED or name == NEXT_EDITION or prefix not in (*URL_PAIR_NAMES, "ibi"):
             continue
         steps = parse_relation(dot + rest).steps
-        if not all(map(covers, path, steps)) or len(steps) > len(path):
+        if not all(map(step_matches, path, steps)) or len(steps) > len(path):
             continue
         if len(steps) == len(path):
             needed.append((name, value))

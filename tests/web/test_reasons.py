@@ -27,7 +27,7 @@ pytestmark = pytest.mark.one_database
 #: A typed text, the message on an English page, and the message on a Portuguese page.
 TABLE = r"""
 http:x
-    it must begin with http:// or https://, for example http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)
+    a persistent URL must begin with http:// or https://, for example http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)
     deve começar com http:// ou https://, como http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)
 
 8JMKD3MGP8W/35MMLL8!x
@@ -67,11 +67,11 @@ http://urlib.net/
     +: 'PT-br' não é um idioma, pois maiúsculas e minúsculas são diferentes; escreva pt-BR
 
 8JMKD3MGP8W/35MMLL8+(pt-XX)
-    +: 'pt-XX' is not a language: after the hyphen there must be a country code of ISO 3166-1, as in pt-BR
+    +: 'pt-XX' is not a language: a country code of ISO 3166-1 must follow the hyphen, as in pt-BR
     +: 'pt-XX' não é um idioma: depois do hífen deve vir um código de país da ISO 3166-1, como em pt-BR
 
 8JMKD3MGP8W/35MMLL8?ibiurl.verblist=GetTranslation(x)
-    ibiurl.verblist: GetTranslation: 'x' is not a language; a language is a code of ISO 639-1, such as pt, or such a code with a country code of ISO 3166-1, such as pt-BR
+    ibiurl.verblist: GetTranslation: 'x' is not a language; write a language code of ISO 639-1, such as pt, or a language code with a country code of ISO 3166-1, such as pt-BR
     ibiurl.verblist: GetTranslation: 'x' não é um idioma; um idioma é um código da ISO 639-1, como pt, ou um desses códigos com um código de país da ISO 3166-1, como pt-BR
 
 a b/c
@@ -83,11 +83,11 @@ ação/b
     'a\xe7\xe3o/b' não é um IBI: 'ç', na posição 2, não é um caractere ASCII, e um identificador só tem caracteres ASCII
 
 abc
-    'abc' is not an IBI: it has no '/' between a prefix and a suffix
+    'abc' is not an IBI: the text has no '/' between a prefix and a suffix
     'abc' não é um IBI: não tem '/' entre um prefixo e um sufixo
 
 a.b/c
-    'a.b/c' is not an IBI: it has 2 parts separated by '/'; a repository name has four (subdomain/word/year/month.day.hour.minute) and an IBIp has two words of letters and digits
+    'a.b/c' is not an IBI: the text has 2 parts separated by '/'; a repository name has four (subdomain/word/year/month.day.hour.minute) and an IBIp has two words of letters and digits
     'a.b/c' não é um IBI: tem 2 partes separadas por '/', mas um nome de repositório tem quatro (subdomínio/palavra/ano/mês.dia.hora.minuto) e um IBIp tem duas palavras de letras e dígitos
 
 8JMKD3MGP8W/
@@ -103,11 +103,11 @@ a.b/c
     '8JMKD3MGP8W/0' não é um IBI: a segunda parte tem '0', mas um IBIp só tem os dígitos de 2 a 9 e as letras de A a U, menos I e O, com W e X para separar
 
 8JMKD3MGP8/34PGRBS
-    '8JMKD3MGP8/34PGRBS' is not an IBI: the first part has no 'W' or 'X'; exactly one must separate the address from the port
+    '8JMKD3MGP8/34PGRBS' is not an IBI: the first part has no 'W' or 'X'; exactly one 'W' or 'X' must separate the address from the port
     '8JMKD3MGP8/34PGRBS' não é um IBI: a primeira parte não tem 'W' nem 'X', mas um deles deve separar o endereço da porta
 
 8W3W/2
-    '8W3W/2' is not an IBI: the first part has 'W' or 'X' 2 times; exactly one must separate the address from the port
+    '8W3W/2' is not an IBI: the first part has 'W' or 'X' 2 times; exactly one 'W' or 'X' must separate the address from the port
     '8W3W/2' não é um IBI: a primeira parte tem 'W' ou 'X' 2 vezes, mas só um deve separar o endereço da porta
 
 W/2
@@ -123,7 +123,7 @@ W/2
     '8W/W2' não é um IBI: a segunda parte não tem o código dos segundos antes de 'W'
 
 8W/2W2W2
-    '8W/2W2W2' is not an IBI: the second part has more than one 'W'; at most one may be there, before the fraction
+    '8W/2W2W2' is not an IBI: the second part has more than one 'W'; at most one 'W' is allowed, before the fraction
     '8W/2W2W2' não é um IBI: a segunda parte tem mais de um 'W', mas só pode haver um, antes da fração
 
 8W/2W
@@ -143,7 +143,7 @@ a.1br/m/2009/02.16.17.46
     'a.1br/m/2009/02.16.17.46' não é um IBI: a palavra 2 do subdomínio, '1br', é a última palavra do nome de domínio e deve começar com uma letra
 
 inpe.br/-m/2009/02.16.17.46
-    'inpe.br/-m/2009/02.16.17.46' is not an IBI: the word after the subdomain, '-m', begins or ends with a hyphen; a letter or digit must be there
+    'inpe.br/-m/2009/02.16.17.46' is not an IBI: the word after the subdomain, '-m', begins or ends with a hyphen; a word must begin and end with a letter or digit
     'inpe.br/-m/2009/02.16.17.46' não é um IBI: a palavra depois do subdomínio, '-m', começa ou termina com hífen, mas nesse lugar deve haver uma letra ou um dígito
 
 a.br/m./2009/02.16.17.46
@@ -203,31 +203,31 @@ a.br/m/2009/02.16.17.46.00.x
     'a.br/m/2009/02.16.17.46.00.x' não é um IBI: a fração do segundo, 'x', deve ter só dígitos
 
 a.br/m.0/2009/02.16.17.46
-    its port, 0, is not a number from 1 to 65535
+    the port, 0, is not a number from 1 to 65535
     sua porta, 0, não é um número de 1 a 65535
 
 NEW/GADGETS
-    its first part does not contain an address and a port: 'NE' is the code of '462', which is not an IPv4 address
+    the first part does not contain an address and a port: 'NE' is the code of '462', which is not an IPv4 address
     sua primeira parte não contém um endereço e uma porta: 'NE' é o código de '462', que não é um endereço IPv4
 
 88888888888888888888888888888888888W/2
-    its first part does not contain an address and a port: '88888888888888888888888888888888888' is too long for the code of an IPv4 address
+    the first part does not contain an address and a port: '88888888888888888888888888888888888' is too long for the code of an IPv4 address
     sua primeira parte não contém um endereço e uma porta: '88888888888888888888888888888888888' é longo demais para o código de um endereço IPv4
 
 8JMKD3MGP8W2/34PGRBS
-    its first part does not contain an address and a port: '2' is not the code of a port from 1 to 65535
+    the first part does not contain an address and a port: '2' is not the code of a port from 1 to 65535
     sua primeira parte não contém um endereço e uma porta: '2' não é o código de uma porta de 1 a 65535
 
 8JMKD3MGP8W34K/34PGRBS
-    its first part does not contain an address and a port: 150.163.34.243 with port 800 is written '8JMKD3MGP8W', not '8JMKD3MGP8W34K'
+    the first part does not contain an address and a port: 150.163.34.243 with port 800 is written '8JMKD3MGP8W', not '8JMKD3MGP8W34K'
     sua primeira parte não contém um endereço e uma porta: 150.163.34.243 com a porta 800 se escreve '8JMKD3MGP8W', e não '8JMKD3MGP8W34K'
 
 8JMKD3MGP8W/UUUUUUUUU
-    its second part does not contain a date: POSIX second 7626404720186 is not in the years 0001 to 9999
+    the second part does not contain a date: the date 7626404720186 (in POSIX seconds) is not in the years 0001 to 9999
     sua segunda parte não contém uma data: o segundo POSIX 7626404720186 está fora dos anos 0001 a 9999
 
 8JMKD3MGP8W/234PGRBS
-    its second part does not contain a date: its date is written '34PGRBS', not '234PGRBS'
+    the second part does not contain a date: the date is written '34PGRBS', not '234PGRBS'
     sua segunda parte não contém uma data: sua data se escreve '34PGRBS', e não '234PGRBS'
 """  # noqa: E501
 
@@ -236,7 +236,7 @@ ROWS = [
     *(tuple(row.split("\n    ")) for row in TABLE.strip().split("\n\n")),
     (
         "a" * 9000,
-        "it is too long; at most 8192 characters may follow the host name",
+        "the URL is too long; at most 8192 characters may follow the host name",
         "é longa demais; depois do nome do servidor podem vir no máximo 8192 caracteres",
     ),
     (
@@ -248,13 +248,13 @@ ROWS = [
     ),
     (
         LONG,
-        f"'{LONG}' is not an IBI: it has 300 characters; at most 255 are allowed",
+        f"'{LONG}' is not an IBI: the text has 300 characters; at most 255 are allowed",
         f"'{LONG}' não é um IBI: tem 300 caracteres, mas são permitidos no máximo 255",
     ),
     (
         f"8JMKD3MGP8W/34PGRBSW{'3' * 220}",
-        "its second part does not contain a date: the fraction of its second cannot be written "
-        "with 255 decimal digits; it must be a number of tenths, hundredths and so on",
+        "the second part does not contain a date: the fraction of the second cannot be written "
+        "with 255 decimal digits; the fraction must be a number of tenths, hundredths and so on",
         "sua segunda parte não contém uma data: a fração de seu segundo não pode ser escrita com "
         "255 dígitos decimais; deve ser um número de décimos, centésimos e assim por diante",
     ),
@@ -319,19 +319,19 @@ def test_a_translation_has_the_facts_of_the_english_template() -> None:
 @for_each(
     ("cause", "english"),
     [
-        (lambda: parse_ibip(""), "it is empty"),
+        (lambda: parse_ibip(""), "the text is empty"),
         (lambda: parse_ibip("/x"), "the first part is empty"),
         (
             lambda: parse_ibip("sid.inpe.br/m/2009/02.16.17.46"),
-            "it is an identifier of the form rep; an IBIp is required",
+            "the text is an identifier of the form rep; an IBIp is required",
         ),
         (
             lambda: parse_repository_name("8JMKD3MGP8W/34PGRBS"),
-            "it is an identifier of the form ibip; a repository name is required",
+            "the text is an identifier of the form ibip; a repository name is required",
         ),
         (
             lambda: decode_identifier(Identifier(Form.IBIP, "x")),
-            "it is not the canonical text of an identifier of the form ibip",
+            "the text is not the canonical text of an identifier of the form ibip",
         ),
     ],
 )
