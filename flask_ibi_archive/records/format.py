@@ -1,9 +1,11 @@
-"""Formatting of records: :class:`ItemRecord` to JSON, without fields that have their default value.
+"""Formatting of records: converts an :class:`ItemRecord` to a JSON object.
 
-A host application may create a record with similar types, such as a list instead of a tuple, or a
-text instead of a list with that text; the functions convert these types. Other values are copied
-unchanged: :func:`~flask_ibi_archive.records.parse.parse_record` later refuses a wrong value and
-names the field.
+The JSON object does not contain fields that have their default value.
+
+A host application may create a record with similar types. For example, it may use a list instead
+of a tuple, or a text instead of a list with one text. The functions convert these types. Other
+values are copied unchanged. If such a value is wrong,
+:func:`~flask_ibi_archive.records.parse.parse_record` later refuses the value and names the field.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ from flask_ibi_archive.records.record import (
     Tombstone,
 )
 
-#: The fields whose default value is empty.
+#: The empty default values of fields, by the name of the field.
 EMPTY: dict[str, Any] = {"aliases": [], "translations": {}, "formats": {}, "files": []}
 
 
 def format_record(record: ItemRecord) -> dict[str, Any]:
-    """Return a record as a JSON object; parsing this object returns an equal record."""
+    """Return a record as a JSON object.
+
+    If the JSON object is parsed, the result is an equal record.
+    """
     values: dict[str, Any] = {
         "rep": record.rep,
         "ibip": record.ibip,
@@ -57,19 +62,27 @@ def format_record(record: ItemRecord) -> dict[str, Any]:
 
 
 def format_line(record: ItemRecord) -> str:
-    """Return a record as a line of JSON without the line end."""
+    """Return a record as one line of JSON, without a line end."""
     return json.dumps(format_record(record), ensure_ascii=False)
 
 
 def format_moment(moment: datetime | None) -> str | None:
-    """Return the text ``YYYY-MM-DDThh:mm:ssZ`` of a time in UTC; None if the time is None."""
+    """Return a time as text in the format ``YYYY-MM-DDThh:mm:ssZ``.
+
+    :param moment: the time in UTC.
+    :returns: the text, or None if the time is None.
+    """
     if moment is None:
         return None
     return moment.replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
 def format_dublin_core(elements: Any) -> Any:
-    """Return Dublin Core as JSON: a value is a text, or an object if the value has a language."""
+    """Return Dublin Core metadata as JSON.
+
+    A value without a language is a text. A value with a language is an object with the text and
+    the language.
+    """
     if not isinstance(elements, Mapping):
         return elements
     return {element: _dublin_core_values(values) for element, values in elements.items()}
@@ -77,7 +90,7 @@ def format_dublin_core(elements: Any) -> Any:
 
 def _dublin_core_values(values: Any) -> Any:
     if isinstance(values, tuple) and len(values) == 2 and all(isinstance(v, str) for v in values):
-        # Not converted: this may be two values, or one value and its language.
+        # The tuple is not converted: it may be two values, or one value and its language.
         return values
     listed = _list(values)
     return [_dublin_core_value(one) for one in listed] if isinstance(listed, list) else listed

@@ -1,7 +1,8 @@
-"""Candidates: each answer as a possible way to the URL, by a redirect or a follow-up question.
+"""Candidates: the possible ways from the answers to the requested URL.
 
-A candidate with neither is a dead end. Then the same answer may have a candidate with another
-language. Source: [R] 6.2.
+A candidate is an answer together with the languages that were chosen for its translations. A
+candidate may have a redirect or a follow-up question. If it has neither, it is a dead end. The same
+answer may then have another candidate with another language. Source: [R] 6.2.
 """
 
 from __future__ import annotations
@@ -30,19 +31,22 @@ _LACKS = {
     StepKind.METADATA: Lack.METADATA,
 }
 
-#: A question, and the steps wanted after the steps of the question.
+#: A question, and the remaining steps that follow the steps of the question.
 RouteKey = tuple[Question, Steps]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """A question with the history that led to the question; Archives only receive the question.
+    """A question, and the earlier questions and answers that led to this question.
 
-    :param remaining: the steps wanted afterwards, if the question contains only the first steps.
+    Archives only receive the question.
+
+    :param remaining: the steps that a later question must contain. This tuple is empty if the
+        question contains all steps.
     :param visited: the keys of all earlier routes and of this route.
-    :param origins: the candidates with this follow-up question.
+    :param origins: the earlier candidates whose follow-up question is this question.
     :param by_language: whether Accept-Language was used on the route.
-    :param by_choice: whether the question is about an item that was chosen by its language.
+    :param by_choice: whether the item of the question was chosen because of its language.
     """
 
     question: Question
@@ -54,15 +58,15 @@ class Route:
 
     @property
     def key(self) -> RouteKey:
-        """The values that distinguish this route from other routes."""
+        """The question and the remaining steps, which distinguish this route from other routes."""
         return self.question, self.remaining
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One answer as a possible way to the URL.
+    """A possible way from one answer to the requested URL.
 
-    :param route: the route to the question of the answer.
+    :param route: the route that led to the question of the answer.
     :param match: the first steps of the question that the answer contains.
     """
 
@@ -72,17 +76,20 @@ class Candidate:
 
     @property
     def by_language(self) -> bool:
-        """Whether Accept-Language was used for the question or the answer."""
+        """Whether Accept-Language influenced the question or the choice in the answer."""
         return self.route.by_language or self.match.by_language
 
     @cached_property
     def follow_up(self) -> FollowUp | None:
-        """The item to ask about next, or None if the answer contains no such item."""
+        """The item of the next question, or None if the answer contains no such item."""
         return find_follow_up(self.match, self.route.question, self.route.remaining)
 
     @cached_property
     def questions(self) -> tuple[Question, ...]:
-        """The follow-up question with each form of the identifier, the repository name first."""
+        """The follow-up question, once with each form of the identifier.
+
+        The question with the repository name is first.
+        """
         if self.follow_up is None:
             return ()
         question = self.route.question
@@ -91,7 +98,7 @@ class Candidate:
 
     @cached_property
     def redirect(self) -> Redirect | None:
-        """The redirect to the URL of the answer, or None if there is no acceptable URL."""
+        """The redirect to the URL of the answer, or None if the answer has no acceptable URL."""
         entry = self.match.entry
         if entry is None or entry.url is None or self.route.remaining:
             return None
@@ -110,7 +117,7 @@ class Candidate:
 
     @property
     def has_target(self) -> bool:
-        """Whether the answer contains the requested item itself, and not only its identifier."""
+        """Whether the requested item was found in the answer. Its URL may be unusable."""
         entry = self.match.entry
         if entry is None or self.route.remaining:
             return False
@@ -118,7 +125,7 @@ class Candidate:
 
     @property
     def follows_choice(self) -> bool:
-        """Whether the follow-up question is about an item that was chosen by its language."""
+        """Whether the item of the follow-up question was chosen because of its language."""
         if self.route.by_choice or self.follow_up is None:
             return self.route.by_choice
         return any(
@@ -130,7 +137,7 @@ class Candidate:
 
     @property
     def lack(self) -> Lack:
-        """The part that the item of the question does not have, if the candidate is a dead end."""
+        """The requested part that the item does not have. Only a dead end has a missing part."""
         question = self.route.question
         steps = self.match.path + self.route.remaining
         length = len(self.match.chosen)
@@ -145,7 +152,7 @@ class Candidate:
         return Lack.FILE if question.filepath or question.verbs.file_list else Lack.ACCESS
 
     def find_next(self) -> Candidate | None:
-        """Return the candidate with the next best language, or None without another language."""
+        """Return the candidate with the next best language, or None if no language is left."""
         match = self.match.match_next_choice(self.follow_up is not None)
         return None if match is None else Candidate(self.answer, self.route, match)
 
@@ -153,12 +160,15 @@ class Candidate:
 def create_candidate(
     answer: Answer, route: Route, content: AnswerContent, reader: ReaderPreferences
 ) -> Candidate:
-    """Return the candidate of an answer with the languages that suit the reader best."""
+    """Return a candidate for an answer, with the languages that suit the reader best."""
     return Candidate(answer, route, StepMatch(content, route.question.verbs.relation.steps, reader))
 
 
 class QuestionGroup:
-    """The candidates with the same follow-up question, by either form of the identifier."""
+    """The candidates that have the same follow-up question.
+
+    The questions may contain different forms of the same identifier.
+    """
 
     def __init__(self, candidate: Candidate, follow_up: FollowUp) -> None:
         self.candidates = [candidate]
@@ -167,7 +177,7 @@ class QuestionGroup:
         self.remaining = follow_up.remaining
 
     def is_same(self, other: QuestionGroup) -> bool:
-        """Return whether another group asks the same question about the same item."""
+        """Return whether another group has the same question about the same item."""
         return (
             self.question.verbs == other.question.verbs
             and self.remaining == other.remaining
@@ -175,19 +185,20 @@ class QuestionGroup:
         )
 
     def merge(self, other: QuestionGroup) -> None:
-        """Add the candidates of another group."""
+        """Add the candidates of another group to this group."""
         self.candidates += other.candidates
         self.forms |= other.forms
 
     @property
     def questions(self) -> list[Question]:
-        """The question with each form of the identifier."""
+        """The question of the group, once with each form of the identifier."""
         return [Question(ibi, self.question.verbs, self.question.filepath) for ibi in self.forms]
 
     def create_route(self, question: Question | None = None) -> Route:
-        """Return the route to the question.
+        """Return the route to the question of the group.
 
-        :param question: one of :attr:`questions`; None means the question with the repository name.
+        :param question: one of :attr:`questions`. The default is the question with the repository
+            name, if the item has one.
         """
         question = question or min(self.questions, key=_by_form)
         candidates = self.candidates
@@ -207,7 +218,10 @@ def _by_form(question: Question) -> tuple[bool, str]:
 
 
 def group_candidates(candidates: Iterable[Candidate]) -> list[QuestionGroup]:
-    """Return the groups of candidates by follow-up question, the most advanced question first."""
+    """Return one group of candidates for each follow-up question.
+
+    The groups are sorted: a question that continues after more steps comes first.
+    """
     found = [(one, one.follow_up) for one in candidates if one.follow_up is not None]
     groups: list[QuestionGroup] = []
     for candidate, follow_up in sorted(found, key=lambda pair: -pair[1].length):
