@@ -57,7 +57,9 @@ def find_errors(line: str | bytes) -> list[FieldError]:
 def _read_json(line: str | bytes) -> Any:
     try:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
-        return json.loads(text, object_pairs_hook=_no_field_twice, parse_constant=_no_constant)
+        return json.loads(
+            text, object_pairs_hook=_refuse_repeated_fields, parse_constant=_refuse_constant
+        )
     except UnicodeDecodeError as error:
         raise FieldError("", f"byte {error.start + 1} is not UTF-8") from None
     except json.JSONDecodeError as error:
@@ -151,7 +153,7 @@ def _find_conflicts(record: ItemRecord) -> Iterator[FieldError]:
         )
 
 
-def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
@@ -160,26 +162,26 @@ def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not allowed in JSON")
 
 
-def _aliases(name: str, value: Any) -> tuple[str, ...]:
+def _parse_aliases(name: str, value: Any) -> tuple[str, ...]:
     return tuple(
         fields.parse_ibi(f"{name}[{number}]", text)
         for number, text in enumerate(fields.parse_list(name, value))
     )
 
 
-def _state(name: str, value: Any) -> str:
+def _parse_state(name: str, value: Any) -> str:
     return fields.parse_choice(name, value, ("Original", "Copy", "Deleted"))
 
 
-def _content_type(name: str, value: Any) -> str:
+def _parse_content_type(name: str, value: Any) -> str:
     return fields.parse_choice(name, value, ("Data", "Metadata"))
 
 
-def _translations(name: str, value: Any) -> Mapping[str, str]:
+def _parse_translations(name: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise FieldError(name, f'{quoted(value)} is not an object such as {{"pt": "<ibi>"}}')
     return {
@@ -188,7 +190,7 @@ def _translations(name: str, value: Any) -> Mapping[str, str]:
     }
 
 
-def _metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress:
+def _parse_metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress:
     if not isinstance(value, dict):
         raise FieldError(
             name, f'{quoted(value)} is not an object such as {{"dc": {{"title": ["..."]}}}}'
@@ -226,8 +228,10 @@ def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
     given = fields.parse_object(name, value, ELEMENTS)
     elements = {
         element: tuple(
-            _dublin_core_value(f"{name}.{element}[{number}]", one)
-            for number, one in enumerate(_dublin_core_list(f"{name}.{element}", given[element]))
+            _parse_dublin_core_value(f"{name}.{element}[{number}]", one)
+            for number, one in enumerate(
+                _parse_dublin_core_list(f"{name}.{element}", given[element])
+            )
         )
         for element in ELEMENTS
         if element in given
@@ -237,7 +241,7 @@ def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
     return {element: values for element, values in elements.items() if values}
 
 
-def _dublin_core_list(name: str, value: Any) -> list[Any]:
+def _parse_dublin_core_list(name: str, value: Any) -> list[Any]:
     if isinstance(value, tuple):
         raise FieldError(
             name,
@@ -247,7 +251,7 @@ def _dublin_core_list(name: str, value: Any) -> list[Any]:
     return fields.parse_list(name, value)
 
 
-def _dublin_core_value(name: str, value: Any) -> Text:
+def _parse_dublin_core_value(name: str, value: Any) -> Text:
     language = None
     if isinstance(value, dict):
         given = fields.parse_object(name, value, ("value", "lang"))
@@ -267,9 +271,10 @@ def _dublin_core_value(name: str, value: Any) -> Text:
     return text, language
 
 
-def _files(name: str, value: Any) -> tuple[FileRecord, ...]:
+def _parse_files(name: str, value: Any) -> tuple[FileRecord, ...]:
     files = tuple(
-        _file(f"{name}[{number}]", one) for number, one in enumerate(fields.parse_list(name, value))
+        _parse_file(f"{name}[{number}]", one)
+        for number, one in enumerate(fields.parse_list(name, value))
     )
     paths = [file.path for file in files]
     if len(set(paths)) != len(paths):
@@ -278,7 +283,7 @@ def _files(name: str, value: Any) -> tuple[FileRecord, ...]:
     return files
 
 
-def _file(name: str, value: Any) -> FileRecord:
+def _parse_file(name: str, value: Any) -> FileRecord:
     given = fields.parse_object(name, value, ("path", "url", "source", "sha256"))
     if "path" not in given:
         raise FieldError(f"{name}.path", "the field is missing")
@@ -296,7 +301,7 @@ def _file(name: str, value: Any) -> FileRecord:
     )
 
 
-def _access(name: str, value: Any) -> AccessRule:
+def _parse_access(name: str, value: Any) -> AccessRule:
     given = fields.parse_object(name, value, ("networks", "others"))
     networks = tuple(
         fields.parse_network(f"{name}.networks[{number}]", network)
@@ -314,7 +319,7 @@ def _access(name: str, value: Any) -> AccessRule:
     return AccessRule(networks, others)
 
 
-def _tombstone(name: str, value: Any) -> Tombstone:
+def _parse_tombstone(name: str, value: Any) -> Tombstone:
     given = fields.parse_object(
         name, value, ("reason", "citation", "successor", "original_archive")
     )
@@ -336,21 +341,21 @@ def _tombstone(name: str, value: Any) -> Tombstone:
 _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
     "rep": partial(fields.parse_ibi, form=Form.REP),
     "ibip": partial(fields.parse_ibi, form=Form.IBIP),
-    "aliases": _aliases,
-    "state": _state,
+    "aliases": _parse_aliases,
+    "state": _parse_state,
     "original_archive": fields.parse_ibi,
     "timestamp": fields.parse_timestamp,
-    "content_type": _content_type,
+    "content_type": _parse_content_type,
     "language": fields.parse_language,
     "transferable": fields.parse_flag,
     "next_edition": fields.parse_ibi,
-    "translations": _translations,
-    "metadata": _metadata,
+    "translations": _parse_translations,
+    "metadata": _parse_metadata,
     "formats": fields.parse_formats,
-    "files": _files,
+    "files": _parse_files,
     "target_file": fields.parse_path,
     "list_files": fields.parse_flag,
-    "access": _access,
-    "tombstone": _tombstone,
+    "access": _parse_access,
+    "tombstone": _parse_tombstone,
 }
 FIELDS = tuple(_PARSERS)

@@ -19,16 +19,16 @@ from flask_ibi_archive.resolution.follow_up import (
     FollowUp,
     StepMatch,
     find_follow_up,
-    is_open,
+    is_open_translation,
 )
 from flask_ibi_archive.resolution.languages import ReaderPreferences
-from flask_ibi_archive.resolution.outcome import Lack, Redirect
+from flask_ibi_archive.resolution.outcome import MissingPart, Redirect
 from flask_ibi_archive.resolution.persistent_url import ORIGINAL
 
-_LACKS = {
-    StepKind.LAST_EDITION: Lack.EDITION,
-    StepKind.TRANSLATION: Lack.TRANSLATION,
-    StepKind.METADATA: Lack.METADATA,
+_MISSING_PARTS = {
+    StepKind.LAST_EDITION: MissingPart.EDITION,
+    StepKind.TRANSLATION: MissingPart.TRANSLATION,
+    StepKind.METADATA: MissingPart.METADATA,
 }
 
 #: A question, and the remaining steps that follow the steps of the question.
@@ -45,16 +45,16 @@ class Route:
         question contains all steps.
     :param visited: the keys of all earlier routes and of this route.
     :param origins: the earlier candidates whose follow-up question is this question.
-    :param by_language: whether Accept-Language was used on the route.
-    :param by_choice: whether the item of the question was chosen because of its language.
+    :param depends_on_language: whether Accept-Language was used on the route.
+    :param has_chosen_item: whether the item of the question was chosen because of its language.
     """
 
     question: Question
     remaining: Steps = ()
     visited: frozenset[RouteKey] = frozenset()
     origins: tuple[Candidate, ...] = ()
-    by_language: bool = False
-    by_choice: bool = False
+    depends_on_language: bool = False
+    has_chosen_item: bool = False
 
     @property
     def key(self) -> RouteKey:
@@ -75,9 +75,9 @@ class Candidate:
     match: StepMatch
 
     @property
-    def by_language(self) -> bool:
+    def depends_on_language(self) -> bool:
         """Whether Accept-Language influenced the question or the choice in the answer."""
-        return self.route.by_language or self.match.by_language
+        return self.route.depends_on_language or self.match.depends_on_language
 
     @cached_property
     def follow_up(self) -> FollowUp | None:
@@ -111,12 +111,12 @@ class Candidate:
             entry.state,
             self.match.content.url_key,
             entry.ibi,
-            self.by_language,
+            self.depends_on_language,
             self.answer.question,
         )
 
     @property
-    def has_target(self) -> bool:
+    def contains_item(self) -> bool:
         """Whether the requested item was found in the answer. Its URL may be unusable."""
         entry = self.match.entry
         if entry is None or self.route.remaining:
@@ -124,36 +124,40 @@ class Candidate:
         return entry.url is not None or self.follow_up is None
 
     @property
-    def follows_choice(self) -> bool:
+    def leads_to_chosen_item(self) -> bool:
         """Whether the item of the follow-up question was chosen because of its language."""
-        if self.route.by_choice or self.follow_up is None:
-            return self.route.by_choice
+        if self.route.has_chosen_item or self.follow_up is None:
+            return self.route.has_chosen_item
         return any(
             len(choice) <= self.follow_up.length
-            and is_open(self.match.path[len(choice) - 1])
+            and is_open_translation(self.match.path[len(choice) - 1])
             and choice[-1].parameter is not None
             for choice in self.match.choices
         )
 
     @property
-    def lack(self) -> Lack:
+    def missing_part(self) -> MissingPart:
         """The requested part that the item does not have. Only a dead end has a missing part."""
         question = self.route.question
         steps = self.match.path + self.route.remaining
         length = len(self.match.chosen)
         if self.follow_up is not None:
-            return _LACKS[steps[max(self.follow_up.length, 1) - 1].kind]
+            return _MISSING_PARTS[steps[max(self.follow_up.length, 1) - 1].kind]
         if length < len(steps):
             step = steps[length]
             is_format = step.kind is StepKind.METADATA and step.parameter is not None
-            return Lack.FORMAT if is_format else _LACKS[step.kind]
+            return MissingPart.FORMAT if is_format else _MISSING_PARTS[step.kind]
         if self.match.entry is not None and self.match.entry.url is not None:
-            return Lack.ORIGINAL
-        return Lack.FILE if question.filepath or question.verbs.file_list else Lack.ACCESS
+            return MissingPart.ORIGINAL
+        return (
+            MissingPart.FILE
+            if question.filepath or question.verbs.file_list
+            else MissingPart.ACCESS
+        )
 
-    def find_next(self) -> Candidate | None:
+    def find_next_language(self) -> Candidate | None:
         """Return the candidate with the next best language, or None if no language is left."""
-        match = self.match.match_next_choice(self.follow_up is not None)
+        match = self.match.match_next_language(self.follow_up is not None)
         return None if match is None else Candidate(self.answer, self.route, match)
 
 
@@ -176,7 +180,7 @@ class QuestionGroup:
         self.question = candidate.questions[0]
         self.remaining = follow_up.remaining
 
-    def is_same(self, other: QuestionGroup) -> bool:
+    def has_same_question(self, other: QuestionGroup) -> bool:
         """Return whether another group has the same question about the same item."""
         return (
             self.question.verbs == other.question.verbs
@@ -200,7 +204,7 @@ class QuestionGroup:
         :param question: one of :attr:`questions`. The default is the question with the repository
             name, if the item has one.
         """
-        question = question or min(self.questions, key=_by_form)
+        question = question or min(self.questions, key=_order_by_form)
         candidates = self.candidates
         visited = frozenset().union(*[candidate.route.visited for candidate in candidates])
         return Route(
@@ -208,12 +212,12 @@ class QuestionGroup:
             self.remaining,
             visited | {(question, self.remaining)},
             tuple(candidates),
-            any(candidate.by_language for candidate in candidates),
-            any(candidate.follows_choice for candidate in candidates),
+            any(candidate.depends_on_language for candidate in candidates),
+            any(candidate.leads_to_chosen_item for candidate in candidates),
         )
 
 
-def _by_form(question: Question) -> tuple[bool, str]:
+def _order_by_form(question: Question) -> tuple[bool, str]:
     return question.ibi.form is not Form.REP, question.ibi.text
 
 
@@ -226,7 +230,7 @@ def group_candidates(candidates: Iterable[Candidate]) -> list[QuestionGroup]:
     groups: list[QuestionGroup] = []
     for candidate, follow_up in sorted(found, key=lambda pair: -pair[1].length):
         group = QuestionGroup(candidate, follow_up)
-        first, *others = [*[one for one in groups if one.is_same(group)], group]
+        first, *others = [*[one for one in groups if one.has_same_question(group)], group]
         for other in others:
             first.merge(other)
         groups = [one for one in groups if one not in others]

@@ -36,7 +36,7 @@ from flask_ibi_archive.resolution.candidates import (
     group_candidates,
 )
 from flask_ibi_archive.resolution.languages import LanguageRange, ReaderPreferences
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack, NextRound, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, MissingPart, NextRound, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
 #: Maximum number of rounds of questions in one resolution.
@@ -116,7 +116,7 @@ class Analysis:
         content = parse_answer(answer, self._inner_hosts)
         if content.is_tombstone:
             if (
-                not route.by_choice
+                not route.has_chosen_item
             ):  # if the route has chosen another item, the requested item was not removed
                 self._tombstones.append((answer, content.timestamp))
         elif content.entries or content.next_edition:
@@ -143,7 +143,7 @@ class Analysis:
         current = self._candidates
         for candidate in current:
             self._earlier.setdefault(candidate.route.question, []).append(candidate)
-        self._found |= {one.route.question for one in current if self._has_target(one)}
+        self._found |= {one.route.question for one in current if self._was_item_found(one)}
         self._known = current or self._known
         outcome = self._choose(current)
         if outcome is None:
@@ -249,11 +249,11 @@ class Analysis:
             if not self._dead_ends:
                 return None
             candidates = self._dead_ends.pop()
-            if any(map(self._has_target, candidates)):
+            if any(map(self._was_item_found, candidates)):
                 return None
             others: dict[Candidate, None] = {}
             for candidate in candidates:
-                other = candidate.find_next()
+                other = candidate.find_next_language()
                 others |= dict.fromkeys(candidate.route.origins if other is None else [other])
             outcome = self._choose(list(others))
             if outcome is not None:
@@ -269,9 +269,9 @@ class Analysis:
         """
         return self._candidates or [one for route in self._routes.values() for one in route.origins]
 
-    def _has_target(self, candidate: Candidate) -> bool:
+    def _was_item_found(self, candidate: Candidate) -> bool:
         """Return whether the requested item was found. The URL of the item may be unusable."""
-        return candidate.has_target or not self._found.isdisjoint(candidate.questions)
+        return candidate.contains_item or not self._found.isdisjoint(candidate.questions)
 
     def _create_final_alert(self, silent: int, asked: int) -> Alert:
         """Return the alert for the case that no language led to the requested item."""
@@ -286,12 +286,14 @@ class Analysis:
             return replace(alert, ibi=removed, timestamp=max(timestamps, default=None))
         if silent:
             return self._create_alert(AlertKind.SILENT, silent, asked)
-        nearest = max(reversed(self._known), key=_by_distance, default=None)
+        nearest = max(reversed(self._known), key=_measure_progress, default=None)
         # if an item has a next edition that no Archive has, the requested item is unknown
-        if nearest is None or (nearest.lack is Lack.EDITION and not self._candidates):
+        if nearest is None or (
+            nearest.missing_part is MissingPart.EDITION and not self._candidates
+        ):
             return self._create_alert(AlertKind.UNKNOWN, silent, asked)
         alert = self._create_alert(AlertKind.MISSING, silent, asked)
-        return replace(alert, ibi=nearest.route.question.ibi, lack=nearest.lack)
+        return replace(alert, ibi=nearest.route.question.ibi, missing_part=nearest.missing_part)
 
     def _create_alert(
         self,
@@ -300,14 +302,15 @@ class Analysis:
         asked: int = 0,
         sources: tuple[ArchiveSource, ...] = (),
     ) -> Alert:
-        by_language = any(route.by_language for route in self._routes.values())
+        depends_on_language = any(route.depends_on_language for route in self._routes.values())
         return Alert(
             kind,
             self.questions[0].ibi,
             sources,
             silent,
             asked,
-            by_language=by_language or any(one.by_language for one in self._candidates),
+            depends_on_language=depends_on_language
+            or any(one.depends_on_language for one in self._candidates),
         )
 
 
@@ -319,7 +322,7 @@ def _is_cycle(candidate: Candidate) -> bool:
     return any((question, remaining) in candidate.route.visited for question in candidate.questions)
 
 
-def _by_distance(candidate: Candidate) -> tuple[bool, int]:
+def _measure_progress(candidate: Candidate) -> tuple[bool, int]:
     return candidate.match.entry is not None, len(candidate.match.chosen)
 
 
@@ -360,9 +363,9 @@ class AlternativesSearch:
 
     def finish_round(self, silent: int = 0, asked: int = 0) -> Alert:
         """Return the alert with the parts that were found as alternatives."""
-        alternatives = sorted(self._found, key=_files_last)
+        alternatives = sorted(self._found, key=_order_alternatives)
         return replace(self.alert, alternatives=tuple(alternatives))
 
 
-def _files_last(url: PersistentUrl) -> tuple[bool, str]:
+def _order_alternatives(url: PersistentUrl) -> tuple[bool, str]:
     return url.verbs.file_list, url.verbs.relation.name

@@ -34,10 +34,10 @@ class Stop(Enum):
     """The reason why the comparison of a question with an answer stopped."""
 
     END = auto()  # the answer contains all steps
-    NOT_NAMED = auto()  # the answer does not contain the next step
+    MISSING_STEP = auto()  # the answer does not contain the next step
     INCOMPLETE = auto()  # the answer may not contain the best language of the next step
-    SKIP = auto()  # no translation suits the reader: continue without this step
-    SHORTEN = auto()  # the language xx-YY was rejected: continue with xx
+    SKIP_STEP = auto()  # no translation suits the reader: continue without this step
+    DROP_COUNTRY = auto()  # the language xx-YY was rejected: continue with xx
     REJECTED = auto()  # the language was tried without success, and no other is left
 
 
@@ -54,7 +54,7 @@ class StepMatch:
     :ivar chosen: the steps that the answer contains. Open translations have the chosen language.
     :ivar choices: sequences of first steps of ``chosen``. Each sequence ends with a language that
         may be replaced by another language.
-    :ivar by_language: whether the language preferences of the reader were used.
+    :ivar depends_on_language: whether the language preferences of the reader were used.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class StepMatch:
         self.checks_languages = checks_languages
         self.chosen: Steps = ()
         self.choices: list[Steps] = []
-        self.by_language = False
+        self.depends_on_language = False
         self.stop = self._match()
 
     @property
@@ -80,7 +80,7 @@ class StepMatch:
         """The values for all steps of the question, or None if the answer lacks some steps."""
         return self.content.entries.get(self.chosen) if self.stop is Stop.END else None
 
-    def match_next_choice(self, has_follow_up: bool) -> StepMatch | None:
+    def match_next_language(self, has_follow_up: bool) -> StepMatch | None:
         """Return the match with the next best language, or None if no language is left.
 
         :param has_follow_up: whether this match had a follow-up question. If it had none and the
@@ -89,7 +89,7 @@ class StepMatch:
         rejected, checks_languages = self.rejected, self.checks_languages
         if self.stop is Stop.INCOMPLETE:
             checks_languages = False
-        elif self.stop is Stop.NOT_NAMED and not has_follow_up and self._states_country():
+        elif self.stop is Stop.MISSING_STEP and not has_follow_up and self._has_country():
             rejected |= {(*self.chosen, self.path[len(self.chosen)])}
         elif self.choices:
             rejected |= {self.choices[-1]}
@@ -97,12 +97,12 @@ class StepMatch:
             return None
         return StepMatch(self.content, self.path, self.reader, rejected, checks_languages)
 
-    def _states_country(self) -> bool:
-        return remove_country(self.path[len(self.chosen)]) is not None
+    def _has_country(self) -> bool:
+        return get_language_without_country(self.path[len(self.chosen)]) is not None
 
     def _match(self) -> Stop:
         for step in self.path:
-            found = self._choose_language() if is_open(step) else self._match_step(step)
+            found = self._choose_language() if is_open_translation(step) else self._match_step(step)
             if isinstance(found, Stop):
                 return found
             self.chosen = found
@@ -111,19 +111,19 @@ class StepMatch:
     def _match_step(self, step: Step) -> Stop | Steps:
         ahead = (*self.chosen, step)
         if ahead in self.rejected:
-            return Stop.SHORTEN if remove_country(step) else Stop.REJECTED
+            return Stop.DROP_COUNTRY if get_language_without_country(step) else Stop.REJECTED
         # Metadata may lack the format although a translation of the metadata has the format. Then
         # the answer only contains the relation with the translation.
-        may_be_unnamed = (
+        may_be_missing = (
             step.kind is StepKind.METADATA
             and step.parameter is not None
             and len(ahead) < len(self.path)
         )
-        if not may_be_unnamed and not any(
+        if not may_be_missing and not any(
             steps[: len(ahead)] == ahead for steps in self.content.entries
         ):
-            return Stop.NOT_NAMED
-        if remove_country(step):
+            return Stop.MISSING_STEP
+        if get_language_without_country(step):
             self.choices.append(ahead)
         return ahead
 
@@ -135,8 +135,8 @@ class StepMatch:
             if len(steps) > length and steps[:length] == self.chosen
         }
         if not languages:
-            return Stop.NOT_NAMED
-        self.by_language = True
+            return Stop.MISSING_STEP
+        self.depends_on_language = True
         ranges = self.reader.ranges
         acceptable = [
             language
@@ -145,19 +145,21 @@ class StepMatch:
         ]
         language = find_language(ranges, acceptable)
         is_best = language is not None and is_first_choice(ranges, language)
-        if self.checks_languages and not is_best and self._may_lack_languages():
+        if self.checks_languages and not is_best and self._may_have_more_languages():
             return Stop.INCOMPLETE
         ahead = (
-            self._find_itself(languages) if language is None else self._add_translation(language)
+            self._find_untranslated(languages)
+            if language is None
+            else self._add_translation(language)
         )
         if ahead is None:
-            return Stop.SKIP
+            return Stop.SKIP_STEP
         if ahead in self.rejected:
             return Stop.REJECTED
         self.choices.append(ahead)
         return ahead
 
-    def _may_lack_languages(self) -> bool:
+    def _may_have_more_languages(self) -> bool:
         """Return whether translations may exist that the answer does not contain.
 
         If an Archive has a URL for the whole relation, its answer may contain only this relation,
@@ -173,7 +175,7 @@ class StepMatch:
             )
         )
 
-    def _find_itself(self, languages: AbstractSet[str | None]) -> Steps | None:
+    def _find_untranslated(self, languages: AbstractSet[str | None]) -> Steps | None:
         """Return the steps with the translation that is the item itself, or None if missing.
 
         This translation has no language, or it has the same identifier as the item.
@@ -195,12 +197,12 @@ class StepMatch:
         return self.content.entries.get(steps, NO_ENTRY).ibi
 
 
-def is_open(step: Step) -> bool:
+def is_open_translation(step: Step) -> bool:
     """Return whether a step is a translation without a language."""
     return step.kind is StepKind.TRANSLATION and step.parameter is None
 
 
-def remove_country(step: Step) -> str | None:
+def get_language_without_country(step: Step) -> str | None:
     """Return the language xx if a step is a translation into xx-YY, otherwise None."""
     if step.kind is not StepKind.TRANSLATION or "-" not in (step.parameter or ""):
         return None
@@ -253,7 +255,7 @@ class _FollowUpFinder:
         #: The steps that follow ``current``.
         self.ahead = match.path[length + 1 :] + remaining
 
-    def by_longest_prefix(self) -> FollowUp | None:
+    def ask_about_known_item(self) -> FollowUp | None:
         """Ask about the last item on the path that has a known identifier."""
         wanted = self.match.path + self.remaining
         for length in range(len(self.chosen), 0, -1):
@@ -266,18 +268,18 @@ class _FollowUpFinder:
                 return FollowUp(ibi, steps, length=length)
         return None
 
-    def by_next_edition(self) -> FollowUp | None:
+    def ask_about_next_edition(self) -> FollowUp | None:
         """Ask about the next edition, with the same steps."""
         path, next_edition = self.match.path, self.match.content.next_edition
         if path[:1] != (create_step(StepKind.LAST_EDITION),) or not next_edition:
             return None
         return FollowUp(next_edition, path + self.remaining)
 
-    def by_part(self) -> FollowUp | None:
+    def ask_for_all_languages(self) -> FollowUp | None:
         """Ask only for the steps up to the open translation. The answer contains all languages."""
-        return self._ask_again(self.chosen + self.current, self.ahead)
+        return self._ask_same_item(self.chosen + self.current, self.ahead)
 
-    def by_part_of_original(self) -> FollowUp | None:
+    def ask_for_original(self) -> FollowUp | None:
         """Ask for all steps except the last step, to find the Original first.
 
         The metadata of a Copy may have no identifier. Then these metadata do not lead to the
@@ -287,37 +289,37 @@ class _FollowUpFinder:
         entry = match.content.entries.get(self.chosen, NO_ENTRY)
         if not match.reader.requires_original or entry.url is None or len(self.chosen) < 2:
             return None
-        return self._ask_again(self.chosen[:-1], self.chosen[-1:] + self.remaining)
+        return self._ask_same_item(self.chosen[:-1], self.chosen[-1:] + self.remaining)
 
-    def by_language(self) -> FollowUp | None:
+    def ask_in_chosen_language(self) -> FollowUp | None:
         """Ask for all steps with the chosen language, if the last known step is a translation."""
         last = self.chosen[-1:]
         if not self.remaining or not last or last[0].kind is not StepKind.TRANSLATION:
             return None
-        front = self.chosen[:-1] if is_open(last[0]) else self.chosen
-        return self._ask_again(front + self.remaining)
+        front = self.chosen[:-1] if is_open_translation(last[0]) else self.chosen
+        return self._ask_same_item(front + self.remaining)
 
-    def without_translation(self) -> FollowUp | None:
+    def ask_without_translation(self) -> FollowUp | None:
         """Ask for the steps without the translation. The item itself replaces the translation."""
         if ibi := self.match.get_ibi(self.chosen) if self.chosen else ():
             steps = _find_format(self.chosen) + self.ahead
             return FollowUp(ibi, steps, length=len(self.chosen))
-        return self._ask_again(self.chosen + self.ahead)
+        return self._ask_same_item(self.chosen + self.ahead)
 
-    def without_unnamed_translation(self) -> FollowUp | None:
+    def ask_without_missing_translation(self) -> FollowUp | None:
         """Ask for the steps without the open translation, if the answer contains no translation."""
-        if not self.current or not is_open(self.current[0]):
+        if not self.current or not is_open_translation(self.current[0]):
             return None
         if self.chosen and self.chosen not in self.match.content.entries:
             return None
-        return self.without_translation()
+        return self.ask_without_translation()
 
-    def without_country(self) -> FollowUp | None:
+    def ask_without_country(self) -> FollowUp | None:
         """Ask for the same steps, but for the language without the country."""
-        step = create_step(StepKind.TRANSLATION, remove_country(self.current[0]))
-        return self._ask_again((*self.chosen, step, *self.ahead))
+        step = create_step(StepKind.TRANSLATION, get_language_without_country(self.current[0]))
+        return self._ask_same_item((*self.chosen, step, *self.ahead))
 
-    def _ask_again(self, steps: Steps, remaining: Steps = ()) -> FollowUp:
+    def _ask_same_item(self, steps: Steps, remaining: Steps = ()) -> FollowUp:
         return FollowUp((self.question.ibi,), steps, remaining)
 
     def _item_forms(self) -> set[Identifier]:
@@ -327,19 +329,19 @@ class _FollowUpFinder:
 #: The ways to find the next question, by the reason to stop. The first way with a result is used.
 _FOLLOW_UPS: dict[Stop, tuple[Callable[[_FollowUpFinder], FollowUp | None], ...]] = {
     Stop.END: (
-        _FollowUpFinder.by_longest_prefix,
-        _FollowUpFinder.by_part_of_original,
-        _FollowUpFinder.by_language,
-        _FollowUpFinder.by_next_edition,
+        _FollowUpFinder.ask_about_known_item,
+        _FollowUpFinder.ask_for_original,
+        _FollowUpFinder.ask_in_chosen_language,
+        _FollowUpFinder.ask_about_next_edition,
     ),
-    Stop.NOT_NAMED: (
-        _FollowUpFinder.by_longest_prefix,
-        _FollowUpFinder.by_next_edition,
-        _FollowUpFinder.without_unnamed_translation,
+    Stop.MISSING_STEP: (
+        _FollowUpFinder.ask_about_known_item,
+        _FollowUpFinder.ask_about_next_edition,
+        _FollowUpFinder.ask_without_missing_translation,
     ),
-    Stop.INCOMPLETE: (_FollowUpFinder.by_part,),
-    Stop.SKIP: (_FollowUpFinder.without_translation,),
-    Stop.SHORTEN: (_FollowUpFinder.without_country,),
+    Stop.INCOMPLETE: (_FollowUpFinder.ask_for_all_languages,),
+    Stop.SKIP_STEP: (_FollowUpFinder.ask_without_translation,),
+    Stop.DROP_COUNTRY: (_FollowUpFinder.ask_without_country,),
     Stop.REJECTED: (),
 }
 

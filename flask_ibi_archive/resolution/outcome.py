@@ -23,7 +23,7 @@ class Redirect:
     :param url_key: the URL key for the acknowledgment, or None if the answer contains no key.
     :param ibi: the forms of the identifier of the item at the URL. The tuple is empty if the
         identifier is unknown.
-    :param by_language: whether the URL depends on Accept-Language.
+    :param depends_on_language: whether the URL depends on Accept-Language.
     :param question: the question that the Archive answered.
     """
 
@@ -33,7 +33,7 @@ class Redirect:
     state: str | None
     url_key: str | None
     ibi: tuple[Identifier, ...]
-    by_language: bool
+    depends_on_language: bool
     question: Question
 
     def create_acknowledgment(
@@ -105,7 +105,7 @@ _STATUSES = {
 }
 
 
-class Lack(str, Enum):
+class MissingPart(str, Enum):
     """The missing part of a known item.
 
     Each value is the end of a sentence that begins with "X is known, but".
@@ -132,8 +132,8 @@ class Alert:
     :param timestamp: the date when the item was removed, or None if the date is unknown.
     :param reason: the error in a malformed URL, otherwise None.
     :param suggestion: the identifier that the reader of a malformed URL probably meant.
-    :param by_language: whether the alert depends on Accept-Language.
-    :param lack: the missing part of the item.
+    :param depends_on_language: whether the alert depends on Accept-Language.
+    :param missing_part: the missing part of the item.
     :param alternatives: persistent URLs of other parts that the item has.
     Source: [R] 6.2.
     """
@@ -146,8 +146,8 @@ class Alert:
     timestamp: str | None = None
     reason: Reason | None = None
     suggestion: str | None = None
-    by_language: bool = False
-    lack: Lack | None = None
+    depends_on_language: bool = False
+    missing_part: MissingPart | None = None
     alternatives: tuple[PersistentUrl, ...] = ()
 
     @property
@@ -171,6 +171,6 @@ class Alert:
             return f"the answers of the Archives about {self.ibi} form a cycle"
         if self.kind is AlertKind.TOO_LONG:
             return f"the chain of items is too long; the search stopped at {self.ibi}"
-        if self.lack is not None:
-            return f"{self.ibi} is known, but {self.lack.value}"
+        if self.missing_part is not None:
+            return f"{self.ibi} is known, but {self.missing_part.value}"
         return f"no Archive has {self.ibi}"

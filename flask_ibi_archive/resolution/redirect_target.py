@@ -52,14 +52,16 @@ def find_usable_url(
         return None
     host = found[2].rstrip(".").lower()
     if address is not None:
-        is_allowed = is_public_host(host) or host in inner_hosts or _is_at(host, found, address)
+        is_allowed = (
+            is_public_host(host) or host in inner_hosts or _has_address(host, found, address)
+        )
         if not is_allowed:
             return None
     url = encode_word(words[0])
     return url if len(url) <= MAX_URL else None
 
 
-def _is_at(host: str, url: re.Match[str], address: str) -> bool:
+def _has_address(host: str, url: re.Match[str], address: str) -> bool:
     """Return whether a URL has the same host and port as the address of an Archive.
 
     If the address has no port, the default port for the scheme of the URL is used.

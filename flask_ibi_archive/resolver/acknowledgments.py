@@ -17,7 +17,7 @@ from flask_ibi_archive.resolver.http_transfer import TransferResult
 MAX_WAITING = 1000
 #: Maximum number of times that one acknowledgment is sent. The acknowledgment contains a URL key,
 #: which the Archive accepts only once. Therefore, a retry does not count an access twice.
-TRIES = 2
+MAX_TRIES = 2
 #: Minimum number of seconds between two log messages about failures.
 LOG_PAUSE = 60.0
 
@@ -110,7 +110,7 @@ class PendingAcknowledgment:
 
     def finish(self, transfer: TransferResult, seconds: float) -> None:
         """Send the acknowledgment again if the connection failed; otherwise report the result."""
-        if transfer.is_retryable and self._tries < TRIES:
+        if transfer.is_retryable and self._tries < MAX_TRIES:
             self._tries += 1
             self._sender.retry(self)
         elif transfer.reason is None and transfer.status != 200:

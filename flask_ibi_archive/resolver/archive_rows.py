@@ -168,11 +168,11 @@ def store_registration(
 
 
 def replace_key(
-    connection: Connection, known: RegisteredKey, key_hash: str, email: str | None
+    connection: Connection, known_key: RegisteredKey, key_hash: str, email: str | None
 ) -> bool:
     """Replace the key of an Archive.
 
-    :param known: the id of the Archive and the hash of the old key.
+    :param known_key: the id of the Archive and the hash of the old key.
     :param email: the new e-mail address of the administrator. If this value is None, the e-mail
         address does not change.
     :returns: False if the Archive was removed, or if another process has replaced the old key.
@@ -180,7 +180,7 @@ def replace_key(
     values: dict[str, Any] = {"key_hash": key_hash}
     if email is not None:
         values["email"] = email
-    return _update_known(connection, known, **values)
+    return _update_archive(connection, known_key, **values)
 
 
 def remove_registration(connection: Connection, service_ibi: str) -> bool:
@@ -192,14 +192,16 @@ def remove_registration(connection: Connection, service_ibi: str) -> bool:
     return bool(connection.execute(statement).rowcount)
 
 
-def begin_request(connection: Connection, known: RegisteredKey) -> int | None:
+def begin_request(connection: Connection, known_key: RegisteredKey) -> int | None:
     """Count a new request of an Archive and return the number of the request.
 
     :returns: the number, or None if the key is no longer valid.
     """
     number: int | None = connection.execute(
         update(RegisteredArchive)
-        .where(RegisteredArchive.id == known.id, RegisteredArchive.key_hash == known.key_hash)
+        .where(
+            RegisteredArchive.id == known_key.id, RegisteredArchive.key_hash == known_key.key_hash
+        )
         .values(requests=RegisteredArchive.requests + 1)
         .returning(RegisteredArchive.requests)
     ).scalar_one_or_none()
@@ -208,7 +210,7 @@ def begin_request(connection: Connection, known: RegisteredKey) -> int | None:
 
 def store_inclusion(
     connection: Connection,
-    known: RegisteredKey,
+    known_key: RegisteredKey,
     number: int,
     request: RegistrationRequest,
     confirmed: bool,
@@ -222,9 +224,9 @@ def store_inclusion(
     :returns: False if the result of a later request was stored, or if the key is no longer valid.
     Source: [R] 5.2.
     """
-    return _update_known(
+    return _update_archive(
         connection,
-        known,
+        known_key,
         number,
         address=request.address,
         ip=request.ip,
@@ -237,7 +239,7 @@ def store_inclusion(
 
 
 def store_exclusion(
-    connection: Connection, known: RegisteredKey, number: int, now: datetime
+    connection: Connection, known_key: RegisteredKey, number: int, now: datetime
 ) -> bool:
     """Store that an Archive is excluded.
 
@@ -248,9 +250,9 @@ def store_exclusion(
     :returns: False if the result of a later request was stored, or if the key is no longer valid.
     Source: [R] 5.2.
     """
-    return _update_known(
+    return _update_archive(
         connection,
-        known,
+        known_key,
         number,
         included_at=None,
         confirmed_at=None,
@@ -258,15 +260,15 @@ def store_exclusion(
     )
 
 
-def _update_known(
-    connection: Connection, known: RegisteredKey, number: int | None = None, **values: Any
+def _update_archive(
+    connection: Connection, known_key: RegisteredKey, number: int | None = None, **values: Any
 ) -> bool:
     """Update an Archive, unless its key was replaced or a later request was stored.
 
     :returns: whether the Archive was updated.
     """
     table = RegisteredArchive
-    statement = update(table).where(table.id == known.id, table.key_hash == known.key_hash)
+    statement = update(table).where(table.id == known_key.id, table.key_hash == known_key.key_hash)
     if number is not None:
         statement = statement.where(table.written < number)
         values["written"] = number
@@ -294,11 +296,11 @@ def add_metrics(
         if more.answers:
             statement = statement.values(last_answer_at=now)
         if more.last_failure is not None:
-            text = _printable(more.last_failure)[:MAX_FAILURE]
+            text = _replace_unprintable(more.last_failure)[:MAX_FAILURE]
             statement = statement.values(last_failure=text, last_failure_at=now)
         connection.execute(statement)
 
 
-def _printable(text: str) -> str:
+def _replace_unprintable(text: str) -> str:
     """Return a text with spaces instead of unprintable characters, which a server may have sent."""
     return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -33,8 +33,8 @@ def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
 def _check_configuration(resolver: ResolverService) -> str:
     if resolver.config.service_url is None:
         return (
-            f"the service is {resolver.config.service_ibi}; if SERVER_NAME is set to the host of "
-            "the resolver, init and e-mails show the address of the service"
+            f"the service is {resolver.config.service_ibi}; set SERVER_NAME to the host of the "
+            "resolver; init and e-mails then show the address of the service"
         )
     return f"the service is {resolver.config.service_url}"
 

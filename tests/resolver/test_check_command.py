@@ -124,7 +124,7 @@ def test_check_reports_failing_archives(new_resolver: NewResolver) -> None:
         happen(archive, ArchiveMetrics(answers=1), 4)
     ok, text = findings(run(app, "check"))["archives"]
     assert ok
-    assert "last time" not in text
+    assert "last request" not in text
 
 
 def test_check_without_server_name_skips_the_address(new_resolver: NewResolver) -> None:
@@ -132,7 +132,7 @@ def test_check_without_server_name_skips_the_address(new_resolver: NewResolver) 
     run(app, "init")
     found = findings(run(app, "check"))
     assert "set SERVER_NAME" in found["configuration"][1]
-    assert found["address"] == (True, "not checked: SERVER_NAME is not set")
+    assert found["address"] == (True, "the address is not checked, because SERVER_NAME is not set")
 
 
 def test_check_reports_an_address_without_a_resolver(

@@ -185,7 +185,7 @@ def list_command(as_json: bool) -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver list
     """
-    lines = [_describe_archive(record) for record in get_resolver().registry.list()]
+    lines = [_list_values(record) for record in get_resolver().registry.list()]
     if as_json:
         write_json_list(lines)
         return
@@ -194,7 +194,7 @@ def list_command(as_json: bool) -> None:
         write("\t".join("" if line[name] is None else str(line[name]) for name in COLUMNS))
 
 
-def _describe_archive(record: RegisteredRecord) -> dict[str, str | int | None]:
+def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
     from flask_ibi_archive.archive.registration.state import timestamp
     from flask_ibi_archive.resolver.registry import get_state
 
