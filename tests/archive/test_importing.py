@@ -178,13 +178,13 @@ WRONG_LINES = {
         "next_edition",
         "its own next edition",
     ),
-    "itself as its metadata": (item(B, metadata={"ibi": B}), "metadata.ibi", "omit it"),
+    "itself as its metadata": (item(B, metadata={"ibi": B}), "metadata.ibi", "omit metadata"),
     "metadata of two kinds": (
         item(B, metadata={"ibi": C, "url": "http://a.b/"}),
         "metadata",
-        "one of ibi, dc and url",
+        "one of the fields ibi, dc and url",
     ),
-    "metadata of no kind": (item(B, metadata={}), "metadata", "one of ibi, dc and url"),
+    "metadata of no kind": (item(B, metadata={}), "metadata", "one of the fields ibi, dc and url"),
     "Dublin Core with an unknown element": (
         item(B, metadata={"dc": {"titel": ["x"]}}),
         "metadata.dc.titel",
