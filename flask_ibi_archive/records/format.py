@@ -1,9 +1,11 @@
-"""Formatting of records: :class:`ItemRecord` to JSON, without fields that have their default value.
+"""Formatting of records: converts an :class:`ItemRecord` to a JSON object.
 
-A host application may create a record with similar types, such as a list instead of a tuple, or a
-text instead of a list with that text; the functions convert these types. Other values are copied
-unchanged: :func:`~flask_ibi_archive.records.parse.parse_record` later refuses a wrong value and
-names the field.
+The JSON object does not contain fields that have their default value.
+
+A host application may create a record with similar types. For example, it may use a list instead
+of a tuple, or a text instead of a list with one text. The functions convert these types. Other
+values are copied unchanged. If such a value is wrong,
+:func:`~flask_ibi_archive.records.parse.parse_record` later refuses the value and names the field.
 """
 
 from __future__ import annotations
@@ -23,91 +25,104 @@ from flask_ibi_archive.records.record import (
     Tombstone,
 )
 
-#: The fields whose default value is empty.
-EMPTY: dict[str, Any] = {"aliases": [], "translations": {}, "formats": {}, "files": []}
+#: The empty default values of fields, by the name of the field.
+EMPTY_VALUES: dict[str, Any] = {"aliases": [], "translations": {}, "formats": {}, "files": []}
 
 
 def format_record(record: ItemRecord) -> dict[str, Any]:
-    """Return a record as a JSON object; parsing this object returns an equal record."""
+    """Return a record as a JSON object.
+
+    If the JSON object is parsed, the result is an equal record.
+    """
     values: dict[str, Any] = {
         "rep": record.rep,
         "ibip": record.ibip,
-        "aliases": _list(record.aliases),
+        "aliases": _format_list(record.aliases),
         "state": None if record.state == "Original" else record.state,
         "original_archive": record.original_archive,
-        "timestamp": record.timestamp and _moment(record.timestamp),
+        "timestamp": record.timestamp and _format_moment(record.timestamp),
         "content_type": None if record.content_type == "Data" else record.content_type,
         "language": record.language,
         "transferable": None if record.transferable is True else record.transferable,
         "next_edition": record.next_edition,
-        "translations": _object(record.translations),
-        "metadata": _metadata(record.metadata),
-        "formats": _object(record.formats),
-        "files": [_file(file) for file in record.files],
+        "translations": _format_object(record.translations),
+        "metadata": _format_metadata(record.metadata),
+        "formats": _format_object(record.formats),
+        "files": [_format_file(file) for file in record.files],
         "target_file": record.target_file,
         "list_files": None if record.list_files is True else record.list_files,
-        "access": record.access and _access(record.access),
-        "tombstone": record.tombstone and _tombstone(record.tombstone),
+        "access": record.access and _format_access(record.access),
+        "tombstone": record.tombstone and _format_tombstone(record.tombstone),
     }
     return {
         name: value
         for name, value in values.items()
-        if value is not None and value != EMPTY.get(name)
+        if value is not None and value != EMPTY_VALUES.get(name)
     }
 
 
 def format_line(record: ItemRecord) -> str:
-    """Return a record as a line of JSON without the line end."""
+    """Return a record as one line of JSON, without a line end."""
     return json.dumps(format_record(record), ensure_ascii=False)
 
 
 def format_moment(moment: datetime | None) -> str | None:
-    """Return the text ``YYYY-MM-DDThh:mm:ssZ`` of a time in UTC; None if the time is None."""
+    """Return a time as text in the format ``YYYY-MM-DDThh:mm:ssZ``.
+
+    :param moment: the time in UTC.
+    :returns: the text, or None if the time is None.
+    """
     if moment is None:
         return None
     return moment.replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
 def format_dublin_core(elements: Any) -> Any:
-    """Return Dublin Core as JSON: a value is a text, or an object if the value has a language."""
+    """Return Dublin Core metadata as JSON.
+
+    A value without a language is a text. A value with a language is an object with the text and
+    the language.
+    """
     if not isinstance(elements, Mapping):
         return elements
-    return {element: _dublin_core_values(values) for element, values in elements.items()}
+    return {element: _format_dublin_core_values(values) for element, values in elements.items()}
 
 
-def _dublin_core_values(values: Any) -> Any:
+def _format_dublin_core_values(values: Any) -> Any:
     if isinstance(values, tuple) and len(values) == 2 and all(isinstance(v, str) for v in values):
-        # Not converted: this may be two values, or one value and its language.
+        # The tuple is not converted: it may be two values, or one value and its language.
         return values
-    listed = _list(values)
-    return [_dublin_core_value(one) for one in listed] if isinstance(listed, list) else listed
+    listed = _format_list(values)
+    return (
+        [_format_dublin_core_value(one) for one in listed] if isinstance(listed, list) else listed
+    )
 
 
-def _dublin_core_value(value: Any) -> Any:
+def _format_dublin_core_value(value: Any) -> Any:
     if not isinstance(value, tuple) or len(value) != 2:
         return value
     text, language = value
     return text if language is None else {"value": text, "lang": language}
 
 
-def _list(value: Any) -> Any:
+def _format_list(value: Any) -> Any:
     if isinstance(value, str):
         return [value]
     return list(value) if isinstance(value, tuple) else value
 
 
-def _object(value: Any) -> Any:
+def _format_object(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): one for name, one in value.items()}
     return value
 
 
-def _moment(value: Any) -> Any:
+def _format_moment(value: Any) -> Any:
     is_aware = isinstance(value, datetime) and value.tzinfo is not None
     return format_moment(value.astimezone(timezone.utc)) if is_aware else value
 
 
-def _metadata(found: Any) -> Any:
+def _format_metadata(found: Any) -> Any:
     if isinstance(found, MetadataItem):
         return {"ibi": found.ibi}
     if isinstance(found, DublinCoreMetadata):
@@ -115,8 +130,8 @@ def _metadata(found: Any) -> Any:
     if isinstance(found, MetadataAddress):
         values = {
             "url": found.url,
-            "formats": _object(found.formats),
-            "timestamp": _moment(found.timestamp),
+            "formats": _format_object(found.formats),
+            "timestamp": _format_moment(found.timestamp),
         }
         return {name: value for name, value in values.items() if value}
     if isinstance(found, Mapping):
@@ -127,19 +142,19 @@ def _metadata(found: Any) -> Any:
     return found
 
 
-def _file(file: FileRecord) -> dict[str, str]:
+def _format_file(file: FileRecord) -> dict[str, str]:
     values = {"path": file.path, "url": file.url, "source": file.source, "sha256": file.sha256}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _access(found: Any) -> Any:
+def _format_access(found: Any) -> Any:
     if not isinstance(found, AccessRule):
         return found
-    networks = {"networks": _list(found.networks)}
+    networks = {"networks": _format_list(found.networks)}
     return networks if found.others == "metadata" else {**networks, "others": found.others}
 
 
-def _tombstone(found: Any) -> Any:
+def _format_tombstone(found: Any) -> Any:
     if not isinstance(found, Tombstone):
         return found
     values = {

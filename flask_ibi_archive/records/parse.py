@@ -1,4 +1,7 @@
-"""Parsing of records: checks every field of a JSON object and returns an :class:`ItemRecord`."""
+"""Parsing of records: converts a JSON object to an :class:`ItemRecord`.
+
+Every field of the JSON object is checked.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ def parse_line(line: str | bytes) -> ItemRecord:
 
 
 def find_errors(line: str | bytes) -> list[FieldError]:
-    """Return all errors of a line; conflicts of fields only if every single field is right."""
+    """Return all errors of a line of JSON.
+
+    Contradictions between fields are only found if each field is correct.
+    """
     try:
         data = _read_json(line)
         given = fields.parse_object("", data, tuple(data) if isinstance(data, dict) else ())
@@ -51,17 +57,23 @@ def find_errors(line: str | bytes) -> list[FieldError]:
 def _read_json(line: str | bytes) -> Any:
     try:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
-        return json.loads(text, object_pairs_hook=_no_field_twice, parse_constant=_no_constant)
+        return json.loads(
+            text, object_pairs_hook=_refuse_repeated_fields, parse_constant=_refuse_constant
+        )
     except UnicodeDecodeError as error:
         raise FieldError("", f"byte {error.start + 1} is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise FieldError("", f"not JSON: {error.msg} at character {error.colno}") from None
+        raise FieldError(
+            "", f"the text is not JSON: {error.msg} at character {error.colno}"
+        ) from None
     except RecursionError:
-        raise FieldError("", "not a record: it is nested too deeply") from None
+        raise FieldError(
+            "", "the text is not a record, because the JSON is nested too deeply"
+        ) from None
     except FieldError:
         raise
     except ValueError as error:
-        raise FieldError("", f"not JSON: {error}") from None
+        raise FieldError("", f"the text is not JSON: {error}") from None
 
 
 def parse_record(data: Any) -> ItemRecord:
@@ -85,7 +97,7 @@ def _read_fields(data: Any) -> ItemRecord:
 def check_record(record: ItemRecord) -> None:
     """Check that the fields of a record do not contradict each other.
 
-    :raises FieldError: if a field contradicts another one.
+    :raises FieldError: if two fields contradict each other.
     """
     for error in _find_conflicts(record):
         raise error
@@ -103,13 +115,15 @@ def _find_conflicts(record: ItemRecord) -> Iterator[FieldError]:
         )
     if record.state != "Copy" and record.original_archive is not None:
         yield FieldError(
-            "original_archive", f"only a Copy may have one; the state is {record.state}"
+            "original_archive",
+            f"only a Copy may have an original_archive; the state of this item is {record.state}",
         )
     if record.state == "Deleted" and record.timestamp is None:
         yield FieldError("timestamp", "a Deleted item must have the time of its removal")
     if record.state != "Deleted" and record.tombstone is not None:
         yield FieldError(
-            "tombstone", f"only a Deleted item may have one; the state is {record.state}"
+            "tombstone",
+            f"only a Deleted item may have a tombstone; the state of this item is {record.state}",
         )
     if record.formats and record.content_type != "Metadata":
         yield FieldError("formats", "only an item whose content_type is Metadata may have formats")
@@ -119,46 +133,55 @@ def _find_conflicts(record: ItemRecord) -> Iterator[FieldError]:
     if record.next_edition in own:
         yield FieldError("next_edition", "an item cannot be its own next edition")
     if isinstance(record.metadata, MetadataItem) and record.metadata.ibi in own:
-        yield FieldError("metadata.ibi", "an item cannot be its own metadata; omit it")
+        yield FieldError("metadata.ibi", "an item cannot be its own metadata; omit metadata")
     for language, ibi in record.translations.items():
         if ibi in own and record.language not in (None, language):
-            yield FieldError(f"translations.{language}", f"the item is in {record.language}")
+            yield FieldError(
+                f"translations.{language}",
+                f"the item itself has this identifier, but its language is {record.language}",
+            )
         if ibi not in own and record.language == language:
-            yield FieldError(f"translations.{language}", "the item itself is in that language")
+            yield FieldError(
+                f"translations.{language}",
+                "the item itself has this language; write its identifier",
+            )
     members = list(record.translations.values())
     if len(set(members)) != len(members):
-        yield FieldError("translations", "the same item has two languages")
+        yield FieldError(
+            "translations",
+            "two languages have the same identifier; each language needs a different item",
+        )
 
 
-def _no_field_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise FieldError(quoted_name(twice), "appears twice in one object")
+        raise FieldError(quoted_name(twice), "the field appears twice in one object")
     return found
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not allowed in JSON")
 
 
-def _aliases(name: str, value: Any) -> tuple[str, ...]:
+def _parse_aliases(name: str, value: Any) -> tuple[str, ...]:
     return tuple(
         fields.parse_ibi(f"{name}[{number}]", text)
         for number, text in enumerate(fields.parse_list(name, value))
     )
 
 
-def _state(name: str, value: Any) -> str:
+def _parse_state(name: str, value: Any) -> str:
     return fields.parse_choice(name, value, ("Original", "Copy", "Deleted"))
 
 
-def _content_type(name: str, value: Any) -> str:
+def _parse_content_type(name: str, value: Any) -> str:
     return fields.parse_choice(name, value, ("Data", "Metadata"))
 
 
-def _translations(name: str, value: Any) -> Mapping[str, str]:
+def _parse_translations(name: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise FieldError(name, f'{quoted(value)} is not an object such as {{"pt": "<ibi>"}}')
     return {
@@ -167,7 +190,7 @@ def _translations(name: str, value: Any) -> Mapping[str, str]:
     }
 
 
-def _metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress:
+def _parse_metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress:
     if not isinstance(value, dict):
         raise FieldError(
             name, f'{quoted(value)} is not an object such as {{"dc": {{"title": ["..."]}}}}'
@@ -175,11 +198,13 @@ def _metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata | Meta
     given = fields.parse_object(name, value, ("ibi", "dc", "url", "formats", "timestamp"))
     kinds = [kind for kind in ("ibi", "dc", "url") if kind in given]
     if len(kinds) != 1:
-        raise FieldError(name, "it must have exactly one of ibi, dc and url")
+        raise FieldError(name, "metadata must have exactly one of the fields ibi, dc and url")
     kind = kinds[0]
     for extra in ("formats", "timestamp"):
         if extra in given and kind != "url":
-            raise FieldError(f"{name}.{extra}", "is only allowed together with url")
+            raise FieldError(
+                f"{name}.{extra}", "the field is only allowed together with the field url"
+            )
     if kind == "ibi":
         return MetadataItem(fields.parse_ibi(f"{name}.ibi", given["ibi"]))
     if kind == "dc":
@@ -194,41 +219,44 @@ def _metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata | Meta
 
 
 def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
-    """Parse a JSON object of Dublin Core elements; the result is in the order of the standard.
+    """Parse a JSON object of Dublin Core elements.
 
-    :param name: the name of the field for messages.
+    :param name: the name of the field, which messages contain.
+    :returns: the values of each element. The elements are in the order of the standard.
     :raises FieldError: if an element is wrong.
     """
     given = fields.parse_object(name, value, ELEMENTS)
     elements = {
         element: tuple(
-            _dublin_core_value(f"{name}.{element}[{number}]", one)
-            for number, one in enumerate(_dublin_core_list(f"{name}.{element}", given[element]))
+            _parse_dublin_core_value(f"{name}.{element}[{number}]", one)
+            for number, one in enumerate(
+                _parse_dublin_core_list(f"{name}.{element}", given[element])
+            )
         )
         for element in ELEMENTS
         if element in given
     }
     if not any(elements.values()):
-        raise FieldError(name, "is empty; omit metadata instead")
+        raise FieldError(name, "the object is empty; omit metadata instead")
     return {element: values for element, values in elements.items() if values}
 
 
-def _dublin_core_list(name: str, value: Any) -> list[Any]:
+def _parse_dublin_core_list(name: str, value: Any) -> list[Any]:
     if isinstance(value, tuple):
         raise FieldError(
             name,
-            f"{quoted(value)} may be two values or one with its language; write "
+            f"{quoted(value)} may mean two values, or one value with its language; write "
             '["a", "b"] or [("a", "en")]',
         )
     return fields.parse_list(name, value)
 
 
-def _dublin_core_value(name: str, value: Any) -> Text:
+def _parse_dublin_core_value(name: str, value: Any) -> Text:
     language = None
     if isinstance(value, dict):
         given = fields.parse_object(name, value, ("value", "lang"))
         if "value" not in given:
-            raise FieldError(f"{name}.value", "is missing")
+            raise FieldError(f"{name}.value", "the field is missing")
         value = given["value"]
         name = f"{name}.value"
         if "lang" in given:
@@ -239,28 +267,31 @@ def _dublin_core_value(name: str, value: Any) -> Text:
                 )
     text = fields.parse_text(name, value)
     if NOT_XML.search(text):
-        raise FieldError(name, "contains a control character, which XML does not allow")
+        raise FieldError(name, "the text contains a control character, which XML does not allow")
     return text, language
 
 
-def _files(name: str, value: Any) -> tuple[FileRecord, ...]:
+def _parse_files(name: str, value: Any) -> tuple[FileRecord, ...]:
     files = tuple(
-        _file(f"{name}[{number}]", one) for number, one in enumerate(fields.parse_list(name, value))
+        _parse_file(f"{name}[{number}]", one)
+        for number, one in enumerate(fields.parse_list(name, value))
     )
     paths = [file.path for file in files]
     if len(set(paths)) != len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
-        raise FieldError(name, f"{quoted(twice)} appears twice")
+        raise FieldError(name, f"the path {quoted(twice)} appears twice")
     return files
 
 
-def _file(name: str, value: Any) -> FileRecord:
+def _parse_file(name: str, value: Any) -> FileRecord:
     given = fields.parse_object(name, value, ("path", "url", "source", "sha256"))
     if "path" not in given:
-        raise FieldError(f"{name}.path", "is missing")
+        raise FieldError(f"{name}.path", "the field is missing")
     if "url" in given and "source" in given:
         raise FieldError(
-            name, "a file has a url (on another server) or a source (to be imported), not both"
+            name,
+            "a file may have a url (a file on another server) or a source (a file to import), "
+            "but not both",
         )
     return FileRecord(
         fields.parse_path(f"{name}.path", given["path"]),
@@ -270,7 +301,7 @@ def _file(name: str, value: Any) -> FileRecord:
     )
 
 
-def _access(name: str, value: Any) -> AccessRule:
+def _parse_access(name: str, value: Any) -> AccessRule:
     given = fields.parse_object(name, value, ("networks", "others"))
     networks = tuple(
         fields.parse_network(f"{name}.networks[{number}]", network)
@@ -280,7 +311,7 @@ def _access(name: str, value: Any) -> AccessRule:
     )
     if not networks:
         raise FieldError(
-            f"{name}.networks", "it must have at least one network, such as 150.163.0.0/16"
+            f"{name}.networks", "the list must have at least one network, such as 150.163.0.0/16"
         )
     others = fields.parse_choice(
         f"{name}.others", given.get("others", "metadata"), ("metadata", "none")
@@ -288,12 +319,12 @@ def _access(name: str, value: Any) -> AccessRule:
     return AccessRule(networks, others)
 
 
-def _tombstone(name: str, value: Any) -> Tombstone:
+def _parse_tombstone(name: str, value: Any) -> Tombstone:
     given = fields.parse_object(
         name, value, ("reason", "citation", "successor", "original_archive")
     )
     if "reason" not in given:
-        raise FieldError(f"{name}.reason", "is missing; say why the item was removed")
+        raise FieldError(f"{name}.reason", "the field is missing; write why the item was removed")
 
     def read(key: str, check: Callable[[str, Any], str]) -> str | None:
         return None if given.get(key) is None else check(f"{name}.{key}", given[key])
@@ -306,25 +337,25 @@ def _tombstone(name: str, value: Any) -> Tombstone:
     )
 
 
-#: The fields of a record with their parsers, in the order in which they are checked.
+#: The parser of each field of a record. The fields are parsed in this order.
 _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
     "rep": partial(fields.parse_ibi, form=Form.REP),
     "ibip": partial(fields.parse_ibi, form=Form.IBIP),
-    "aliases": _aliases,
-    "state": _state,
+    "aliases": _parse_aliases,
+    "state": _parse_state,
     "original_archive": fields.parse_ibi,
     "timestamp": fields.parse_timestamp,
-    "content_type": _content_type,
+    "content_type": _parse_content_type,
     "language": fields.parse_language,
     "transferable": fields.parse_flag,
     "next_edition": fields.parse_ibi,
-    "translations": _translations,
-    "metadata": _metadata,
+    "translations": _parse_translations,
+    "metadata": _parse_metadata,
     "formats": fields.parse_formats,
-    "files": _files,
+    "files": _parse_files,
     "target_file": fields.parse_path,
     "list_files": fields.parse_flag,
-    "access": _access,
-    "tombstone": _tombstone,
+    "access": _parse_access,
+    "tombstone": _parse_tombstone,
 }
 FIELDS = tuple(_PARSERS)

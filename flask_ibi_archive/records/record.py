@@ -1,4 +1,7 @@
-"""The class of records: the identifiers, relations, metadata and files of an item."""
+"""The classes of records.
+
+A record contains the identifiers, relations, metadata and files of an item.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-#: A value of a Dublin Core element, and the language of the value or None.
+#: A value of a Dublin Core element, and the language of the value. The language may be None.
 Text = tuple[str, "str | None"]
-#: The elements of Dublin Core with their values, in the order of the standard.
+#: The values of each Dublin Core element. The elements are in the order of the standard.
 DublinCore = Mapping[str, tuple[Text, ...]]
 
 
@@ -17,9 +20,9 @@ class FileRecord:
     """A file of an item.
 
     :param path: the path of the file within the item.
-    :param url: the URL, if the file is on another server.
-    :param source: the path on disk, if the file is to be imported.
-    :param sha256: the checksum of the file, if known.
+    :param url: the URL of a file on another server, or None for a file of this Archive.
+    :param source: the path on disk of a file that will be imported, otherwise None.
+    :param sha256: the SHA-256 checksum of the file, or None if the checksum is unknown.
     """
 
     path: str
@@ -30,14 +33,14 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True)
 class MetadataItem:
-    """Metadata that are another item."""
+    """Metadata that are another item with its own identifier."""
 
     ibi: str
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataAddress:
-    """Metadata without an identifier on another server."""
+    """Metadata that are on another server and have no identifier."""
 
     url: str
     formats: Mapping[str, str] = field(default_factory=dict)
@@ -53,10 +56,11 @@ class DublinCoreMetadata:
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """A rule about the users who may read the files of an item.
+    """A rule that limits which users may read the files of an item.
 
-    :param networks: users with an IP address in these networks (CIDR) may read the files.
-    :param others: "metadata" if other users may read the metadata, otherwise "none".
+    :param networks: networks in CIDR notation. Users with an IP address in one of these networks
+        may read the files.
+    :param others: "metadata" if all other users may read the metadata, otherwise "none".
     """
 
     networks: tuple[str, ...]
@@ -65,13 +69,14 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """The data that remain of a removed item.
+    """The data about a removed item that the Archive keeps.
 
     :param reason: why the item was removed.
     :param citation: the citation of the item as text.
-    :param successor: the IBI of the item that replaces it, in any Archive (canonical).
-    :param original_archive: for a former Copy or a transferred item, the service IBI of the Archive
-        that had the Original at that time and may still have it.
+    :param successor: the canonical IBI of the item that replaces the removed item. The new item may
+        be in any Archive.
+    :param original_archive: the service IBI of the Archive that had the Original when the item was
+        removed. Only a former Copy or a transferred item has this value.
     """
 
     reason: str
@@ -82,11 +87,11 @@ class Tombstone:
 
 @dataclass(frozen=True, slots=True)
 class ItemRecord:
-    """The record of an item; identifiers are canonical.
+    """The record of an item.
 
-    A ``timestamp`` of None means the current time, and a ``target_file`` of None means the first
-    file. A host application that deposits an item may use similar types
-    (:mod:`flask_ibi_archive.records.format`).
+    All identifiers are canonical. If ``timestamp`` is None, the current time is used. If
+    ``target_file`` is None, the first file is the target file. A host application that deposits
+    an item may use similar types; :mod:`flask_ibi_archive.records.format` converts them.
     """
 
     rep: str | None = None
@@ -110,12 +115,12 @@ class ItemRecord:
 
     @property
     def identifiers(self) -> tuple[str, ...]:
-        """All identifiers of the item, first rep and ibip, then the aliases."""
+        """All identifiers of the item: the rep, the ibip, then the aliases."""
         return (*filter(None, (self.rep, self.ibip)), *self.aliases)
 
     @property
     def target_path(self) -> str | None:
-        """The path of the target file; None if the item has no file."""
+        """The path of the target file, or None if the item has no files."""
         return self.target_file or (self.files[0].path if self.files else None)
 
     @property

@@ -1,6 +1,6 @@
 """The content of an Archive's answer: the URL and the identifier of each relation ([R] 7.2).
 
-The choice of the next step of a resolution (``choice``) reads all answers with this module.
+The module ``choice`` uses this module to read each answer.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from flask_ibi_archive.protocol.url_list import NEXT_EDITION
 from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.resolution.redirect_target import find_usable_url
 
-#: All steps of a relation, or only the first steps.
+#: The steps of a relation: all steps, or only the first steps.
 Steps = tuple[Step, ...]
 
-#: Maximum length of a pair name. The longest relation has 75 characters, without its format.
+#: Maximum number of characters of a pair name. The longest relation has 75 characters, not counting
+#: the name of a metadata format.
 MAX_NAME = 256
 
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
@@ -39,8 +40,8 @@ class ArchiveSource:
     """The Archive that sent an answer.
 
     :param service: the IBI of the Archive's service.
-    :param address: the address with which the Archive was registered at the resolver.
-    :param is_own: whether the Archive is in this process; then its URLs are trusted.
+    :param address: the host and port of the Archive, as registered at the resolver.
+    :param is_own: whether the Archive runs in this process. Its URLs are then trusted.
     """
 
     service: str
@@ -50,9 +51,9 @@ class ArchiveSource:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question about one item, which is sent to every Archive.
+    """A question about one item. The question is sent to every Archive.
 
-    :param verbs: the relation and whether the list of files is wanted.
+    :param verbs: the requested relation, and optionally the request for the list of files.
     :param filepath: the path of a file of the item, percent-encoded as in the persistent URL.
     """
 
@@ -63,7 +64,7 @@ class Question:
     def create_request(self, client_addresses: tuple[str, ...]) -> UrlRequest:
         """Return the urlRequest message for this question.
 
-        :param client_addresses: the IP addresses of the reader, then of the proxies.
+        :param client_addresses: the IP address of the reader, then the IP addresses of the proxies.
         Source: [R] 6.2, Table 6.9.
         """
         return UrlRequest(self.ibi, client_addresses, self.filepath, self.verbs)
@@ -73,7 +74,8 @@ class Question:
 class Answer:
     """The URL list that an Archive returned for a question.
 
-    :param pairs: the words of the value of each name; empty if the Archive does not know the item.
+    :param pairs: the words of each value, by the name of the pair. The mapping is empty if the
+        Archive does not know the item.
     """
 
     source: ArchiveSource
@@ -83,11 +85,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class RelationEntry:
-    """The usable values that an answer contains for one relation.
+    """The values of an answer for one relation. Unusable values are left out.
 
     :param content_type: Data or Metadata.
     :param state: Original or Copy.
-    :param ibi: the forms of the identifier, the repository name first; empty if unknown.
+    :param ibi: the forms of the identifier, with the repository name first. The tuple is empty if
+        the identifier is unknown.
     """
 
     url: str | None = None
@@ -103,12 +106,13 @@ NO_ENTRY = RelationEntry()
 class AnswerContent:
     """The usable content of an answer.
 
-    :param entries: the relations with a URL or an identifier, by their steps. Only the relation of
-        the question and its first steps are included; the empty relation is the item itself.
-    :param next_edition: the forms of the next edition's identifier.
-    :param url_key: the key with which the use of a URL of this answer is acknowledged.
-    :param is_tombstone: whether the item was removed; then there are no entries.
-    :param timestamp: the date of the removal.
+    :param entries: the values for each relation, by the steps of the relation. Each relation has a
+        URL or an identifier. A relation is only included if it consists of the first steps, or of
+        all steps, of the question's relation. The empty relation is the item itself.
+    :param next_edition: the forms of the identifier of the next edition.
+    :param url_key: the URL key. The resolver sends this key in the acknowledgment.
+    :param is_tombstone: whether the item was removed. A tombstone has no entries.
+    :param timestamp: the date when the item was removed.
     Source: [R] 7.2, Tables 7.3 to 7.5.
     """
 
@@ -120,9 +124,11 @@ class AnswerContent:
 
 
 def parse_answer(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> AnswerContent:
-    """Return the usable content of an answer; unknown and malformed pairs are ignored.
+    """Return the usable content of an answer.
 
-    :param inner_hosts: internal hosts to which readers may be redirected.
+    Unknown and malformed pairs are ignored.
+
+    :param inner_hosts: the internal hosts to which readers may be redirected.
     """
     pairs = answer.pairs
     if pairs.get("state") == ("Deleted",):

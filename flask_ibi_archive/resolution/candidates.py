@@ -1,7 +1,8 @@
-"""Candidates: each answer as a possible way to the URL, by a redirect or a follow-up question.
+"""Candidates: the possible ways from the answers to the requested URL.
 
-A candidate with neither is a dead end. Then the same answer may have a candidate with another
-language. Source: [R] 6.2.
+A candidate is an answer together with the languages that were chosen for its translations. A
+candidate may have a redirect or a follow-up question. If it has neither, it is a dead end. The same
+answer may then have another candidate with another language. Source: [R] 6.2.
 """
 
 from __future__ import annotations
@@ -18,51 +19,54 @@ from flask_ibi_archive.resolution.follow_up import (
     FollowUp,
     StepMatch,
     find_follow_up,
-    is_open,
+    is_open_translation,
 )
 from flask_ibi_archive.resolution.languages import ReaderPreferences
-from flask_ibi_archive.resolution.outcome import Lack, Redirect
+from flask_ibi_archive.resolution.outcome import MissingPart, Redirect
 from flask_ibi_archive.resolution.persistent_url import ORIGINAL
 
-_LACKS = {
-    StepKind.LAST_EDITION: Lack.EDITION,
-    StepKind.TRANSLATION: Lack.TRANSLATION,
-    StepKind.METADATA: Lack.METADATA,
+_MISSING_PARTS = {
+    StepKind.LAST_EDITION: MissingPart.EDITION,
+    StepKind.TRANSLATION: MissingPart.TRANSLATION,
+    StepKind.METADATA: MissingPart.METADATA,
 }
 
-#: A question, and the steps wanted after the steps of the question.
+#: A question, and the remaining steps that follow the steps of the question.
 RouteKey = tuple[Question, Steps]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """A question with the history that led to the question; Archives only receive the question.
+    """A question, and the earlier questions and answers that led to this question.
 
-    :param remaining: the steps wanted afterwards, if the question contains only the first steps.
+    Archives only receive the question.
+
+    :param remaining: the steps that a later question must contain. This tuple is empty if the
+        question contains all steps.
     :param visited: the keys of all earlier routes and of this route.
-    :param origins: the candidates with this follow-up question.
-    :param by_language: whether Accept-Language was used on the route.
-    :param by_choice: whether the question is about an item that was chosen by its language.
+    :param origins: the earlier candidates whose follow-up question is this question.
+    :param depends_on_language: whether Accept-Language was used on the route.
+    :param has_chosen_item: whether the item of the question was chosen because of its language.
     """
 
     question: Question
     remaining: Steps = ()
     visited: frozenset[RouteKey] = frozenset()
     origins: tuple[Candidate, ...] = ()
-    by_language: bool = False
-    by_choice: bool = False
+    depends_on_language: bool = False
+    has_chosen_item: bool = False
 
     @property
     def key(self) -> RouteKey:
-        """The values that distinguish this route from other routes."""
+        """The question and the remaining steps, which distinguish this route from other routes."""
         return self.question, self.remaining
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One answer as a possible way to the URL.
+    """A possible way from one answer to the requested URL.
 
-    :param route: the route to the question of the answer.
+    :param route: the route that led to the question of the answer.
     :param match: the first steps of the question that the answer contains.
     """
 
@@ -71,18 +75,21 @@ class Candidate:
     match: StepMatch
 
     @property
-    def by_language(self) -> bool:
-        """Whether Accept-Language was used for the question or the answer."""
-        return self.route.by_language or self.match.by_language
+    def depends_on_language(self) -> bool:
+        """Whether Accept-Language influenced the question or the choice in the answer."""
+        return self.route.depends_on_language or self.match.depends_on_language
 
     @cached_property
     def follow_up(self) -> FollowUp | None:
-        """The item to ask about next, or None if the answer contains no such item."""
+        """The item of the next question, or None if the answer contains no such item."""
         return find_follow_up(self.match, self.route.question, self.route.remaining)
 
     @cached_property
     def questions(self) -> tuple[Question, ...]:
-        """The follow-up question with each form of the identifier, the repository name first."""
+        """The follow-up question, once with each form of the identifier.
+
+        The question with the repository name is first.
+        """
         if self.follow_up is None:
             return ()
         question = self.route.question
@@ -91,7 +98,7 @@ class Candidate:
 
     @cached_property
     def redirect(self) -> Redirect | None:
-        """The redirect to the URL of the answer, or None if there is no acceptable URL."""
+        """The redirect to the URL of the answer, or None if the answer has no acceptable URL."""
         entry = self.match.entry
         if entry is None or entry.url is None or self.route.remaining:
             return None
@@ -104,61 +111,68 @@ class Candidate:
             entry.state,
             self.match.content.url_key,
             entry.ibi,
-            self.by_language,
+            self.depends_on_language,
             self.answer.question,
         )
 
     @property
-    def has_target(self) -> bool:
-        """Whether the answer contains the requested item itself, and not only its identifier."""
+    def contains_item(self) -> bool:
+        """Whether the requested item was found in the answer. Its URL may be unusable."""
         entry = self.match.entry
         if entry is None or self.route.remaining:
             return False
         return entry.url is not None or self.follow_up is None
 
     @property
-    def follows_choice(self) -> bool:
-        """Whether the follow-up question is about an item that was chosen by its language."""
-        if self.route.by_choice or self.follow_up is None:
-            return self.route.by_choice
+    def leads_to_chosen_item(self) -> bool:
+        """Whether the item of the follow-up question was chosen because of its language."""
+        if self.route.has_chosen_item or self.follow_up is None:
+            return self.route.has_chosen_item
         return any(
             len(choice) <= self.follow_up.length
-            and is_open(self.match.path[len(choice) - 1])
+            and is_open_translation(self.match.path[len(choice) - 1])
             and choice[-1].parameter is not None
             for choice in self.match.choices
         )
 
     @property
-    def lack(self) -> Lack:
-        """The part that the item of the question does not have, if the candidate is a dead end."""
+    def missing_part(self) -> MissingPart:
+        """The requested part that the item does not have. Only a dead end has a missing part."""
         question = self.route.question
         steps = self.match.path + self.route.remaining
         length = len(self.match.chosen)
         if self.follow_up is not None:
-            return _LACKS[steps[max(self.follow_up.length, 1) - 1].kind]
+            return _MISSING_PARTS[steps[max(self.follow_up.length, 1) - 1].kind]
         if length < len(steps):
             step = steps[length]
             is_format = step.kind is StepKind.METADATA and step.parameter is not None
-            return Lack.FORMAT if is_format else _LACKS[step.kind]
+            return MissingPart.FORMAT if is_format else _MISSING_PARTS[step.kind]
         if self.match.entry is not None and self.match.entry.url is not None:
-            return Lack.ORIGINAL
-        return Lack.FILE if question.filepath or question.verbs.file_list else Lack.ACCESS
+            return MissingPart.ORIGINAL
+        return (
+            MissingPart.FILE
+            if question.filepath or question.verbs.file_list
+            else MissingPart.ACCESS
+        )
 
-    def find_next(self) -> Candidate | None:
-        """Return the candidate with the next best language, or None without another language."""
-        match = self.match.match_next_choice(self.follow_up is not None)
+    def find_next_language(self) -> Candidate | None:
+        """Return the candidate with the next best language, or None if no language is left."""
+        match = self.match.match_next_language(self.follow_up is not None)
         return None if match is None else Candidate(self.answer, self.route, match)
 
 
 def create_candidate(
     answer: Answer, route: Route, content: AnswerContent, reader: ReaderPreferences
 ) -> Candidate:
-    """Return the candidate of an answer with the languages that suit the reader best."""
+    """Return a candidate for an answer, with the languages that suit the reader best."""
     return Candidate(answer, route, StepMatch(content, route.question.verbs.relation.steps, reader))
 
 
 class QuestionGroup:
-    """The candidates with the same follow-up question, by either form of the identifier."""
+    """The candidates that have the same follow-up question.
+
+    The questions may contain different forms of the same identifier.
+    """
 
     def __init__(self, candidate: Candidate, follow_up: FollowUp) -> None:
         self.candidates = [candidate]
@@ -166,8 +180,8 @@ class QuestionGroup:
         self.question = candidate.questions[0]
         self.remaining = follow_up.remaining
 
-    def is_same(self, other: QuestionGroup) -> bool:
-        """Return whether another group asks the same question about the same item."""
+    def has_same_question(self, other: QuestionGroup) -> bool:
+        """Return whether another group has the same question about the same item."""
         return (
             self.question.verbs == other.question.verbs
             and self.remaining == other.remaining
@@ -175,21 +189,22 @@ class QuestionGroup:
         )
 
     def merge(self, other: QuestionGroup) -> None:
-        """Add the candidates of another group."""
+        """Add the candidates of another group to this group."""
         self.candidates += other.candidates
         self.forms |= other.forms
 
     @property
     def questions(self) -> list[Question]:
-        """The question with each form of the identifier."""
+        """The question of the group, once with each form of the identifier."""
         return [Question(ibi, self.question.verbs, self.question.filepath) for ibi in self.forms]
 
     def create_route(self, question: Question | None = None) -> Route:
-        """Return the route to the question.
+        """Return the route to the question of the group.
 
-        :param question: one of :attr:`questions`; None means the question with the repository name.
+        :param question: one of :attr:`questions`. The default is the question with the repository
+            name, if the item has one.
         """
-        question = question or min(self.questions, key=_by_form)
+        question = question or min(self.questions, key=_order_by_form)
         candidates = self.candidates
         visited = frozenset().union(*[candidate.route.visited for candidate in candidates])
         return Route(
@@ -197,22 +212,25 @@ class QuestionGroup:
             self.remaining,
             visited | {(question, self.remaining)},
             tuple(candidates),
-            any(candidate.by_language for candidate in candidates),
-            any(candidate.follows_choice for candidate in candidates),
+            any(candidate.depends_on_language for candidate in candidates),
+            any(candidate.leads_to_chosen_item for candidate in candidates),
         )
 
 
-def _by_form(question: Question) -> tuple[bool, str]:
+def _order_by_form(question: Question) -> tuple[bool, str]:
     return question.ibi.form is not Form.REP, question.ibi.text
 
 
 def group_candidates(candidates: Iterable[Candidate]) -> list[QuestionGroup]:
-    """Return the groups of candidates by follow-up question, the most advanced question first."""
+    """Return one group of candidates for each follow-up question.
+
+    The groups are sorted: a question that continues after more steps comes first.
+    """
     found = [(one, one.follow_up) for one in candidates if one.follow_up is not None]
     groups: list[QuestionGroup] = []
     for candidate, follow_up in sorted(found, key=lambda pair: -pair[1].length):
         group = QuestionGroup(candidate, follow_up)
-        first, *others = [*[one for one in groups if one.is_same(group)], group]
+        first, *others = [*[one for one in groups if one.has_same_question(group)], group]
         for other in others:
             first.merge(other)
         groups = [one for one in groups if one not in others]

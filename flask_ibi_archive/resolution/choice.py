@@ -1,7 +1,7 @@
 """The choice of the next action of a resolution: a redirect, a round of questions, or an alert.
 
-:class:`Analysis` does not send questions and does not wait. Its caller, the resolver or an Archive,
-asks the Archives and adds their answers::
+:class:`Analysis` does not send questions and does not wait for answers. The caller of this class is
+the resolver or an Archive. The caller sends the questions to the Archives and adds the answers::
 
     analysis = Analysis(wanted, ranges)
     while True:
@@ -12,7 +12,8 @@ asks the Archives and adds their answers::
         if not isinstance(outcome, NextRound):
             return outcome
 
-After an alert about a missing part, :class:`AlternativesSearch` finds other parts of the item.
+If the outcome is an alert about a missing part, :class:`AlternativesSearch` finds other parts of
+the item.
 Source: [R] 6.2.
 """
 
@@ -35,21 +36,21 @@ from flask_ibi_archive.resolution.candidates import (
     group_candidates,
 )
 from flask_ibi_archive.resolution.languages import LanguageRange, ReaderPreferences
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack, NextRound, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, MissingPart, NextRound, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 
-#: Maximum number of rounds of questions.
+#: Maximum number of rounds of questions in one resolution.
 MAX_ROUNDS = 16
 
-#: Maximum number of questions of a round.
+#: Maximum number of questions in one round.
 MAX_QUESTIONS = 4
 
-#: Maximum number of other languages that are tried after dead ends.
+#: Maximum number of attempts with other languages after dead ends.
 MAX_LANGUAGE_RETRIES = 64
 
 _TRANSLATION = create_step(StepKind.TRANSLATION)
 
-#: The parts that every Archive can list, whatever formats and languages an item has.
+#: The requests for parts of an item. They are independent of the formats and languages of the item.
 _ALTERNATIVES = (
     VerbList(Relation((_TRANSLATION,))),
     VerbList(Relation((create_step(StepKind.METADATA),))),
@@ -61,12 +62,13 @@ _ALTERNATIVES = (
 class Analysis:
     """The state of one resolution: the answers so far and the questions of the current round.
 
-    :param wanted: the persistent URL.
+    :param wanted: the persistent URL that the reader requested.
     :param ranges: the languages that the reader prefers.
-    :param inner_hosts: internal hosts to which the reader may be redirected.
-    :ivar questions: the questions of the current round, for every Archive.
-    :ivar waits_for_all: whether all answers are needed before a redirect, since only the Original
-        is acceptable.
+    :param max_rounds: the maximum number of rounds of questions.
+    :param inner_hosts: the internal hosts to which the reader may be redirected.
+    :ivar questions: the questions of the current round. Every Archive receives these questions.
+    :ivar waits_for_all: whether all answers of a round are needed before a redirect. This is the
+        case if only the Original is acceptable.
     Source: [R] 6.2.
     """
 
@@ -83,35 +85,39 @@ class Analysis:
         self._inner_hosts = inner_hosts
         self._rounds = 0
         self._asked: set[Question] = set()
-        #: The candidates of earlier rounds, by their question.
+        #: The candidates of finished rounds, by the question that was answered.
         self._earlier: dict[Question, list[Candidate]] = {}
         self._visited: set[RouteKey] = set()
-        #: Questions whose item was found, even if its URL cannot be used.
+        #: Questions whose item was found. The URL of the item may be unusable.
         self._found: set[Question] = set()
-        #: Dead ends, for which other languages may be tried.
+        #: Groups of dead ends. Other languages may be tried for each group.
         self._dead_ends: list[list[Candidate]] = []
-        #: Candidates whose questions did not fit into their round.
+        #: Candidates whose follow-up questions did not fit into the next round.
         self._postponed: list[Candidate] = []
         self._has_cycle = self._is_too_long = False
-        #: The candidates of the last round in which an item was known.
+        #: The candidates of the last round that had candidates.
         self._known: list[Candidate] = []
-        #: The answers about removed items, with the date of the removal.
+        #: Answers that an item was removed, each with the date of the removal.
         self._tombstones: list[tuple[Answer, str | None]] = []
         question = Question(wanted.ibi, wanted.verbs, wanted.path)
         self._begin_round([Route(question, visited=frozenset({(question, ())}))])
 
     def add_answer(self, answer: Answer) -> Redirect | None:
-        """Add an answer to a question of the current round; other answers are ignored.
+        """Add an answer to a question of the current round.
 
-        :returns: the redirect to the first usable URL, which ends the resolution; None if the
-            answer has no usable URL or all answers are needed first.
+        Answers to other questions are ignored.
+
+        :returns: the redirect to the URL of the answer, which ends the resolution. None if the
+            answer has no usable URL, or if all answers of the round are needed.
         """
         route = self._routes.get(answer.question)
         if route is None:
             return None
         content = parse_answer(answer, self._inner_hosts)
         if content.is_tombstone:
-            if not route.by_choice:  # otherwise another item was removed
+            if (
+                not route.has_chosen_item
+            ):  # if the route has chosen another item, the requested item was not removed
                 self._tombstones.append((answer, content.timestamp))
         elif content.entries or content.next_edition:
             candidate = create_candidate(answer, route, content, self._reader)
@@ -121,22 +127,23 @@ class Analysis:
         return None
 
     def has_follow_up(self) -> bool:
-        """Return whether an answer of this round has a follow-up question that is new."""
+        """Return whether an answer of this round leads to a new follow-up question."""
         return not self._is_last_round() and any(
             one.follow_up and self._asked.isdisjoint(one.questions) for one in self._candidates
         )
 
     def finish_round(self, silent: int = 0, asked: int = 0) -> Redirect | NextRound | Alert:
-        """Return the outcome of the current round.
+        """Finish the current round and return the outcome.
 
         :param silent: the number of Archives that did not answer.
         :param asked: the number of Archives that received the questions.
-        :returns: :class:`NextRound` if the next round has begun; anything else ends the resolution.
+        :returns: :class:`NextRound` if another round has begun. Any other outcome ends the
+            resolution.
         """
         current = self._candidates
         for candidate in current:
             self._earlier.setdefault(candidate.route.question, []).append(candidate)
-        self._found |= {one.route.question for one in current if self._has_target(one)}
+        self._found |= {one.route.question for one in current if self._was_item_found(one)}
         self._known = current or self._known
         outcome = self._choose(current)
         if outcome is None:
@@ -150,7 +157,7 @@ class Analysis:
         return outcome or self._try_other_languages() or self._create_final_alert(silent, asked)
 
     def _choose(self, candidates: Sequence[Candidate]) -> Redirect | NextRound | Alert | None:
-        """Return the outcome for some candidates, or None if all of them are dead ends."""
+        """Return the outcome for some candidates, or None if all candidates are dead ends."""
         redirects = [one.redirect for one in candidates if one.redirect]
         if redirects and self.waits_for_all:
             claimants = tuple(dict.fromkeys(found.source for found in redirects))
@@ -162,8 +169,8 @@ class Analysis:
             return self._reuse_answers(candidates)
         if self._is_last_round():
             return None
-        # Postponed questions come first: an Archive with new items in each round must not delay
-        # the others forever.
+        # Postponed questions come first. Otherwise, an Archive that names new items in each round
+        # could delay the postponed questions forever.
         postponed, self._postponed = self._postponed, []
         routes = [group.create_route() for group in self._new_groups([*postponed, *candidates])]
         continued = {one for route in routes for one in route.origins}
@@ -174,21 +181,21 @@ class Analysis:
         return NextRound(self.questions)
 
     def _choose_postponed(self) -> Redirect | NextRound | Alert | None:
-        """Return the outcome for the postponed candidates, or None if all of them are dead ends."""
+        """Return the outcome for the postponed candidates, or None if all are dead ends."""
         postponed, self._postponed = self._postponed, []
         if not postponed:
             return None
         origins, tombstones = self._current_or_origins(), self._tombstones
         outcome = self._choose(postponed)
         self._dead_ends.append(postponed if outcome is None else origins)
-        # the same result as with all questions in one round
+        # keep the tombstones: the result must not depend on whether a question was postponed
         self._tombstones = tombstones
         return outcome
 
     def _reuse_answers(
         self, candidates: Sequence[Candidate]
     ) -> Redirect | NextRound | Alert | None:
-        """Return the outcome with earlier answers to the follow-up questions, or None."""
+        """Return the outcome if follow-up questions were already answered, otherwise None."""
         reused: list[Candidate] = []
         for group in group_candidates(candidates):
             for question in self._earlier.keys() & group.questions:
@@ -221,7 +228,7 @@ class Analysis:
         self._tombstones = []
 
     def _new_groups(self, candidates: Iterable[Candidate]) -> list[QuestionGroup]:
-        """Return the follow-up questions of candidates that are new."""
+        """Return the groups of candidates whose follow-up question was not asked yet."""
         return [
             group
             for group in group_candidates(candidates)
@@ -229,24 +236,24 @@ class Analysis:
         ]
 
     def _try_other_languages(self) -> Redirect | NextRound | Alert | None:
-        """Return the outcome with other languages than those of the dead ends, or None.
+        """Try other languages for the dead ends; return the outcome, or None without success.
 
         The language that was chosen last is replaced first.
         """
         origins = self._current_or_origins()
         asked = {question for one in origins for question in one.questions}
-        # the end of the list is tried first: answers to the current follow-up questions
+        # the last element is tried first; sorting moves answers to the current questions to the end
         self._dead_ends.append(origins)
         self._dead_ends.sort(key=lambda ends: any(one.route.question in asked for one in ends))
         for _ in range(MAX_LANGUAGE_RETRIES):
             if not self._dead_ends:
                 return None
             candidates = self._dead_ends.pop()
-            if any(map(self._has_target, candidates)):
+            if any(map(self._was_item_found, candidates)):
                 return None
             others: dict[Candidate, None] = {}
             for candidate in candidates:
-                other = candidate.find_next()
+                other = candidate.find_next_language()
                 others |= dict.fromkeys(candidate.route.origins if other is None else [other])
             outcome = self._choose(list(others))
             if outcome is not None:
@@ -256,15 +263,18 @@ class Analysis:
         return None
 
     def _current_or_origins(self) -> list[Candidate]:
-        """Return the candidates of this round, or the origins of its questions if it has none."""
+        """Return the candidates of this round.
+
+        If the round has no candidates, return the candidates that led to its questions.
+        """
         return self._candidates or [one for route in self._routes.values() for one in route.origins]
 
-    def _has_target(self, candidate: Candidate) -> bool:
-        """Return whether the requested item was found, even if its URL cannot be used."""
-        return candidate.has_target or not self._found.isdisjoint(candidate.questions)
+    def _was_item_found(self, candidate: Candidate) -> bool:
+        """Return whether the requested item was found. The URL of the item may be unusable."""
+        return candidate.contains_item or not self._found.isdisjoint(candidate.questions)
 
     def _create_final_alert(self, silent: int, asked: int) -> Alert:
-        """Return the alert if no item was found with any language."""
+        """Return the alert for the case that no language led to the requested item."""
         if self._tombstones and not self._candidates:
             removed = self._tombstones[0][0].question.ibi
             tombstones = [one for one in self._tombstones if one[0].question.ibi == removed]
@@ -276,12 +286,14 @@ class Analysis:
             return replace(alert, ibi=removed, timestamp=max(timestamps, default=None))
         if silent:
             return self._create_alert(AlertKind.SILENT, silent, asked)
-        nearest = max(reversed(self._known), key=_by_distance, default=None)
-        # a next edition that no Archive has is an unknown item
-        if nearest is None or (nearest.lack is Lack.EDITION and not self._candidates):
+        nearest = max(reversed(self._known), key=_measure_progress, default=None)
+        # if an item has a next edition that no Archive has, the requested item is unknown
+        if nearest is None or (
+            nearest.missing_part is MissingPart.EDITION and not self._candidates
+        ):
             return self._create_alert(AlertKind.UNKNOWN, silent, asked)
         alert = self._create_alert(AlertKind.MISSING, silent, asked)
-        return replace(alert, ibi=nearest.route.question.ibi, lack=nearest.lack)
+        return replace(alert, ibi=nearest.route.question.ibi, missing_part=nearest.missing_part)
 
     def _create_alert(
         self,
@@ -290,35 +302,38 @@ class Analysis:
         asked: int = 0,
         sources: tuple[ArchiveSource, ...] = (),
     ) -> Alert:
-        by_language = any(route.by_language for route in self._routes.values())
+        depends_on_language = any(route.depends_on_language for route in self._routes.values())
         return Alert(
             kind,
             self.questions[0].ibi,
             sources,
             silent,
             asked,
-            by_language=by_language or any(one.by_language for one in self._candidates),
+            depends_on_language=depends_on_language
+            or any(one.depends_on_language for one in self._candidates),
         )
 
 
 def _is_cycle(candidate: Candidate) -> bool:
-    """Return whether the route to the candidate already contains its follow-up question."""
+    """Return whether the route to a candidate already contains the follow-up question."""
     if candidate.follow_up is None:
         return False
     remaining = candidate.follow_up.remaining
     return any((question, remaining) in candidate.route.visited for question in candidate.questions)
 
 
-def _by_distance(candidate: Candidate) -> tuple[bool, int]:
+def _measure_progress(candidate: Candidate) -> tuple[bool, int]:
     return candidate.match.entry is not None, len(candidate.match.chosen)
 
 
 class AlternativesSearch:
     """The search for other parts of an item, after an alert that a part is missing.
 
-    Its methods are those of :class:`Analysis`, for a single round.
+    This class has the same public methods as :class:`Analysis`. The search has only one round.
 
-    :ivar questions: the questions for the Archives that know the item.
+    :param alert: the alert about the missing part.
+    :param inner_hosts: the internal hosts to which the reader may be redirected.
+    :ivar questions: the questions about other parts of the item.
     """
 
     waits_for_all = False
@@ -330,24 +345,27 @@ class AlternativesSearch:
         self._found: set[PersistentUrl] = set()
 
     def add_answer(self, answer: Answer) -> None:
-        """Store each part for which an answer contains a URL or an identifier."""
+        """Collect the parts for which an answer contains a URL or an identifier."""
         verbs = answer.question.verbs
         for steps in parse_answer(answer, self._inner_hosts).entries:
-            # a translation without a language is the item itself
+            # a translation without a language means the item itself
             is_other = steps and steps[-1] != _TRANSLATION
             if len(steps) == len(verbs.relation.steps) and (is_other or verbs.file_list):
                 found = VerbList(Relation(steps), verbs.file_list)
                 self._found.add(PersistentUrl(answer.question.ibi, found))
 
     def has_follow_up(self) -> bool:
-        """Return whether a part was found, so that the other Archives get less time to answer."""
+        """Return whether a part was found.
+
+        If so, the caller waits less time for the other Archives.
+        """
         return bool(self._found)
 
     def finish_round(self, silent: int = 0, asked: int = 0) -> Alert:
-        """Return the alert with the parts that were found."""
-        alternatives = sorted(self._found, key=_files_last)
+        """Return the alert with the parts that were found as alternatives."""
+        alternatives = sorted(self._found, key=_order_alternatives)
         return replace(self.alert, alternatives=tuple(alternatives))
 
 
-def _files_last(url: PersistentUrl) -> tuple[bool, str]:
+def _order_alternatives(url: PersistentUrl) -> tuple[bool, str]:
     return url.verbs.file_list, url.verbs.relation.name

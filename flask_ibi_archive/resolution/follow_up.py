@@ -1,8 +1,9 @@
-"""Follow-up questions: the next item to ask about if an answer does not contain all steps.
+"""Follow-up questions: the next question if an answer does not contain all requested steps.
 
-:class:`StepMatch` compares the steps of a question with one answer and chooses the language of
-each open translation, which is a translation without a language. If the answer contains only some
-of the steps, :func:`find_follow_up` returns the item for the next question. Source: [R] 6.2.
+:class:`StepMatch` compares the steps of a question with one answer. A step is an open translation
+if it is a translation without a language. The class chooses a language for each open translation.
+If the answer contains only some of the steps, :func:`find_follow_up` returns the item and the steps
+of the next question. Source: [R] 6.2.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ class Stop(Enum):
     """The reason why the comparison of a question with an answer stopped."""
 
     END = auto()  # the answer contains all steps
-    NOT_NAMED = auto()  # the answer does not contain the next step
+    MISSING_STEP = auto()  # the answer does not contain the next step
     INCOMPLETE = auto()  # the answer may not contain the best language of the next step
-    SKIP = auto()  # no language suits: continue without the translation
-    SHORTEN = auto()  # the language xx-YY was rejected, but xx may exist
-    REJECTED = auto()  # the language was tried without success
+    SKIP_STEP = auto()  # no translation suits the reader: continue without this step
+    DROP_COUNTRY = auto()  # the language xx-YY was rejected: continue with xx
+    REJECTED = auto()  # the language was tried without success, and no other is left
 
 
 class StepMatch:
@@ -45,12 +46,15 @@ class StepMatch:
 
     :param content: the content of the answer.
     :param path: the steps of the question.
-    :param rejected: first steps of the path whose last language was tried without success.
+    :param reader: the preferences of the reader.
+    :param rejected: sequences of first steps of the path. Each sequence ends with a language that
+        was tried without success.
     :param checks_languages: whether to stop if the answer may not contain the best language.
     :ivar stop: the reason why the comparison stopped.
-    :ivar chosen: the steps that the answer contains; open translations have the chosen language.
-    :ivar choices: first steps of ``chosen`` whose last language may be replaced by another one.
-    :ivar by_language: whether the reader's preferences were used.
+    :ivar chosen: the steps that the answer contains. Open translations have the chosen language.
+    :ivar choices: sequences of first steps of ``chosen``. Each sequence ends with a language that
+        may be replaced by another language.
+    :ivar depends_on_language: whether the language preferences of the reader were used.
     """
 
     def __init__(
@@ -68,24 +72,24 @@ class StepMatch:
         self.checks_languages = checks_languages
         self.chosen: Steps = ()
         self.choices: list[Steps] = []
-        self.by_language = False
+        self.depends_on_language = False
         self.stop = self._match()
 
     @property
     def entry(self) -> RelationEntry | None:
-        """The values for the whole question, or None if the answer does not contain all steps."""
+        """The values for all steps of the question, or None if the answer lacks some steps."""
         return self.content.entries.get(self.chosen) if self.stop is Stop.END else None
 
-    def match_next_choice(self, has_follow_up: bool) -> StepMatch | None:
-        """Return the match with the next best language, or None if there is no other language.
+    def match_next_language(self, has_follow_up: bool) -> StepMatch | None:
+        """Return the match with the next best language, or None if no language is left.
 
-        :param has_follow_up: whether there was a follow-up question. Otherwise, a language xx-YY
-            that the answer does not contain is replaced by xx.
+        :param has_follow_up: whether this match had a follow-up question. If it had none and the
+            answer does not contain the language xx-YY, the next language is xx.
         """
         rejected, checks_languages = self.rejected, self.checks_languages
         if self.stop is Stop.INCOMPLETE:
             checks_languages = False
-        elif self.stop is Stop.NOT_NAMED and not has_follow_up and self._states_country():
+        elif self.stop is Stop.MISSING_STEP and not has_follow_up and self._has_country():
             rejected |= {(*self.chosen, self.path[len(self.chosen)])}
         elif self.choices:
             rejected |= {self.choices[-1]}
@@ -93,12 +97,12 @@ class StepMatch:
             return None
         return StepMatch(self.content, self.path, self.reader, rejected, checks_languages)
 
-    def _states_country(self) -> bool:
-        return remove_country(self.path[len(self.chosen)]) is not None
+    def _has_country(self) -> bool:
+        return get_language_without_country(self.path[len(self.chosen)]) is not None
 
     def _match(self) -> Stop:
         for step in self.path:
-            found = self._choose_language() if is_open(step) else self._match_step(step)
+            found = self._choose_language() if is_open_translation(step) else self._match_step(step)
             if isinstance(found, Stop):
                 return found
             self.chosen = found
@@ -107,19 +111,19 @@ class StepMatch:
     def _match_step(self, step: Step) -> Stop | Steps:
         ahead = (*self.chosen, step)
         if ahead in self.rejected:
-            return Stop.SHORTEN if remove_country(step) else Stop.REJECTED
-        # If metadata do not have the format, but their translation has, the answer contains only
-        # the relation with the translation.
-        may_be_unnamed = (
+            return Stop.DROP_COUNTRY if get_language_without_country(step) else Stop.REJECTED
+        # Metadata may lack the format although a translation of the metadata has the format. Then
+        # the answer only contains the relation with the translation.
+        may_be_missing = (
             step.kind is StepKind.METADATA
             and step.parameter is not None
             and len(ahead) < len(self.path)
         )
-        if not may_be_unnamed and not any(
+        if not may_be_missing and not any(
             steps[: len(ahead)] == ahead for steps in self.content.entries
         ):
-            return Stop.NOT_NAMED
-        if remove_country(step):
+            return Stop.MISSING_STEP
+        if get_language_without_country(step):
             self.choices.append(ahead)
         return ahead
 
@@ -131,8 +135,8 @@ class StepMatch:
             if len(steps) > length and steps[:length] == self.chosen
         }
         if not languages:
-            return Stop.NOT_NAMED
-        self.by_language = True
+            return Stop.MISSING_STEP
+        self.depends_on_language = True
         ranges = self.reader.ranges
         acceptable = [
             language
@@ -141,24 +145,26 @@ class StepMatch:
         ]
         language = find_language(ranges, acceptable)
         is_best = language is not None and is_first_choice(ranges, language)
-        if self.checks_languages and not is_best and self._may_lack_languages():
+        if self.checks_languages and not is_best and self._may_have_more_languages():
             return Stop.INCOMPLETE
         ahead = (
-            self._find_itself(languages) if language is None else self._add_translation(language)
+            self._find_untranslated(languages)
+            if language is None
+            else self._add_translation(language)
         )
         if ahead is None:
-            return Stop.SKIP
+            return Stop.SKIP_STEP
         if ahead in self.rejected:
             return Stop.REJECTED
         self.choices.append(ahead)
         return ahead
 
-    def _may_lack_languages(self) -> bool:
-        """Return whether there may be a translation that the answer does not contain.
+    def _may_have_more_languages(self) -> bool:
+        """Return whether translations may exist that the answer does not contain.
 
-        A filtered answer with a URL contains only the whole relation, without the items of other
-        Archives. If the answer also contains the relation that ends with this step, it contains
-        all translations.
+        If an Archive has a URL for the whole relation, its answer may contain only this relation,
+        without items of other Archives. If the answer also contains the relation that ends with
+        this step, the answer contains all translations.
         """
         length = len(self.chosen) + 1
         return (
@@ -169,10 +175,10 @@ class StepMatch:
             )
         )
 
-    def _find_itself(self, languages: AbstractSet[str | None]) -> Steps | None:
-        """Return the steps with the translation that is the item itself, or None if it is missing.
+    def _find_untranslated(self, languages: AbstractSet[str | None]) -> Steps | None:
+        """Return the steps with the translation that is the item itself, or None if missing.
 
-        This translation has no language, or it has the identifier of the item.
+        This translation has no language, or it has the same identifier as the item.
         """
         if None in languages:
             return self._add_translation(None)
@@ -187,17 +193,17 @@ class StepMatch:
         return (*self.chosen, create_step(StepKind.TRANSLATION, language))
 
     def get_ibi(self, steps: Steps) -> tuple[Identifier, ...]:
-        """Return the forms of the identifier for some steps, () if the answer has none."""
+        """Return the forms of the identifier to which steps lead, or () if it is unknown."""
         return self.content.entries.get(steps, NO_ENTRY).ibi
 
 
-def is_open(step: Step) -> bool:
+def is_open_translation(step: Step) -> bool:
     """Return whether a step is a translation without a language."""
     return step.kind is StepKind.TRANSLATION and step.parameter is None
 
 
-def remove_country(step: Step) -> str | None:
-    """Return the language xx of a translation into xx-YY, or None for any other step."""
+def get_language_without_country(step: Step) -> str | None:
+    """Return the language xx if a step is a translation into xx-YY, otherwise None."""
     if step.kind is not StepKind.TRANSLATION or "-" not in (step.parameter or ""):
         return None
     return str(step.parameter).partition("-")[0]
@@ -205,11 +211,12 @@ def remove_country(step: Step) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """The item of the next question.
+    """The item and the steps of the next question.
 
-    :param forms: one or two forms of the item's identifier.
+    :param forms: one or two forms of the identifier of the item.
     :param steps: the steps of the next question.
-    :param remaining: the steps that are wanted afterwards, if the next question has only a part.
+    :param remaining: the steps that a later question must contain. This tuple is empty if the next
+        question contains all steps.
     :param length: the number of steps of the old question that lead to the item.
     """
 
@@ -220,10 +227,11 @@ class FollowUp:
 
 
 def find_follow_up(match: StepMatch, question: Question, remaining: Steps) -> FollowUp | None:
-    """Return the item to ask about after an answer, or None if the answer is a dead end.
+    """Return the item and steps of the next question, or None if the answer is a dead end.
 
     :param match: the first steps of the question that the answer contains.
-    :param remaining: the steps wanted after the steps of the question.
+    :param question: the question of the answer.
+    :param remaining: the steps that follow the steps of the question.
     Source: [R] 6.2.
     """
     finder = _FollowUpFinder(match, question, remaining)
@@ -234,7 +242,7 @@ def find_follow_up(match: StepMatch, question: Question, remaining: Steps) -> Fo
 
 
 class _FollowUpFinder:
-    """Finds the item of the next question; each method tries one way."""
+    """Finds the next question. Each public method tries one way or returns None."""
 
     def __init__(self, match: StepMatch, question: Question, remaining: Steps) -> None:
         self.match = match
@@ -242,103 +250,104 @@ class _FollowUpFinder:
         self.remaining = remaining
         self.chosen = match.chosen
         length = len(match.chosen)
-        #: The first step that the answer does not contain, and the steps wanted after this step.
+        #: The first step that the answer does not contain, as a tuple; () if there is no such step.
         self.current = match.path[length : length + 1]
+        #: The steps that follow ``current``.
         self.ahead = match.path[length + 1 :] + remaining
 
-    def by_longest_prefix(self) -> FollowUp | None:
-        """Ask for the last steps of the item that the longest known first steps lead to."""
+    def ask_about_known_item(self) -> FollowUp | None:
+        """Ask about the last item on the path that has a known identifier."""
         wanted = self.match.path + self.remaining
         for length in range(len(self.chosen), 0, -1):
             prefix = self.chosen[:length]
             ibi = self.match.get_ibi(prefix)
             steps = _find_format(prefix) + wanted[length:]
-            # if metadata are their own metadata, the question would be the same
+            # metadata may be their own metadata: then the next question would be the same question
             is_same = steps == wanted and not self._item_forms().isdisjoint(ibi)
             if ibi and not is_same:
                 return FollowUp(ibi, steps, length=length)
         return None
 
-    def by_next_edition(self) -> FollowUp | None:
-        """Ask for the same steps of the next edition."""
+    def ask_about_next_edition(self) -> FollowUp | None:
+        """Ask about the next edition, with the same steps."""
         path, next_edition = self.match.path, self.match.content.next_edition
         if path[:1] != (create_step(StepKind.LAST_EDITION),) or not next_edition:
             return None
         return FollowUp(next_edition, path + self.remaining)
 
-    def by_part(self) -> FollowUp | None:
-        """Ask only for the steps up to the open translation, to get all languages."""
-        return self._ask_again(self.chosen + self.current, self.ahead)
+    def ask_for_all_languages(self) -> FollowUp | None:
+        """Ask only for the steps up to the open translation. The answer contains all languages."""
+        return self._ask_same_item(self.chosen + self.current, self.ahead)
 
-    def by_part_of_original(self) -> FollowUp | None:
-        """Ask for all steps except the last, to find the Original whose metadata are wanted.
+    def ask_for_original(self) -> FollowUp | None:
+        """Ask for all steps except the last step, to find the Original first.
 
-        Metadata that are not an item have no identifier. So the metadata of a Copy do not lead to
-        the metadata of its Original.
+        The metadata of a Copy may have no identifier. Then these metadata do not lead to the
+        metadata of the Original.
         """
         match = self.match
         entry = match.content.entries.get(self.chosen, NO_ENTRY)
         if not match.reader.requires_original or entry.url is None or len(self.chosen) < 2:
             return None
-        return self._ask_again(self.chosen[:-1], self.chosen[-1:] + self.remaining)
+        return self._ask_same_item(self.chosen[:-1], self.chosen[-1:] + self.remaining)
 
-    def by_language(self) -> FollowUp | None:
-        """Ask for all steps with the chosen language, if the translation has no identifier."""
+    def ask_in_chosen_language(self) -> FollowUp | None:
+        """Ask for all steps with the chosen language, if the last known step is a translation."""
         last = self.chosen[-1:]
         if not self.remaining or not last or last[0].kind is not StepKind.TRANSLATION:
             return None
-        front = self.chosen[:-1] if is_open(last[0]) else self.chosen
-        return self._ask_again(front + self.remaining)
+        front = self.chosen[:-1] if is_open_translation(last[0]) else self.chosen
+        return self._ask_same_item(front + self.remaining)
 
-    def without_translation(self) -> FollowUp | None:
-        """Ask for the steps without the translation, since the item itself is used."""
+    def ask_without_translation(self) -> FollowUp | None:
+        """Ask for the steps without the translation. The item itself replaces the translation."""
         if ibi := self.match.get_ibi(self.chosen) if self.chosen else ():
             steps = _find_format(self.chosen) + self.ahead
             return FollowUp(ibi, steps, length=len(self.chosen))
-        return self._ask_again(self.chosen + self.ahead)
+        return self._ask_same_item(self.chosen + self.ahead)
 
-    def without_unnamed_translation(self) -> FollowUp | None:
-        """Ask for the steps without the translation, if the answer contains no translation."""
-        if not self.current or not is_open(self.current[0]):
+    def ask_without_missing_translation(self) -> FollowUp | None:
+        """Ask for the steps without the open translation, if the answer contains no translation."""
+        if not self.current or not is_open_translation(self.current[0]):
             return None
         if self.chosen and self.chosen not in self.match.content.entries:
             return None
-        return self.without_translation()
+        return self.ask_without_translation()
 
-    def without_country(self) -> FollowUp | None:
-        """Ask for the language without the country."""
-        step = create_step(StepKind.TRANSLATION, remove_country(self.current[0]))
-        return self._ask_again((*self.chosen, step, *self.ahead))
+    def ask_without_country(self) -> FollowUp | None:
+        """Ask for the same steps, but for the language without the country."""
+        step = create_step(StepKind.TRANSLATION, get_language_without_country(self.current[0]))
+        return self._ask_same_item((*self.chosen, step, *self.ahead))
 
-    def _ask_again(self, steps: Steps, remaining: Steps = ()) -> FollowUp:
+    def _ask_same_item(self, steps: Steps, remaining: Steps = ()) -> FollowUp:
         return FollowUp((self.question.ibi,), steps, remaining)
 
     def _item_forms(self) -> set[Identifier]:
         return {self.question.ibi, *self.match.get_ibi(())}
 
 
-#: The ways to find the next item for each reason to stop; the first way with a result is used.
+#: The ways to find the next question, by the reason to stop. The first way with a result is used.
 _FOLLOW_UPS: dict[Stop, tuple[Callable[[_FollowUpFinder], FollowUp | None], ...]] = {
     Stop.END: (
-        _FollowUpFinder.by_longest_prefix,
-        _FollowUpFinder.by_part_of_original,
-        _FollowUpFinder.by_language,
-        _FollowUpFinder.by_next_edition,
+        _FollowUpFinder.ask_about_known_item,
+        _FollowUpFinder.ask_for_original,
+        _FollowUpFinder.ask_in_chosen_language,
+        _FollowUpFinder.ask_about_next_edition,
     ),
-    Stop.NOT_NAMED: (
-        _FollowUpFinder.by_longest_prefix,
-        _FollowUpFinder.by_next_edition,
-        _FollowUpFinder.without_unnamed_translation,
+    Stop.MISSING_STEP: (
+        _FollowUpFinder.ask_about_known_item,
+        _FollowUpFinder.ask_about_next_edition,
+        _FollowUpFinder.ask_without_missing_translation,
     ),
-    Stop.INCOMPLETE: (_FollowUpFinder.by_part,),
-    Stop.SKIP: (_FollowUpFinder.without_translation,),
-    Stop.SHORTEN: (_FollowUpFinder.without_country,),
+    Stop.INCOMPLETE: (_FollowUpFinder.ask_for_all_languages,),
+    Stop.SKIP_STEP: (_FollowUpFinder.ask_without_translation,),
+    Stop.DROP_COUNTRY: (_FollowUpFinder.ask_without_country,),
     Stop.REJECTED: (),
 }
 
 
 def _find_format(steps: Steps) -> Steps:
-    """Return the step of metadata in a format among some steps, () if there is no such step."""
+    """Return the steps that are metadata in a format; () if there is no such step."""
     return tuple(
         [step for step in steps if step.kind is StepKind.METADATA and step.parameter is not None]
     )

@@ -1,7 +1,7 @@
-"""The languages that a reader's browser prefers, and the choice among available languages.
+"""The languages that a reader prefers, and the choice of one of the available languages.
 
-A browser sends language ranges, such as ``pt-BR`` or ``pt``, each with a weight. A tag such as
-``zh-Hant-TW`` consists of subtags: a language, a script and a country.
+The browser of the reader sends language ranges, such as ``pt-BR`` or ``pt``. Each range has a
+weight. A tag such as ``zh-Hant-TW`` consists of subtags: a language, a script and a country.
 
 Source: RFC 9110, 12.4.2 and 12.5.4 (Accept-Language); RFC 4647, 2.1 and 3.4 (lookup); [R] 6.1.
 """
@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-#: Maximum number of ranges of a header; further ranges are ignored.
+#: Maximum number of language ranges in a header. Further ranges are ignored.
 MAX_RANGES = 50
 
 ANY_LANGUAGE = "*"
@@ -39,9 +39,9 @@ class LanguageRange:
 
 @dataclass(frozen=True, slots=True)
 class ReaderPreferences:
-    """The preferences of the reader, which are not sent to Archives ([R] 6.2).
+    """The preferences of the reader. Archives do not receive them ([R] 6.2).
 
-    :param ranges: the language ranges, the preferred one first.
+    :param ranges: the language ranges, sorted by preference. The most preferred range is first.
     :param requires_original: whether only the Original is acceptable.
     """
 
@@ -55,11 +55,11 @@ class ReaderPreferences:
 
 
 def parse_accept_language(header: str | None) -> tuple[LanguageRange, ...]:
-    """Return the ranges of an Accept-Language header, the preferred one first.
+    """Return the language ranges of an Accept-Language header, sorted by preference.
 
-    :param header: the value of the header, None if the header is missing.
-    :returns: at most 50 ranges, sorted by weight; ranges of the same weight keep their order.
-        Malformed ranges are ignored.
+    :param header: the value of the header, or None if the header is missing.
+    :returns: at most 50 ranges. The range with the highest weight is first. Ranges with the same
+        weight keep the order of the header. Malformed ranges are left out.
     Source: RFC 9110, 12.5.4.
     """
     parts = (header or "").split(",", 2 * MAX_RANGES)[: 2 * MAX_RANGES]
@@ -71,13 +71,16 @@ def parse_accept_language(header: str | None) -> tuple[LanguageRange, ...]:
 def find_language(ranges: Sequence[LanguageRange], available: Collection[str]) -> str | None:
     """Return the available language that suits the reader best, or None if no language suits.
 
-    Each range is shortened until the result is available: ``pt-BR`` accepts ``pt``. Otherwise,
-    the first language in alphabetical order that begins with the range is used: ``pt`` accepts
-    ``pt-BR``, but ``pt-BR`` does not accept ``pt-PT``. Case is ignored. ``*`` selects no language.
-    A range with the weight 0 refuses a language, unless a longer range accepts the language.
+    The ranges are tried in order of preference. For each range, subtags are removed from the end
+    until the rest is an available language: the range ``pt-BR`` accepts ``pt``. If there is no such
+    language, the range accepts longer languages that begin with the range: the range ``pt`` accepts
+    ``pt-BR``, but the range ``pt-BR`` does not accept ``pt-PT``. If there are several such
+    languages, the first language in alphabetical order is returned. Upper and lower case are
+    treated as equal. The range ``*`` selects no language. A range with the weight 0 refuses a
+    language, unless a longer range accepts the language.
 
-    :param ranges: the ranges in order of preference.
-    :param available: languages such as ``pt`` or ``pt-BR``.
+    :param ranges: the language ranges, sorted by preference.
+    :param available: the available languages, such as ``pt`` or ``pt-BR``.
     Source: RFC 4647, 3.4; [R] 6.1.
     """
     qualities = {language.tag.lower(): language.quality for language in reversed(ranges)}
@@ -92,7 +95,7 @@ def find_language(ranges: Sequence[LanguageRange], available: Collection[str]) -
 
 
 def is_first_choice(ranges: Sequence[LanguageRange], tag: str) -> bool:
-    """Return whether a language is exactly the first range, the best possible choice."""
+    """Return whether a language is equal to the range that the reader prefers most."""
     return next(_wanted_tags(ranges), None) == tag.lower()
 
 
@@ -103,16 +106,19 @@ def _wanted_tags(ranges: Sequence[LanguageRange]) -> Iterator[str]:
 
 
 def _is_refused(tag: str, qualities: Mapping[str, float]) -> bool:
-    """Return whether the longest range that matches a language has the weight 0."""
+    """Return whether the reader refuses a language.
+
+    The longest range that matches the language decides: it refuses the language if its weight is 0.
+    """
     return next((qualities[one] for one in _shorten(tag) if one in qualities), 1.0) == 0
 
 
 def _shorten(tag: str) -> Iterator[str]:
-    """Yield a tag, then the tag without its last subtag, down to the first subtag."""
+    """Yield a tag, then shorter tags; each shorter tag has lost the last subtag."""
     subtags = tag.split("-")
     while subtags:
         yield "-".join(subtags)
         subtags.pop()
-        # a subtag of one letter only introduces the next subtag
+        # a subtag of one letter has no meaning without the next subtag
         if len(subtags) > 1 and len(subtags[-1]) == 1:
             subtags.pop()

@@ -18,12 +18,13 @@ class Redirect:
 
     :param url: the URL in ASCII, without the query pairs of the persistent URL.
     :param source: the Archive that sent the answer.
-    :param content_type: Data or Metadata; None if the answer does not contain it.
-    :param state: Original or Copy; None if the answer does not contain it.
-    :param url_key: the key for the acknowledgment; None if the answer does not contain it.
-    :param ibi: the forms of the identifier of the item at the URL; empty if unknown.
-    :param by_language: whether the URL depends on Accept-Language.
-    :param question: the question to which the URL is the answer.
+    :param content_type: Data or Metadata, or None if the answer contains no content type.
+    :param state: Original or Copy, or None if the answer contains no state.
+    :param url_key: the URL key for the acknowledgment, or None if the answer contains no key.
+    :param ibi: the forms of the identifier of the item at the URL. The tuple is empty if the
+        identifier is unknown.
+    :param depends_on_language: whether the URL depends on Accept-Language.
+    :param question: the question that the Archive answered.
     """
 
     url: str
@@ -32,15 +33,15 @@ class Redirect:
     state: str | None
     url_key: str | None
     ibi: tuple[Identifier, ...]
-    by_language: bool
+    depends_on_language: bool
     question: Question
 
     def create_acknowledgment(
         self, client_addresses: tuple[str, ...], persistent_url: str
     ) -> Acknowledgment | None:
-        """Return the acknowledgment for the Archive, or None if its answer has no URL key.
+        """Return the acknowledgment for the Archive, or None if the answer had no URL key.
 
-        :param client_addresses: the IP addresses of the reader, then of the proxies.
+        :param client_addresses: the IP address of the reader, then the IP addresses of the proxies.
         :param persistent_url: the URL that the reader requested, with host and port.
         Source: [R] 6.2, Table 6.11.
         """
@@ -59,7 +60,7 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class NextRound:
-    """The questions that all Archives must answer before the resolution can end."""
+    """The outcome that another round of questions to all Archives is needed."""
 
     questions: tuple[Question, ...]
 
@@ -69,11 +70,11 @@ class AlertKind(str, Enum):
 
     MALFORMED: the requested URL is not a persistent URL.
     UNKNOWN: no Archive has the item.
-    MISSING: the item is known, but does not have the requested relation, file or original.
+    MISSING: the item is known, but the requested relation, file or Original is missing.
     REMOVED: the item was removed.
     SUSPECTS: several Archives claim to have the same Original.
     SILENT: nothing was found, and some Archives did not answer.
-    LOOP: the answers of the Archives form a cycle.
+    LOOP: the answers of the Archives form a cycle: they lead back to an earlier question.
     TOO_LONG: the maximum number of rounds was reached.
     """
 
@@ -104,8 +105,11 @@ _STATUSES = {
 }
 
 
-class Lack(str, Enum):
-    """The missing part of a known item; each value completes the sentence "X is known, but"."""
+class MissingPart(str, Enum):
+    """The missing part of a known item.
+
+    Each value is the end of a sentence that begins with "X is known, but".
+    """
 
     TRANSLATION = "does not have this translation"
     METADATA = "does not have metadata"
@@ -118,17 +122,18 @@ class Lack(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """An explanation for the reader, if there is no URL to redirect to.
+    """An explanation for the reader why the persistent URL does not lead to a redirect.
 
-    :param ibi: the identifier of the last question; None if the URL is malformed.
-    :param sources: the Archives that claim the same Original, or that removed the item.
+    :param ibi: the identifier of the last question, or None if the URL is malformed.
+    :param sources: the Archives that claim to have the same Original, or the Archives that removed
+        the item.
     :param silent: the number of Archives that did not answer the last questions.
     :param asked: the number of Archives that received the last questions.
-    :param timestamp: the date of the removal, if known.
-    :param reason: the error in a malformed URL.
-    :param suggestion: the identifier that was probably meant in a malformed URL.
-    :param by_language: whether the alert depends on Accept-Language.
-    :param lack: the missing part of the item.
+    :param timestamp: the date when the item was removed, or None if the date is unknown.
+    :param reason: the error in a malformed URL, otherwise None.
+    :param suggestion: the identifier that the reader of a malformed URL probably meant.
+    :param depends_on_language: whether the alert depends on Accept-Language.
+    :param missing_part: the missing part of the item.
     :param alternatives: persistent URLs of other parts that the item has.
     Source: [R] 6.2.
     """
@@ -141,13 +146,13 @@ class Alert:
     timestamp: str | None = None
     reason: Reason | None = None
     suggestion: str | None = None
-    by_language: bool = False
-    lack: Lack | None = None
+    depends_on_language: bool = False
+    missing_part: MissingPart | None = None
     alternatives: tuple[PersistentUrl, ...] = ()
 
     @property
     def summary(self) -> str:
-        """The alert in one line of English."""
+        """The alert as one line of English text."""
         silent = f"{self.silent} of {self.asked} Archives did not answer"
         if self.kind is AlertKind.MALFORMED:
             hint = f"; did you mean {self.suggestion}?" if self.suggestion else ""
@@ -166,6 +171,6 @@ class Alert:
             return f"the answers of the Archives about {self.ibi} form a cycle"
         if self.kind is AlertKind.TOO_LONG:
             return f"the chain of items is too long; the search stopped at {self.ibi}"
-        if self.lack is not None:
-            return f"{self.ibi} is known, but {self.lack.value}"
+        if self.missing_part is not None:
+            return f"{self.ibi} is known, but {self.missing_part.value}"
         return f"no Archive has {self.ibi}"

@@ -1,8 +1,8 @@
 """Persistent URLs: parsing and formatting of the URLs that users cite.
 
-A persistent URL is the host name of a resolver or an Archive, followed by an IBI. A modifier may
-follow, which requests a related item (last edition, translation or metadata), then the path of a
-file and a query.
+A persistent URL consists of the host name of a resolver or Archive, an IBI, and three optional
+parts: a modifier, the path of a file, and a query. The modifier requests a related item, which is
+the last edition, a translation or the metadata.
 
     persistent-url = "http://urlib.net/" IBI [mdf] [path-absolute] ["?" pair *("&" pair)]
     mdf = ([u [t]] | [t [u]]) [m [t]]
@@ -37,7 +37,8 @@ from flask_ibi_archive.reasons import Reason
 
 #: The maximum length of the text after the host name, in percent-encoded characters.
 MAX_TARGET = 8192
-#: The maximum length of the path, which must fit in the query of a urlRequest (at most 8 KiB).
+#: The maximum length of the path. The query of a urlRequest contains the path; the query has at
+#: most 8 KiB.
 MAX_PATH = 4096
 
 #: The maximum number of prefixes before the IBI, such as "rep/".
@@ -58,16 +59,18 @@ _SIGN = re.compile(r"([!+:])(?:\(([^()/]*)\))?")
 # The characters that end an identifier.
 _END_OF_IBI = re.compile("[!+:?]")
 
-# The texts that precede the IBI in citations. Some proxies turn "http://" into "http:/".
+# Texts that may precede the IBI in citations. Some proxies replace "http://" with "http:/".
 _PREFIX = re.compile("(?:(https?:/)|ibi[/:]|rep/|upn:[a-z0-9]{6}:)/*", re.IGNORECASE)
 _HOST = re.compile("[^/]+/+")
 _BASE = re.compile("https?://[^/?#]+", re.IGNORECASE)
 _COLLAPSED_BASE = re.compile("https?:/", re.IGNORECASE)
 
-# "??" is the old form of ":". The first "?" begins the query, so the query begins with "?".
+# "??" is the old form of ":". The first "?" separates the path from the query. The second "?" is
+# the first character of the query.
 _OLD_METADATA = re.compile(r"\?|%3F(?=&|\Z)", re.IGNORECASE)
 
-# RFC 3986: the characters of a path and of a query, in addition to letters, digits and "-._~".
+# RFC 3986: the characters that a path or a query may contain without percent-encoding. Letters,
+# digits and "-._~" are allowed too.
 _PATH_CHARACTERS = "/:@!$&'()*+,;=%"
 _QUERY_CHARACTERS = _PATH_CHARACTERS + "?"
 _LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
@@ -81,10 +84,11 @@ class PersistentUrl:
 
     :param ibi: the identifier.
     :param verbs: the verbs of the modifier, then the other verbs of ``ibiurl.verblist``.
-    :param path: the path of the requested file, percent-encoded with a leading "/"; "" if none.
-    :param requires_original: whether the user accepts the Original only, and no Copy.
-    :param passed_query: the pairs of the query that belong to the URL of the item, percent-encoded
-        and separated by "&".
+    :param path: the path of the requested file, percent-encoded and with a leading "/". The path is
+        "" if no file is requested.
+    :param requires_original: whether the user only accepts the Original, and no Copy.
+    :param passed_query: the pairs of the query that are added to the URL of the item. The pairs are
+        percent-encoded and separated by "&".
     Source: [R] 6.1, Table 6.1; 6.2, Tables 6.6 and 6.8.
     """
 
@@ -98,8 +102,8 @@ class PersistentUrl:
 def parse_persistent_url(text: str) -> PersistentUrl:
     """Parse a whole persistent URL.
 
-    :param text: an http or https URL with any host and port. A "#fragment" is ignored. "http:/" is
-        accepted as "http://".
+    :param text: an http or https URL with any host and port. A "#fragment" is ignored. The URL may
+        begin with "http:/" instead of "http://".
     :raises MalformedPersistentUrl: if the text is not a persistent URL.
     Source: [R] 6.1, Tables 6.1 to 6.5.
     """
@@ -113,11 +117,11 @@ def parse_persistent_url(text: str) -> PersistentUrl:
 def parse_persistent_target(target: str) -> PersistentUrl:
     """Parse the part of a persistent URL that follows the host name.
 
-    IBI and modifier may be percent-encoded. If the first four segments of the path are a repository
-    name, this repository name is the IBI; otherwise the first two segments are.
+    The IBI and the modifier may be percent-encoded. If the first four segments of the path are a
+    repository name, this repository name is the IBI. Otherwise, the first two segments are the IBI.
 
-    :param target: such as ``/8JMKD3MGP8W/35MMLL8!:(oai_dc)/a%20b.pdf?x=1``, not decoded, because a
-        file name may contain an encoded "?" or "%".
+    :param target: the part of the URL, such as ``/8JMKD3MGP8W/35MMLL8!:(oai_dc)/a%20b.pdf?x=1``.
+        The caller must not decode this text, because a file name may contain an encoded "?" or "%".
     :raises MalformedPersistentUrl: if the text is not part of a persistent URL.
     Source: [R] 6.1, Tables 6.1 to 6.5.
     """
@@ -125,9 +129,10 @@ def parse_persistent_target(target: str) -> PersistentUrl:
 
 
 def read_persistent_url(text: str) -> PersistentUrl:
-    """Parse a typed text: a whole persistent URL, or only the part that follows the host name.
+    """Parse a whole persistent URL, or only the part that follows the host name.
 
-    :raises MalformedPersistentUrl: if the text is neither.
+    :param text: the text that a user has typed.
+    :raises MalformedPersistentUrl: if the text is not a persistent URL or a part of it.
     """
     if is_persistent_url(text):
         return parse_persistent_url(text)
@@ -135,12 +140,12 @@ def read_persistent_url(text: str) -> PersistentUrl:
 
 
 def is_persistent_url(text: str) -> bool:
-    """Return whether a text begins like a whole URL, with ``http:`` or ``https:``."""
+    """Return whether a text begins with ``http:`` or ``https:``."""
     return text.lower().startswith(("http:", "https:"))
 
 
 def _parse_target(target: str, text: str) -> PersistentUrl:
-    """Parse a target; an error message shows ``text``."""
+    """Parse the part of a URL after the host name. Error messages contain ``text``."""
     try:
         return _parse_parts(target)
     except RefusedText as error:
@@ -159,7 +164,7 @@ def _parse_parts(target: str) -> PersistentUrl:
     query = _encode(query, _QUERY_CHARACTERS)
     if len(target) > MAX_TARGET or len(path) + len(mark) + len(query) > MAX_TARGET:
         raise RefusedText("url_too_long", limit=MAX_TARGET)
-    # Each byte becomes one character, because _cut_path counts the decoded characters.
+    # Each decoded byte becomes one character, because _cut_path needs the number of decoded bytes.
     decoded = unquote_to_bytes(path).decode("iso-8859-1")
     ibi, end = _find_identifier(decoded)
     steps, names, end = _read_modifier(decoded, end)
@@ -186,7 +191,7 @@ def _parse_parts(target: str) -> PersistentUrl:
 
 
 def _encode(text: str, plain: str) -> str:
-    """Percent-encode all characters except ``plain``, but do not encode %XX again."""
+    """Percent-encode a text. The characters in ``plain`` and existing %XX are not encoded."""
     return quote(to_bytes(_LONE_PERCENT.sub("%25", text)), safe=plain)
 
 
@@ -195,10 +200,10 @@ def _to_text(decoded: str) -> str:
 
 
 def _find_identifier(decoded: str) -> tuple[Identifier, int]:
-    """Return the identifier in a path, and the position after the identifier."""
+    """Return the identifier in a path, and the position where the identifier ends."""
     start = 0
     for start in islice(_find_starts(decoded), MAX_PREFIXES + 1):
-        # An identifier is not longer than this; reading the whole rest again and again is slow.
+        # Only read the length of the longest identifier, because reading the whole rest is slow.
         parts = _split_parts(decoded, start, start + MAX_LENGTH + 2)
         for count in (4, 2):  # a repository name has four parts, an IBIp has two
             candidate = "/".join(parts[:count])
@@ -215,7 +220,7 @@ def _find_identifier(decoded: str) -> tuple[Identifier, int]:
 
 
 def _find_starts(decoded: str) -> Iterator[int]:
-    """Yield the possible positions of the identifier: the start, then after each prefix."""
+    """Yield the positions where the identifier may begin: the start and the end of each prefix."""
     start = len(decoded) - len(decoded.lstrip("/"))
     host_may_follow = False
     while True:
@@ -230,16 +235,16 @@ def _find_starts(decoded: str) -> Iterator[int]:
 
 
 def _split_parts(decoded: str, start: int, stop: int) -> list[str]:
-    """Return the segments from ``start`` to the first sign of a modifier or to ``stop``."""
+    """Return the path segments from ``start`` to the first sign of a modifier, or to ``stop``."""
     end = _END_OF_IBI.search(decoded, start, stop)
     return decoded[start : end.start() if end else stop].split("/", 4)
 
 
 def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:
-    """Return the steps of a modifier, their texts, and the position after the modifier."""
+    """Return the steps of a modifier, the text of each step, and the end position."""
     steps: list[Step] = []
     names: list[str] = []
-    while len(steps) < 5 and (found := _SIGN.match(decoded, end)):  # no modifier has five
+    while len(steps) < 5 and (found := _SIGN.match(decoded, end)):  # at most four are valid
         names.append(f'"{found[0][:80]}"')
         try:
             steps.append(Step(_KINDS[found[1]], None if found[2] is None else _to_text(found[2])))
@@ -250,7 +255,11 @@ def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:
 
 
 def _read_query(query: str) -> tuple[bool, str, str]:
-    """Return whether the Original is required, the verb list, and the query for the item."""
+    """Read a query.
+
+    :returns: whether the Original is required, the verb list, and the pairs that are added to the
+        URL of the item.
+    """
     values: dict[str, str] = {}
     passed = []
     for piece in query.split("&"):
@@ -270,7 +279,7 @@ def _read_query(query: str) -> tuple[bool, str, str]:
 
 
 def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
-    """Return the verbs of a modifier, followed by the other verbs of a verb list."""
+    """Return the verbs of a modifier, then the verbs of a verb list without duplicates."""
     verbs = [format_verb(step) for step in steps]
     others = [verb for verb in verb_list.replace("+", " ").split(" ") if verb not in verbs]
     if not any(others):
@@ -282,7 +291,10 @@ def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
 
 
 def _cut_path(path: str, length: int) -> str:
-    """Remove a number of decoded characters from a path; return "" if only "/" remains."""
+    """Remove characters from the start of a path. If only "/" remains, return "".
+
+    :param length: the number of removed characters; %XX counts as one character.
+    """
     start = 0
     for _ in range(length):
         start += 3 if path[start] == "%" else 1
@@ -293,9 +305,9 @@ def _cut_path(path: str, length: int) -> str:
 def format_persistent_target(url: PersistentUrl) -> str:
     """Return the text of a persistent URL that follows the host name.
 
-    :returns: ASCII text with a leading "/" and, if there are verbs, with a modifier.
-    :raises LocalProtocolError: if IBI and path together look like a repository name. This
-        cannot happen with a value that was parsed.
+    :returns: ASCII text with a leading "/". Verbs are written as a modifier.
+    :raises LocalProtocolError: if the IBI and the path together look like a repository name. This
+        error is impossible for a parsed URL.
     Source: [R] 6.1, Table 6.1.
     """
     path = _encode(url.path, _PATH_CHARACTERS)
@@ -304,7 +316,8 @@ def format_persistent_target(url: PersistentUrl) -> str:
         read = _find_identifier(unquote_to_bytes(url.ibi.text + path).decode("iso-8859-1"))
         if read[0] != url.ibi:
             raise LocalProtocolError(
-                f"{url.ibi}{path} would be read as the repository name {read[0]}"
+                f"{url.ibi}{path} cannot be written as a URL, because the text would be parsed as "
+                f"the repository name {read[0]}"
             )
     pairs = []
     if url.requires_original:
@@ -312,7 +325,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
     if url.verbs.file_list:
         pairs.append(f"{VERB_LIST}={GET_FILE_LIST}")
     if url.passed_query:
-        # Without this empty pair, a name that begins with "?" would be parsed as "??".
+        # Without this empty pair, a pair whose name begins with "?" would be parsed as "??".
         if not pairs and _OLD_METADATA.match(url.passed_query):
             pairs.append("")
         pairs.append(_encode(url.passed_query, _QUERY_CHARACTERS))
@@ -325,10 +338,10 @@ def _format_sign(step: Step) -> str:
 
 
 def add_query(url: str, query: str) -> str:
-    """Return a URL with more pairs at the end of its query; a "#fragment" stays at the end.
+    """Return a URL with more pairs at the end of the query. A "#fragment" stays at the end.
 
-    :param query: encoded pairs without the "?"; "" does not change the URL.
-    Source: [R] 6.1, on pairs whose names do not begin with ``ibiurl.``.
+    :param query: the encoded pairs without the "?". If ``query`` is "", the URL does not change.
+    Source: [R] 6.1, about pairs whose names do not begin with ``ibiurl.``.
     """
     if not query:
         return url

@@ -1,4 +1,4 @@
-"""The check of the URLs to which readers are redirected, since Archives are not trusted.
+"""The check of the URLs that Archives return for redirects. Archives are not trusted.
 
 Source: [R] 6.2; RFC 3986, 3.2.
 """
@@ -19,10 +19,10 @@ from flask_ibi_archive.protocol.hosts import (
 )
 from flask_ibi_archive.protocol.pairs import encode_word
 
-#: Maximum number of characters of a URL.
+#: Maximum number of characters in a URL.
 MAX_URL = 8192
 
-# scheme, host and port of a URL without userinfo
+# matches the scheme, host and port of a URL; a URL with a user name or password does not match
 _URL = re.compile(
     r"(https?)://([^\[\]/?#:@]+|\[[^\]]*\])(?::([0-9]{0,5}))?(?=[/?#]|\Z)", re.IGNORECASE
 )
@@ -33,14 +33,15 @@ _PORTS = {"http": "80", "https": "443"}
 def find_usable_url(
     words: Sequence[str], address: str | None, inner_hosts: InnerHosts = NO_INNER_HOSTS
 ) -> str | None:
-    """Return the URL in the value of a pair, or None if readers may not be redirected to the URL.
+    """Return the URL in the value of a pair, or None if a redirect to the URL is not allowed.
 
-    :param words: the words of the pair ``url``; a URL is a single word.
-    :param address: the address with which the Archive was registered. Other internal hosts are
-        refused: an Archive must not redirect readers into their own network or into the network of
-        the resolver. None: the Archive is trusted, and every host is allowed.
-    :param inner_hosts: internal hosts that are allowed for every Archive.
-    :returns: the URL in ASCII; all other characters are percent-encoded.
+    :param words: the words in the value of the pair ``url``. A valid value is a single word.
+    :param address: the host and port of the Archive, as registered at the resolver. All other
+        internal hosts are refused, because an Archive must not redirect readers into the network of
+        the reader or of the resolver. If ``address`` is None, the Archive is trusted and every host
+        is allowed.
+    :param inner_hosts: the internal hosts that are allowed for every Archive.
+    :returns: the URL in ASCII. All other characters are percent-encoded.
     """
     if len(words) != 1 or len(words[0]) > MAX_URL or _CONTROL.search(words[0]):
         return None
@@ -51,17 +52,19 @@ def find_usable_url(
         return None
     host = found[2].rstrip(".").lower()
     if address is not None:
-        is_allowed = is_public_host(host) or host in inner_hosts or _is_at(host, found, address)
+        is_allowed = (
+            is_public_host(host) or host in inner_hosts or _has_address(host, found, address)
+        )
         if not is_allowed:
             return None
     url = encode_word(words[0])
     return url if len(url) <= MAX_URL else None
 
 
-def _is_at(host: str, url: re.Match[str], address: str) -> bool:
-    """Return whether a URL has the host and port of an Archive's address.
+def _has_address(host: str, url: re.Match[str], address: str) -> bool:
+    """Return whether a URL has the same host and port as the address of an Archive.
 
-    The default port is the port of the URL's scheme.
+    If the address has no port, the default port for the scheme of the URL is used.
     """
     default = _PORTS[url[1].lower()]
     allowed_host, colon, port = address.lower().rpartition(":")
@@ -71,9 +74,10 @@ def _is_at(host: str, url: re.Match[str], address: str) -> bool:
 
 
 def is_same_address(url: str, other: str) -> bool:
-    """Return whether two URLs have the same host and path; a redirect between them would be a loop.
+    """Return whether two URLs have the same host and path.
 
-    Default ports, the case of the host, percent-encoding and the query are ignored.
+    A redirect from one of these URLs to the other would be a loop. Differences in default ports,
+    upper and lower case of the host, percent-encoding and the query are ignored.
     """
     parts, others = urlsplit(url), urlsplit(other)
     if normalize_host(parts.netloc) != normalize_host(others.netloc):

@@ -2,8 +2,8 @@
 
 A persistent URL contains the identifier (IBI) of an item, for example
 ``http://urlib.net/8JMKD3MGP8W/35MMLL8``. The items are in Archives. An administrator registers
-Archives with the resolver; a registered Archive then requests its inclusion. The resolver asks all
-included Archives for the item and redirects the user to the URL that they return.
+Archives with the resolver. A registered Archive then requests to be included. The resolver asks all
+included Archives for the item. It redirects the user to the URL that an Archive returns.
 
 ::
 
@@ -23,7 +23,7 @@ __all__ = ["IBIResolver"]
 
 
 def __getattr__(name: str) -> Any:
-    # imported on first use: every ``flask`` command imports this package to list the commands
+    # Imported on first use: every ``flask`` command imports this package to list the commands.
     if name == "IBIResolver":
         from flask_ibi_archive.resolver.extension import IBIResolver
 

@@ -1,9 +1,9 @@
-"""Statements on the table of registered Archives: keys, inclusion, exclusion and metrics.
+"""SQL statements for the table of registered Archives: keys, inclusion, exclusion and metrics.
 
 The resolver sends questions only to included Archives. An Archive requests its own inclusion or
-exclusion. An inclusion request may take longer than a later request of the same Archive. Therefore
-each request gets a number when it arrives, and its result is stored only if no result of a request
-with a higher number is stored.
+exclusion. An inclusion request may take longer than a later request of the same Archive. Therefore,
+each request gets a number when the request arrives. The result of a request is only stored if no
+result of a later request is stored. A later request has a higher number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flask_ibi_archive.protocol.inclusion import RegistrationRequest
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.storage.dialects import UTCDateTime
 
-#: Longest description of a failure that is stored, in characters.
+#: Maximum number of characters that are stored of the description of a failure.
 MAX_FAILURE = 300
 
 
@@ -34,7 +34,7 @@ class RegisteredKey:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredRecord:
-    """A row of the table of registered Archives; each field is the column of the same name."""
+    """A row of the table of registered Archives. Each field is the column with the same name."""
 
     id: int
     service_ibi: str
@@ -57,7 +57,12 @@ class RegisteredRecord:
 
 @dataclass(frozen=True, slots=True)
 class IncludedArchive:
-    """An included Archive: its id in the table, the IBI of its service, and its host and port."""
+    """An included Archive.
+
+    :param id: the id of the Archive in the table.
+    :param service_ibi: the IBI of the Archive's service.
+    :param address: the host and port of the Archive.
+    """
 
     id: int
     service_ibi: str
@@ -71,11 +76,11 @@ class IncludedArchive:
 
 @dataclass(slots=True)
 class ArchiveMetrics:
-    """Counts of an Archive's answers and failures.
+    """The numbers of answers and failures of an Archive.
 
-    :param milliseconds: the sum of the response times of its answers.
-    :param last_failure: the reason of the latest failure, such as "took too long". In messages it
-        follows the Archive's address.
+    :param milliseconds: the sum of the response times of all answers.
+    :param last_failure: the reason of the latest failure, such as "took too long". In messages, the
+        reason follows the address of the Archive.
     """
 
     answers: int = 0
@@ -84,7 +89,7 @@ class ArchiveMetrics:
     last_failure: str | None = None
 
     def add(self, earlier: ArchiveMetrics) -> None:
-        """Add the counts of an earlier period."""
+        """Add the metrics of an earlier period to these metrics."""
         self.answers += earlier.answers
         self.failures += earlier.failures
         self.milliseconds += earlier.milliseconds
@@ -106,7 +111,7 @@ _INCLUDED = (
 
 
 def find_key(connection: Connection, service_ibi: str) -> RegisteredKey | None:
-    """Return the id and key hash of an Archive, None if it is not registered."""
+    """Return the id and key hash of an Archive, or None if the Archive is not registered."""
     row = connection.execute(
         select(RegisteredArchive.id, RegisteredArchive.key_hash).where(
             RegisteredArchive.service_ibi == service_ibi
@@ -116,7 +121,7 @@ def find_key(connection: Connection, service_ibi: str) -> RegisteredKey | None:
 
 
 def find_registered(connection: Connection, archive_id: int) -> RegisteredRecord | None:
-    """Return the Archive with this id, None if it is no longer registered."""
+    """Return the Archive with this id, or None if the Archive is no longer registered."""
     row = connection.execute(
         select(*_COLUMNS).where(RegisteredArchive.id == archive_id)
     ).one_or_none()
@@ -134,10 +139,11 @@ def list_included(
 ) -> tuple[list[IncludedArchive], int | None]:
     """Return the included Archives, and the id of the Archive where an IBI was last found.
 
-    Archives whose inclusion is not confirmed are returned too.
+    The result also contains Archives whose inclusion is not confirmed.
 
     :param ibi: the IBI in canonical case, or None if no hint is needed.
-    :returns: the Archives in the order of their ids, and the id of the Archive in the hint or None.
+    :returns: the Archives in the order of their ids, and the id of the Archive in the hint. The
+        second value is None if there is no hint.
     Source: [R] 6.2.
     """
     archives, hinted_id = [], None
@@ -152,7 +158,7 @@ def list_included(
 def store_registration(
     connection: Connection, service_ibi: str, key_hash: str, email: str | None, now: datetime
 ) -> bool:
-    """Register an Archive; return False if it is already registered."""
+    """Store the registration of an Archive; return False if the Archive is already registered."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(RegisteredArchive).values(
         service_ibi=service_ibi, key_hash=key_hash, email=email, registered_at=now
@@ -162,30 +168,40 @@ def store_registration(
 
 
 def replace_key(
-    connection: Connection, known: RegisteredKey, key_hash: str, email: str | None
+    connection: Connection, known_key: RegisteredKey, key_hash: str, email: str | None
 ) -> bool:
-    """Replace the key of an Archive, and its e-mail address if ``email`` is not None.
+    """Replace the key of an Archive.
 
-    :param known: the key that is replaced.
-    :returns: False if the Archive was removed or another process has replaced the known key.
+    :param known_key: the id of the Archive and the hash of the old key.
+    :param email: the new e-mail address of the administrator. If this value is None, the e-mail
+        address does not change.
+    :returns: False if the Archive was removed, or if another process has replaced the old key.
     """
     values: dict[str, Any] = {"key_hash": key_hash}
     if email is not None:
         values["email"] = email
-    return _update_known(connection, known, **values)
+    return _update_archive(connection, known_key, **values)
 
 
 def remove_registration(connection: Connection, service_ibi: str) -> bool:
-    """Delete an Archive with its hints and metrics; return whether it was registered."""
+    """Delete an Archive with all its hints and metrics.
+
+    :returns: whether the Archive was registered.
+    """
     statement = delete(RegisteredArchive).where(RegisteredArchive.service_ibi == service_ibi)
     return bool(connection.execute(statement).rowcount)
 
 
-def begin_request(connection: Connection, known: RegisteredKey) -> int | None:
-    """Count a new request of an Archive; return its number, None if the key is no longer valid."""
+def begin_request(connection: Connection, known_key: RegisteredKey) -> int | None:
+    """Count a new request of an Archive and return the number of the request.
+
+    :returns: the number, or None if the key is no longer valid.
+    """
     number: int | None = connection.execute(
         update(RegisteredArchive)
-        .where(RegisteredArchive.id == known.id, RegisteredArchive.key_hash == known.key_hash)
+        .where(
+            RegisteredArchive.id == known_key.id, RegisteredArchive.key_hash == known_key.key_hash
+        )
         .values(requests=RegisteredArchive.requests + 1)
         .returning(RegisteredArchive.requests)
     ).scalar_one_or_none()
@@ -194,7 +210,7 @@ def begin_request(connection: Connection, known: RegisteredKey) -> int | None:
 
 def store_inclusion(
     connection: Connection,
-    known: RegisteredKey,
+    known_key: RegisteredKey,
     number: int,
     request: RegistrationRequest,
     confirmed: bool,
@@ -202,15 +218,15 @@ def store_inclusion(
 ) -> bool:
     """Store that an Archive is included.
 
-    If the Archive is already included, its date of inclusion does not change.
+    If the Archive is already included, the date of inclusion does not change.
 
-    :param number: the number of the request, see :func:`begin_request`.
-    :returns: False if a later request was stored or the key is no longer valid.
+    :param number: the number of the request. :func:`begin_request` returns this number.
+    :returns: False if the result of a later request was stored, or if the key is no longer valid.
     Source: [R] 5.2.
     """
-    return _update_known(
+    return _update_archive(
         connection,
-        known,
+        known_key,
         number,
         address=request.address,
         ip=request.ip,
@@ -223,18 +239,20 @@ def store_inclusion(
 
 
 def store_exclusion(
-    connection: Connection, known: RegisteredKey, number: int, now: datetime
+    connection: Connection, known_key: RegisteredKey, number: int, now: datetime
 ) -> bool:
     """Store that an Archive is excluded.
 
-    The Archive stays registered. If it is already excluded, its date of exclusion does not change.
+    The Archive stays registered. If the Archive is already excluded, the date of exclusion does not
+    change.
 
-    :returns: as :func:`store_inclusion`.
+    :param number: the number of the request. :func:`begin_request` returns this number.
+    :returns: False if the result of a later request was stored, or if the key is no longer valid.
     Source: [R] 5.2.
     """
-    return _update_known(
+    return _update_archive(
         connection,
-        known,
+        known_key,
         number,
         included_at=None,
         confirmed_at=None,
@@ -242,12 +260,15 @@ def store_exclusion(
     )
 
 
-def _update_known(
-    connection: Connection, known: RegisteredKey, number: int | None = None, **values: Any
+def _update_archive(
+    connection: Connection, known_key: RegisteredKey, number: int | None = None, **values: Any
 ) -> bool:
-    """Update an Archive if its key was not replaced and no later request was stored."""
+    """Update an Archive, unless its key was replaced or a later request was stored.
+
+    :returns: whether the Archive was updated.
+    """
     table = RegisteredArchive
-    statement = update(table).where(table.id == known.id, table.key_hash == known.key_hash)
+    statement = update(table).where(table.id == known_key.id, table.key_hash == known_key.key_hash)
     if number is not None:
         statement = statement.where(table.written < number)
         values["written"] = number
@@ -257,14 +278,15 @@ def _update_known(
 def add_metrics(
     connection: Connection, metrics: Mapping[int, ArchiveMetrics], now: datetime
 ) -> None:
-    """Add counts to the metrics of the Archives.
+    """Add new metrics to the stored metrics of the Archives.
 
-    :param metrics: the metrics by the id of the Archive. Archives that are no longer registered are
-        ignored.
-    :param now: the date of the last answer, if there are answers, and of the last failure.
+    :param metrics: the new metrics, by the id of the Archive. Archives that are no longer
+        registered are ignored.
+    :param now: the current time. It is stored as the date of the last answer if there are new
+        answers, and as the date of the last failure if there are new failures.
     """
     table = RegisteredArchive
-    for archive_id, more in sorted(metrics.items()):  # always in the same order: no deadlocks
+    for archive_id, more in sorted(metrics.items()):  # the same order avoids deadlocks
         values = {
             table.answers: table.answers + more.answers,
             table.failures: table.failures + more.failures,
@@ -274,11 +296,11 @@ def add_metrics(
         if more.answers:
             statement = statement.values(last_answer_at=now)
         if more.last_failure is not None:
-            text = _printable(more.last_failure)[:MAX_FAILURE]
+            text = _replace_unprintable(more.last_failure)[:MAX_FAILURE]
             statement = statement.values(last_failure=text, last_failure_at=now)
         connection.execute(statement)
 
 
-def _printable(text: str) -> str:
-    """Replace unprintable characters by spaces: the text may quote what a server sent."""
+def _replace_unprintable(text: str) -> str:
+    """Return a text with spaces instead of unprintable characters, which a server may have sent."""
     return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -1,4 +1,4 @@
-"""The routes of a resolver: its service for Archives, front page, health, and persistent URLs."""
+"""The routes of a resolver: service for Archives, front page, health checks, persistent URLs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ from flask_ibi_archive.web.requests import user_address
 from flask_ibi_archive.web.responses import RETRY_AFTER, error_response, pairs_response
 
 NAME = "ibi_resolver"
-#: Loggers of servers that write the query of each request, which may contain a key.
+#: Loggers of web servers. They log the query of each request. A query may contain a key.
 REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
 
 
 def create_resolver_blueprint(service_ibi: str) -> Blueprint:
-    """Return the blueprint with all routes of a resolver, with endpoints ``ibi_resolver.<name>``.
+    """Return the blueprint with all routes of a resolver.
+
+    The names of the endpoints are ``ibi_resolver.<name>``.
 
     :param service_ibi: the IBI of the resolver's service, in canonical case.
     """
@@ -45,7 +47,7 @@ def create_resolver_blueprint(service_ibi: str) -> Blueprint:
     blueprint.add_url_rule("/ibi-resolver/health/live", "health_live", health.live)
 
     def add_service(state: BlueprintSetupState) -> None:
-        # the rule accepts all methods: the view rejects unsupported methods itself
+        # the rule accepts all methods, because the view rejects unsupported methods
         app, endpoint = state.app, f"{NAME}.service"
         path = f"{state.url_prefix or ''}/{service_ibi}"
         app.url_map.add(app.url_rule_class(path, endpoint=endpoint, methods=None))
@@ -64,9 +66,10 @@ def _resolve_or_register(
     addresses: tuple[str, ...],
     ranges: tuple[LanguageRange, ...],
 ) -> Response:
-    """Resolve a persistent URL, or answer a request to the resolver's service.
+    """Resolve a persistent URL, or answer a request to the service of the resolver.
 
-    The service's URL rule does not match if the upper and lower case of the IBI is different.
+    The URL rule of the service only matches an IBI in canonical case. If a request contains the
+    service IBI in another case, this function answers the request.
     """
     is_service = wanted.ibi.text == current_resolver().config.service_ibi
     if is_service and wanted.verbs == NO_VERBS and not wanted.path:
@@ -75,7 +78,10 @@ def _resolve_or_register(
 
 
 def show_readiness() -> Response:
-    """Return status 200 if the database is available and up to date, else 503 with the reason."""
+    """Return status 200 if the resolver is ready, otherwise status 503 with the reason.
+
+    The resolver is ready if the database is available and its tables are up to date.
+    """
     try:
         current_resolver().database.check()
     except NotReady as error:
@@ -86,11 +92,11 @@ def show_readiness() -> Response:
 def answer_registration_request() -> Response:
     """Answer an inclusionRequest or exclusionRequest of an Archive ([R] 5.2).
 
-    The registration key in the request is not logged. A HEAD request is only checked: nothing is
-    changed (RFC 9110, 9.3.2).
+    The registration key in the request is not logged. A HEAD request is checked, but changes
+    nothing (RFC 9110, 9.3.2).
     """
     if request.method not in ("GET", "HEAD"):
-        text = f"{request.method} is not supported here; use GET or HEAD"
+        text = f"the method {request.method} is not supported; use GET or HEAD"
         return error_response(405, text, Allow="GET, HEAD")
     query = request.query_string
     if len(query) > MAX_QUERY:

@@ -1,4 +1,4 @@
-"""Checks of a resolver: configuration, pycurl, database, Archives and address."""
+"""Checks of a resolver: its configuration, pycurl, database, Archives and address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flask_ibi_archive.resolver.service import ResolverService
 
 
 def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
-    """Yield the result of each check."""
+    """Check a resolver and yield the result of each check."""
     yield run_check("configuration", lambda: _check_configuration(resolver))
     yield run_check("pycurl", _check_pycurl)
     database = run_check("database", lambda: _check_database(resolver))
@@ -24,15 +24,17 @@ def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
     if database.ok:
         yield run_check("archives", lambda: _check_archives(resolver))
     else:
-        yield Finding("archives", False, "not checked: they are stored in the database")
+        yield Finding(
+            "archives", False, "the Archives are not checked, because the database check failed"
+        )
     yield run_check("address", lambda: _check_address(resolver))
 
 
 def _check_configuration(resolver: ResolverService) -> str:
     if resolver.config.service_url is None:
         return (
-            f"the service is {resolver.config.service_ibi}; set SERVER_NAME to the resolver's host "
-            "so that init and e-mails show its address"
+            f"the service is {resolver.config.service_ibi}; set SERVER_NAME to the host of the "
+            "resolver; init and e-mails then show the address of the service"
         )
     return f"the service is {resolver.config.service_url}"
 
@@ -43,7 +45,7 @@ def _check_pycurl() -> str:
 
 def _check_database(resolver: ResolverService) -> str:
     resolver.database.check()
-    return "up to date"
+    return "the tables are up to date"
 
 
 def _check_archives(resolver: ResolverService) -> str:
@@ -55,21 +57,24 @@ def _check_archives(resolver: ResolverService) -> str:
     if not failing:
         return counts or "no Archive is registered yet; run: flask ibi-resolver register SERVICEIBI"
     failure = f"{failing[0].address} {failing[0].last_failure}"
-    # if only some fail, the problem is probably theirs
+    # if only some Archives fail, the resolver is probably not the cause
     if len(failing) == len(included):
-        raise CheckFailed(f"{counts}; none of them answered last time: {failure}")
-    return f"{counts}; {len(failing)} of them did not answer last time: {failure}"
+        raise CheckFailed(f"{counts}; no included Archive answered the last request: {failure}")
+    return (
+        f"{counts}; {len(failing)} of the included Archives did not answer the last request: "
+        f"{failure}"
+    )
 
 
 def _failed_last(record: RegisteredRecord) -> bool:
-    """Return whether an Archive has failed since its last answer."""
+    """Return whether the last failure of an Archive is later than its last answer."""
     failed, answered = record.last_failure_at, record.last_answer_at
     return failed is not None and (answered is None or answered < failed)
 
 
 def _check_address(resolver: ResolverService) -> str:
     if resolver.config.base_url is None:
-        return "not checked: SERVER_NAME is not set"
+        return "the address is not checked, because SERVER_NAME is not set"
     url = f"{resolver.config.base_url}/ibi-resolver/health/live"
     try:
         answer = fetch(url, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)

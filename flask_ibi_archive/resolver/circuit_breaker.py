@@ -1,8 +1,9 @@
 """The circuit breaker, which skips Archives that fail repeatedly.
 
-After some consecutive failures of an Archive, its circuit is *open*: the resolver sends no requests
-to the Archive for a while. After this pause, one request is sent as a *probe*. If the Archive
-answers the probe, its circuit is closed again; otherwise the next pause is twice as long.
+Each Archive has a circuit. After some consecutive failures of the Archive, the circuit is *opened*:
+the resolver sends no requests to the Archive during a pause. After this pause, the resolver sends
+one request as a *probe*. If the Archive answers the probe, the circuit is closed again. If the
+probe fails, another pause begins, which is twice as long.
 """
 
 from __future__ import annotations
@@ -12,20 +13,21 @@ from dataclasses import dataclass
 from threading import Lock
 from time import monotonic
 
-#: Consecutive failures after which the circuit of an Archive is opened.
+#: Number of consecutive failures after which the circuit of an Archive is opened.
 MAX_FAILURES = 3
-#: Seconds until the first probe, and maximum seconds between two probes.
+#: Length of the first pause in seconds.
 FIRST_PAUSE = 10.0
+#: Maximum length of a pause in seconds.
 MAX_PAUSE = 300.0
 
 
 @dataclass(slots=True)
 class _Circuit:
-    """The state of an Archive that failed; the circuit is open if ``pause`` is not 0."""
+    """The circuit of an Archive that failed. The circuit is open if ``pause`` is not 0."""
 
     failures: int = 0
     pause: float = 0.0
-    #: When the next request may be sent as a probe.
+    #: The time after which a request may be sent as a probe.
     probe_at: float = 0.0
     is_probing: bool = False
 
@@ -33,10 +35,10 @@ class _Circuit:
 class CircuitBreaker:
     """Decides which Archives are skipped because they failed repeatedly. Thread-safe.
 
-    Until the result of a probe is recorded, the Archive is skipped by other requests. If the result
-    is never recorded, the next probe is sent after another pause.
+    While a probe is running, no other requests are sent to the Archive. If the caller never records
+    the result of a probe, the next probe is sent after another pause.
 
-    :param clock: returns the time in seconds.
+    :param clock: a function that returns the time in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
@@ -47,7 +49,7 @@ class CircuitBreaker:
     def allows_request(self, archive_id: int) -> bool:
         """Return whether a request may be sent to an Archive now.
 
-        If it may, the caller must send the request and call :meth:`record_result`.
+        If the result is True, the caller must send the request and call :meth:`record_result`.
         """
         circuit = self._circuits.get(archive_id)
         if circuit is None or not circuit.pause:
@@ -61,7 +63,7 @@ class CircuitBreaker:
             return True
 
     def record_result(self, archive_id: int, ok: bool) -> None:
-        """Record whether an Archive answered correctly."""
+        """Record whether an Archive answered a request correctly."""
         if ok and archive_id not in self._circuits:
             return
         with self._lock:
@@ -75,7 +77,7 @@ class CircuitBreaker:
                     self._open(circuit, FIRST_PAUSE)
             elif circuit.is_probing:
                 self._open(circuit, min(2 * circuit.pause, MAX_PAUSE))
-            # otherwise the request was sent before the circuit was opened
+            # otherwise, this request was sent before the circuit was opened: its result is ignored
 
     def _open(self, circuit: _Circuit, pause: float) -> None:
         circuit.pause = pause

@@ -1,8 +1,8 @@
 """Concurrent requests to many Archives, over persistent connections.
 
-A resolution passes its questions to :class:`FanOut`, which sends them to all Archives at once. A
-background thread, the *event loop* (event_loop.py), runs the requests. It puts the results into a
-:class:`ReplyQueue`, from which the resolution reads them in its own thread.
+A resolution passes its questions to :class:`FanOut`. This class sends the questions to all Archives
+at the same time. A background thread, the *event loop* (event_loop.py), runs the requests and puts
+the results into a :class:`ReplyQueue`. The resolution reads the results in its own thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from flask_ibi_archive.resolver.dns_cache import is_valid_url
 from flask_ibi_archive.resolver.event_loop import STOPPED, EventLoop, Job
 from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TransferResult
 
-#: Seconds that a process waits for pending acknowledgments before it ends.
+#: Maximum seconds that an ending process waits for pending acknowledgments.
 EXIT_SECONDS = 1.0
 
 TEXT_PLAIN = "text/plain"
@@ -39,10 +39,10 @@ OK = 200
 BAD_REQUEST = 400
 REDIRECTS = range(300, 400)
 REFUSALS = range(400, 500)
-#: The statuses Request Timeout and Too Many Requests: the server is overloaded.
+#: The statuses Request Timeout and Too Many Requests, which mean that the server is overloaded.
 OVERLOADED = (408, 429)
-#: Matches a content type that may be shown in messages. Other values may quote the request, which
-#: must not be logged.
+#: Matches a content type that may be shown in messages. Other values are not shown, because they
+#: may contain text of the request. The request must not be logged.
 _is_content_type = re.compile(r"[a-z]{1,20}/[a-z0-9.+-]{1,40}").fullmatch
 
 _logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Target:
     """A request to an Archive.
 
     :param url: the complete URL with its query.
-    :param tag: any value of the caller, which the result contains again.
+    :param tag: any value. The result contains this object, so the caller can read the value there.
     """
 
     archive: IncludedArchive
@@ -65,8 +65,8 @@ class Target:
 class Reply:
     """An Archive's answer.
 
-    :param pairs: the pair list; it is empty if the Archive does not know the item.
-    :param seconds: the response time.
+    :param pairs: the pair list. The list is empty if the Archive does not know the item.
+    :param seconds: the response time in seconds.
     """
 
     target: Target
@@ -78,8 +78,11 @@ class Reply:
 class Failure:
     """A request that an Archive did not answer correctly.
 
-    :param reason: one line that follows the Archive's address, such as "took too long".
-    :param is_refusal: whether the Archive refused this request, but may answer others.
+    :param reason: the reason in one line, such as "took too long". In messages, the reason follows
+        the address of the Archive.
+    :param seconds: the time in seconds until the failure.
+    :param is_refusal: whether the Archive refused only this request. The Archive may answer other
+        requests.
     """
 
     target: Target
@@ -92,27 +95,32 @@ ArchiveResult: TypeAlias = Reply | Failure
 
 
 class ReplyQueue:
-    """The results of one caller's requests, in the order of arrival.
+    """The results of the requests of one caller, in the order of arrival.
 
-    The caller's thread adds requests and reads results; the event loop's thread adds results.
+    The thread of the caller adds requests and reads results. The thread of the event loop adds
+    results.
 
-    :param seconds: time limit after which :meth:`get` no longer waits.
+    :param seconds: the time limit in seconds. After this time, :meth:`get` no longer waits.
     """
 
     __slots__ = ("_abandoned", "_batch", "_batches", "_end", "_received", "pending")
 
     def __init__(self, seconds: float) -> None:
         self._end = monotonic() + seconds
-        #: Results that are handed over together: waking the caller is slower than reading a result.
+        #: Results that are handed over together, because waking the caller for each result is slow.
         self._batch: list[ArchiveResult] = []
         self._batches: SimpleQueue[list[ArchiveResult]] = SimpleQueue()
         self._received: deque[ArchiveResult] = deque()
         self._abandoned = False
-        #: The number of requests whose result :meth:`get` has not returned yet.
+        #: The number of requests for which :meth:`get` has not returned a result yet.
         self.pending = 0
 
     def get(self, seconds: float) -> ArchiveResult | None:
-        """Return the next result, None if none arrives in this time or no request is pending."""
+        """Return the next result.
+
+        :param seconds: how long to wait for the result.
+        :returns: the result. None if no result arrives in this time, or if no request is pending.
+        """
         if not self.pending:
             return None
         if not self._received:
@@ -125,21 +133,21 @@ class ReplyQueue:
         return self._received.popleft()
 
     def fail(self, targets: Sequence[Target], reason: str) -> None:
-        """Add a failure for each request that cannot be sent; called in the caller's thread."""
+        """Add a failure for each request that cannot be sent. Called in the caller's thread."""
         self._batches.put([Failure(target, reason, 0.0) for target in targets])
 
     def abandon(self) -> None:
         """Ignore all further results.
 
-        Requests that are running are completed, so that their connections can be used again.
+        The running requests are not cancelled, because their connections can then be used again.
         """
         self._abandoned = True
         self.pending = 0
 
     def put(self, result: ArchiveResult) -> None:
-        """Add a result; called in the event loop's thread.
+        """Add a result. Called in the thread of the event loop.
 
-        If the Archive knows the item, the result is handed over at once.
+        If the Archive knows the item, the result is handed over to the caller immediately.
         """
         if not self._abandoned:
             self._batch.append(result)
@@ -147,7 +155,7 @@ class ReplyQueue:
                 self.flush()
 
     def flush(self) -> None:
-        """Hand over the results of the batch; called in the event loop's thread."""
+        """Hand over the results of the batch to the caller. Called in the event loop's thread."""
         if self._batch:
             batch, self._batch = self._batch, []
             self._batches.put(batch)
@@ -173,7 +181,7 @@ class _ArchiveJob:
         self.headers: Mapping[str, str] = HEADERS
 
     def finish(self, transfer: TransferResult, seconds: float) -> None:
-        """Notify the caller first, then update the metrics."""
+        """Hand over the result to the caller, then update the metrics."""
         try:
             found = read_answer(transfer)
         except Exception:  # the caller waits, so it must get a result
@@ -192,16 +200,16 @@ class _ArchiveJob:
                 _logger.exception("the result of a request can't be counted")
 
     def flush(self) -> None:
-        """Hand over the results of this turn of the event loop."""
+        """Hand over the results that arrived in this cycle of the event loop."""
         self._replies.flush()
 
 
 def read_answer(result: TransferResult) -> list[Pair] | str:
     """Return the pairs of an answer, or the reason why the answer is not accepted.
 
-    An answer with status 200 is accepted. An answer with status 400 is accepted if it contains an
-    ``alert`` pair: the Archive rejects the question, and an empty list is returned. An answer
-    without a content type is read as text.
+    An answer with status 200 is accepted. An answer with status 400 is accepted if the answer
+    contains an ``alert`` pair: the Archive has rejected the question. Then the result is an empty
+    list. An answer without a content type is read as text.
     Source: [R] 6.2, Tables 6.5 and 4.2.
     """
     if result.reason is not None:
@@ -219,11 +227,11 @@ def read_answer(result: TransferResult) -> list[Pair] | str:
 
 
 def refuses_request(status: int) -> bool:
-    """Return whether a status refuses only this request, so that others may succeed.
+    """Return whether a status means that only this request was refused.
 
-    A server in front of an Archive may reject a path as an attack or as too long, with any 4xx
-    status. Such answers do not open the circuit breaker: otherwise the authors of persistent URLs
-    could exclude an Archive.
+    A server in front of an Archive may reject a path because the path is too long or looks like an
+    attack. The answer may have any 4xx status. Such answers do not open the circuit of the Archive.
+    Otherwise, authors of persistent URLs could cause failures until the Archive is skipped.
     """
     return status in REFUSALS and status not in OVERLOADED
 
@@ -245,14 +253,14 @@ def _read_pairs(result: TransferResult) -> list[Pair] | str:
 class FanOut:
     """Sends requests to many Archives concurrently. Thread-safe and fork-safe.
 
-    One background thread runs all transfers. It starts with the first request; a forked process
-    starts its own thread and connections.
+    One background thread runs all transfers. The thread starts with the first request. A forked
+    process starts its own thread and opens its own connections.
 
-    :param archive_timeout: seconds for the answer of one Archive.
-    :param max_answer: maximum size of an answer in bytes.
-    :param on_result: called in the background thread with each result, including the results of
-        abandoned requests; it must neither wait nor raise an exception.
-    :param inner_hosts: the internal hosts that may be connected to.
+    :param archive_timeout: the time limit in seconds for the answer of one Archive.
+    :param max_answer: the maximum size of an answer in bytes.
+    :param on_result: a function that the background thread calls with each result, including the
+        results of abandoned requests. The function must not wait and must not raise an exception.
+    :param inner_hosts: the internal hosts to which connections are allowed.
     """
 
     def __init__(
@@ -267,7 +275,7 @@ class FanOut:
         self._on_result = on_result
         self._inner_hosts = inner_hosts
         self._closed = False
-        #: References to the parent process's loops, which a forked process neither uses nor closes.
+        #: The event loops of the parent process. A forked process neither uses nor closes them.
         self._parent_loops: list[EventLoop] = []
         self._reset()
         itself = weakref.ref(self)
@@ -285,9 +293,10 @@ class FanOut:
     ) -> ReplyQueue:
         """Send requests to Archives concurrently and return the queue of their results.
 
-        :param seconds: how long the caller waits for results. This does not shorten the timeout of
-            an Archive: no Archive fails because others were slow.
-        :param replies: a queue of earlier requests, to which the new results are added.
+        :param seconds: how long the caller waits for results. The time limit for each Archive does
+            not depend on this value: a request does not fail because other Archives are slow.
+        :param replies: the queue of earlier requests. The new results are added to this queue. If
+            the value is None, a new queue is created.
         """
         replies = replies or ReplyQueue(seconds)
         replies.pending += len(targets)
@@ -305,17 +314,19 @@ class FanOut:
     def send_acknowledgment(self, url: str, headers: Mapping[str, str]) -> bool:
         """Send an acknowledgment in the background.
 
-        :param headers: additional headers, such as ``X-Forwarded-User-Agent``; characters that are
+        :param headers: additional headers, such as ``X-Forwarded-User-Agent``. Characters that are
             not printable ASCII are replaced by "?".
-        :returns: False if the acknowledgment is not sent, because too many are pending, the URL is
-            invalid or this object is closed.
+        :returns: False if the acknowledgment is not sent. The reason is that too many
+            acknowledgments are pending, the URL is invalid, or this object is closed.
         """
         if self._closed or not is_valid_url(url):
             return False
         return self._acknowledgments.send(url, self._milliseconds, {**HEADERS, **headers})
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait for the pending acknowledgments, then stop; no more requests are sent.
+        """Wait for the pending acknowledgments, then stop the background thread.
+
+        No more requests are sent.
 
         :param seconds: how long to wait for the acknowledgments.
         """
@@ -328,7 +339,7 @@ class FanOut:
             loop.stop(max(end - monotonic(), 1.0))
 
     def _send_in_background(self, job: Job) -> None:
-        # a retry is sent by the loop's own thread, even after close()
+        # the thread of the loop may send a retry, even after close()
         loop = self._loop or self._get_loop()
         if loop is None:
             job.finish(TransferResult(reason=STOPPED), 0.0)
@@ -344,13 +355,13 @@ class FanOut:
                 return None
             if self._loop is None or self._loop.has_stopped:
                 self._loop = EventLoop(self._max_answer, self._inner_hosts)
-                # stop the thread if this object is deleted without close()
+                # the thread is also stopped if this object is deleted without close()
                 weakref.finalize(self, self._loop.stop, 0.0).atexit = False
             return self._loop
 
 
 def _reset_after_fork(reference: weakref.ref[FanOut]) -> None:
-    """Let a forked process start its own thread and connections."""
+    """Prepare a forked process: it must start its own thread and open its own connections."""
     fan_out = reference()
     if fan_out is not None:
         if fan_out._loop is not None:

@@ -69,7 +69,7 @@ def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
     response = Response(status=302)
     response.headers["Location"] = add_query(encode_word(redirect.url), wanted.passed_query)
     response.headers["Cache-Control"] = "private"
-    if redirect.by_language:
+    if redirect.depends_on_language:
         response.headers["Vary"] = "Accept-Language"
     return response
 

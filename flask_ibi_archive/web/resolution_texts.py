@@ -21,31 +21,31 @@ TEXTS: dict[str, tuple[str, str]] = {
     "alert_has_format": ("Os metadados em {}", "The metadata in {}"),
     "alert_has_metadata": ("Os metadados", "The metadata"),
     "alert_has_translation": ("A versão em {}", "The version in {}"),
-    "alert_lack_access": (
+    "alert_missing_part_access": (
         "O item existe, mas nenhum acervo tem um endereço dele que você possa abrir.",
         "The item exists, but no Archive has an address of the item that you may open.",
     ),
-    "alert_lack_edition": (
+    "alert_missing_part_edition": (
         "Nenhum acervo sabe qual é a última edição do item.",
         "No Archive knows which edition of the item is the last.",
     ),
-    "alert_lack_file": (
+    "alert_missing_part_file": (
         "O item não tem o arquivo que a URL pede.",
         "The item does not have the file that the URL asks for.",
     ),
-    "alert_lack_format": (
+    "alert_missing_part_format": (
         "O item não tem metadados no formato que a URL pede.",
         "The item has no metadata in the format that the URL asks for.",
     ),
-    "alert_lack_metadata": (
+    "alert_missing_part_metadata": (
         "Nenhum acervo pode mostrar metadados do item.",
         "The item has no metadata that an Archive can show.",
     ),
-    "alert_lack_original": (
+    "alert_missing_part_original": (
         "Nenhum acervo declara ter o original do item.",
         "No Archive claims to have the original of the item.",
     ),
-    "alert_lack_translation": (
+    "alert_missing_part_translation": (
         "O item não tem a tradução que a URL pede.",
         "The item does not have the translation that the URL asks for.",
     ),

@@ -147,7 +147,7 @@ WRONG_LINES = {
     "its own language given to another": (
         item(B, language="pt", translations={"pt": FAR}),
         "translations.pt",
-        "the item itself is in that language",
+        "the item itself has this language; write its identifier",
     ),
     "one item in two languages": (
         item(B, translations={"pt": FAR, "en": FAR}),
@@ -182,13 +182,13 @@ WRONG_LINES = {
         "next_edition",
         "its own next edition",
     ),
-    "itself as its metadata": (item(B, metadata={"ibi": B}), "metadata.ibi", "omit it"),
+    "itself as its metadata": (item(B, metadata={"ibi": B}), "metadata.ibi", "omit metadata"),
     "metadata of two kinds": (
         item(B, metadata={"ibi": C, "url": "http://a.b/"}),
         "metadata",
-        "one of ibi, dc and url",
+        "one of the fields ibi, dc and url",
     ),
-    "metadata of no kind": (item(B, metadata={}), "metadata", "one of ibi, dc and url"),
+    "metadata of no kind": (item(B, metadata={}), "metadata", "one of the fields ibi, dc and url"),
     "Dublin Core with an unknown element": (
         item(B, metadata={"dc": {"titel": ["x"]}}),
         "metadata.dc.titel",
@@ -225,7 +225,7 @@ WRONG_LINES = {
     "a file here and elsewhere": (
         item(B, files=[{"path": "a", "url": "http://a.b/", "source": "a.txt"}]),
         "files[0]",
-        "not both",
+        "but not both",
     ),
     "a URL that runs a script": (
         item(B, files=[{"path": "a", "url": "javascript:alert(1)"}]),
@@ -278,12 +278,12 @@ WRONG_LINES = {
     "bytes that are no UTF-8": (b'{"rep": "\xff"}', None, "byte 10 is not UTF-8"),
     "no JSON": (b'{"rep": }', None, "not JSON"),
     "half a line": (b'{"rep": "', None, "not JSON"),
-    "NaN": (b'{"rep": NaN}', None, "NaN is not JSON"),
-    "a field twice": (b'{"rep": "a", "rep": "b"}', "rep", "appears twice in one object"),
+    "NaN": (b'{"rep": NaN}', None, "NaN is not allowed in JSON"),
+    "a field twice": (b'{"rep": "a", "rep": "b"}', "rep", "the field appears twice in one object"),
     "a field twice inside": (
         b'{"metadata": {"ibi": "a", "ibi": "b"}}',
         "ibi",
-        "appears twice in one object",
+        "the field appears twice in one object",
     ),
     "too deep": (b"[" * 200_000, None, "nested too deeply"),
     "a number of too many digits": (b'{"rep": ' + b"1" * 5000 + b"}", None, "not JSON"),

@@ -105,7 +105,7 @@ def test_an_acknowledgment_is_the_same_as_a_parsed_one(
         None,
         key,
         (ibi,),
-        by_language=False,
+        depends_on_language=False,
         question=Question(ibi, NO_VERBS),
     )
     check_acknowledgment(redirect, (USERS[0],), PERSISTENT_URL)

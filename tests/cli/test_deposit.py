@@ -134,7 +134,7 @@ def test_add_with_a_wrong_option_is_a_wrong_call_and_writes_nothing(
         (("--language", "english"), "--language: 'english' is not a language"),
         (("--others", "everything"), "'everything' is not one of"),
         (("--content-type", "Text"), "'Text' is not one of"),
-        (("--title", "bell \a"), "--title: contains a control character"),
+        (("--title", "bell \a"), "--title: the text contains a control character"),
         (("--title", "half \ud800"), "--title: the text contains half of a surrogate pair"),
     ):
         assert reason in command(app, "add", report, *words).usage, words

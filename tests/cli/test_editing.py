@@ -294,7 +294,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("--translation", f"pt={NEW}", "--translation", f"pt={OLD}"), "pt is given twice"),
     (("--metadata-item", "report"), "--metadata-item: 'report' is not an IBI"),
     (("--metadata-url", "ftp://x/y"), "--metadata-url: 'ftp://x/y' is not a URL"),
-    (("--title", "bell \a"), "dc.title[0]: contains a control character"),
+    (("--title", "bell \a"), "dc.title[0]: the text contains a control character"),
     (("--target-file", "../x"), "--target-file: '../x' is not a path"),
     (("--file", "/none.txt"), "does not exist"),
 ]

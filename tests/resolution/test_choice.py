@@ -25,7 +25,7 @@ from flask_ibi_archive.protocol.verbs import format_verb_list, parse_verb_list
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.resolution.choice import AlternativesSearch, Analysis
 from flask_ibi_archive.resolution.languages import parse_accept_language
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack, NextRound, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, MissingPart, NextRound, Redirect
 from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
     format_persistent_target,
@@ -111,7 +111,7 @@ class Case:
     :param end: the expected outcome.
     :param accept: the Accept-Language header.
     :param silent: the number of Archives that do not answer.
-    :param by_language: whether the outcome depends on Accept-Language.
+    :param depends_on_language: whether the outcome depends on Accept-Language.
     """
 
     target: str
@@ -120,7 +120,7 @@ class Case:
     end: str
     accept: str | None = None
     silent: int = 0
-    by_language: bool = False
+    depends_on_language: bool = False
 
 
 X_IS = "ibi {rep X} "
@@ -406,10 +406,10 @@ BOTH = f"{ENGLISH} {WHERE}(pt) {SECOND} ibi.translation(pt) {{rep P}}"
 #: Step 5: languages.
 STEP_5 = {
     "the translation that the reader prefers": Case(
-        "/X+", {"X+": [BOTH]}, ["X+"], SECOND, "pt, en;q=0.5", by_language=True
+        "/X+", {"X+": [BOTH]}, ["X+"], SECOND, "pt, en;q=0.5", depends_on_language=True
     ),
     "pt-BR falls back to pt": Case(
-        "/X+", {"X+": [BOTH]}, ["X+"], SECOND, "pt-BR, en", by_language=True
+        "/X+", {"X+": [BOTH]}, ["X+"], SECOND, "pt-BR, en", depends_on_language=True
     ),
     "pt accepts pt-BR": Case(
         "/X+",
@@ -417,7 +417,7 @@ STEP_5 = {
         ["X+"],
         SECOND,
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "if no language suits, the translation without a language is used": Case(
         "/X+",
@@ -425,13 +425,13 @@ STEP_5 = {
         ["X+"],
         FIRST,
         "ja",
-        by_language=True,
+        depends_on_language=True,
     ),
     "if no language suits, the item itself is used": Case(
-        "/X+", {"X+": [BOTH]}, ["X+"], FIRST, "ja", by_language=True
+        "/X+", {"X+": [BOTH]}, ["X+"], FIRST, "ja", depends_on_language=True
     ),
     "without preferences, the item itself is used": Case(
-        "/X+", {"X+": [BOTH]}, ["X+"], FIRST, by_language=True
+        "/X+", {"X+": [BOTH]}, ["X+"], FIRST, depends_on_language=True
     ),
     "the question about the item itself has no translation": Case(
         "/X+",
@@ -439,7 +439,7 @@ STEP_5 = {
         ["X+", "X"],
         SECOND,
         "ja",
-        by_language=True,
+        depends_on_language=True,
     ),
     "the question about a last edition itself has no translation": Case(
         "/X!+",
@@ -450,7 +450,7 @@ STEP_5 = {
         ["X!+", "Y"],
         FIRST,
         "ja",
-        by_language=True,
+        depends_on_language=True,
     ),
     "a translation of which only the IBI is known is asked about": Case(
         "/X+",
@@ -461,7 +461,7 @@ STEP_5 = {
         ["X+", "P"],
         SECOND,
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "the language of an item is chosen, then its metadata": Case(
         "/X+:",
@@ -469,7 +469,7 @@ STEP_5 = {
         ["X+:"],
         SECOND,
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "the languages of two translations are chosen one after the other": Case(
         "/X+:+",
@@ -483,7 +483,7 @@ STEP_5 = {
         ["X+:+"],
         SECOND,
         "pt, es;q=0.9, en;q=0.8",
-        by_language=True,
+        depends_on_language=True,
     ),
     "metadata that are not an item are their own translation": Case(
         "/X:+",
@@ -491,7 +491,7 @@ STEP_5 = {
         ["X:+"],
         FIRST,
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "all languages are requested if the answer may lack the best language": Case(
         "/X+:",
@@ -503,7 +503,7 @@ STEP_5 = {
         ["X+:", "X+", "P:"],
         SECOND,
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "the URL of only the first steps is not the result": Case(
         "/X+:",
@@ -515,7 +515,7 @@ STEP_5 = {
         ["X+:", "X+", "E:"],
         SECOND,
         "en-GB",
-        by_language=True,
+        depends_on_language=True,
     ),
     "a translation without an IBI is requested by its language": Case(
         "/X+:",
@@ -527,7 +527,7 @@ STEP_5 = {
         ["X+:", "X+", "X+(pt-BR):"],
         SECOND,
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "a translation that is the item itself is left out of the next question": Case(
         "/X+:",
@@ -539,7 +539,7 @@ STEP_5 = {
         ["X+:", "X+", "X:"],
         SECOND,
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "the best language needs no further question": Case(
         "/X+:",
@@ -547,7 +547,7 @@ STEP_5 = {
         ["X+:"],
         FIRST,
         "en, pt;q=0.9",
-        by_language=True,
+        depends_on_language=True,
     ),
     "an answer with all languages needs no further question": Case(
         "/X+:",
@@ -560,7 +560,7 @@ STEP_5 = {
         ["X+:", "P:"],
         SECOND,
         "pt-PT",
-        by_language=True,
+        depends_on_language=True,
     ),
     "a reader without preferences gets the item itself": Case(
         "/X+:",
@@ -568,7 +568,7 @@ STEP_5 = {
         ["X+:", "X:"],
         SECOND,
         "*",
-        by_language=True,
+        depends_on_language=True,
     ),
     "if the translation into a language was removed, the next language is used": Case(
         "/X+",
@@ -579,7 +579,7 @@ STEP_5 = {
         ["X+", "Y"],
         SECOND,
         "es, pt;q=0.5",
-        by_language=True,
+        depends_on_language=True,
     ),
     "if no translation has metadata, the item itself is used": Case(
         "/X+:",
@@ -591,7 +591,7 @@ STEP_5 = {
         ["X+:", "P:", "X:"],
         FIRST,
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "a translation without a usable URL is not replaced by another language": Case(
         "/X+",
@@ -599,7 +599,7 @@ STEP_5 = {
         ["X+", "P"],
         "missing P",
         "pt, en",
-        by_language=True,
+        depends_on_language=True,
     ),
     "if no Archive answers about all languages, the known language is used": Case(
         "/X+:",
@@ -608,7 +608,7 @@ STEP_5 = {
         FIRST,
         "pt, en",
         silent=1,
-        by_language=True,
+        depends_on_language=True,
     ),
     "metadata without a usable URL are not replaced, by whatever route they were found": Case(
         "/X+:",
@@ -624,7 +624,7 @@ STEP_5 = {
         ["X+:", "M | X+", "P:"],
         "missing P",
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "metadata without a usable URL are not replaced if other routes are dead ends": Case(
         "/X+:",
@@ -639,10 +639,15 @@ STEP_5 = {
         ["X+:", "M | P:", "N"],
         "missing P",
         "pt, en",
-        by_language=True,
+        depends_on_language=True,
     ),
     "a language without a usable URL is not available": Case(
-        "/X+", {"X+": [f"{ENGLISH} {WHERE}(pt) data:,"]}, ["X+"], FIRST, "pt", by_language=True
+        "/X+",
+        {"X+": [f"{ENGLISH} {WHERE}(pt) data:,"]},
+        ["X+"],
+        FIRST,
+        "pt",
+        depends_on_language=True,
     ),
     "earlier answers about first steps are used again": Case(
         "/X+!:+",
@@ -657,7 +662,7 @@ STEP_5 = {
         ["X+!:+", "X+", "P!:+", "P"],
         SECOND,
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "an earlier dead end is tried again with another language": Case(
         "/X!+(pt-BR)",
@@ -715,7 +720,7 @@ STEP_5 = {
         ["X:(oai_dc)+", "N:(oai_dc)"],
         FIRST,
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "if the chosen translation was removed, the alert is about the item itself": Case(
         "/X+",
@@ -723,7 +728,7 @@ STEP_5 = {
         ["X+", "P", "X"],
         "missing X",
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "if the metadata of a chosen translation were removed, the alert names the translation": Case(
         "/X+:",
@@ -735,7 +740,7 @@ STEP_5 = {
         ["X+:", "P:", "M", "X:"],
         "missing P",
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "if both chosen translations were removed, the alert is about the item itself": Case(
         "/X+",
@@ -747,7 +752,7 @@ STEP_5 = {
         ["X+", "P", "E", "X"],
         "missing X",
         "pt, en",
-        by_language=True,
+        depends_on_language=True,
     ),
     "if the chosen translation was removed and an Archive is silent, the alert says so": Case(
         "/X+",
@@ -756,7 +761,7 @@ STEP_5 = {
         "silent X",
         "pt",
         silent=1,
-        by_language=True,
+        depends_on_language=True,
     ),
     "a translation requested by its language may be removed": Case(
         "/X+(pt)",
@@ -798,7 +803,7 @@ STEP_5 = {
         ["X+"],
         SECOND,
         "pt",
-        by_language=True,
+        depends_on_language=True,
     ),
     "an answer without any translation leads to the item itself": Case(
         "/X+", {"X+": [X_IS], "X": [f"url {FIRST}"]}, ["X+", "X"], FIRST, "pt"
@@ -811,7 +816,7 @@ def test_each_case_has_the_expected_questions_and_outcome() -> None:
     for sentence, case in CASES.items():
         asked, outcome = resolve(case.target, case.accept, case.answers, case.silent)
         assert (asked, describe(outcome)) == (case.asked, case.end), sentence
-        assert outcome.by_language is case.by_language, sentence
+        assert outcome.depends_on_language is case.depends_on_language, sentence
         if isinstance(outcome, Alert):
             assert (outcome.silent, outcome.asked) in {(case.silent, 3), (0, 0)}, sentence
             assert outcome.kind.status == STATUSES[outcome.kind.value], sentence
@@ -894,7 +899,7 @@ def test_the_exchanges_of_sections_8_1_and_8_2(number: int) -> None:
             assert isinstance(analysis.finish_round(), NextRound)
     assert found is not None
     assert found.url == example["redirect"]
-    assert not found.by_language
+    assert not found.depends_on_language
     persistent_url = example["persistent_url"].replace("urlib.net/", "urlib.net:80/")
     acknowledgment = found.create_acknowledgment(clients, persistent_url)
     assert acknowledgment is not None
@@ -953,7 +958,7 @@ def test_a_chain_of_editions_is_followed_up_to_the_maximum_of_rounds(most: int) 
 
 
 def test_an_alert_names_the_missing_part_of_a_known_item() -> None:
-    for target, answers, lack in [
+    for target, answers, missing_part in [
         ("/X+(pt)", {"X+(pt)": [X_IS]}, "X translation"),
         ("/X+(pt)", {"X+(pt)": [f"{X_IS} ibi.translation(pt) {{rep P}}"]}, "X translation"),
         ("/X+", {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"]}, "X translation"),
@@ -980,20 +985,20 @@ def test_an_alert_names_the_missing_part_of_a_known_item() -> None:
         _, outcome = resolve(target, "pt", answers)
         assert isinstance(outcome, Alert), target
         assert outcome.kind.status == 404, target
-        if outcome.lack is None:
-            assert describe(outcome) == lack, target
+        if outcome.missing_part is None:
+            assert describe(outcome) == missing_part, target
         else:
             assert outcome.kind is AlertKind.MISSING, target
-            assert (
-                f"{abbreviate(outcome.ibi and outcome.ibi.text)} {outcome.lack.name.lower()}"
-                == lack
-            ), target
-            assert outcome.summary == f"{outcome.ibi} is known, but {outcome.lack.value}", target
+            name = abbreviate(outcome.ibi and outcome.ibi.text)
+            assert f"{name} {outcome.missing_part.name.lower()}" == missing_part, target
+            assert outcome.summary == f"{outcome.ibi} is known, but {outcome.missing_part.value}", (
+                target
+            )
 
 
 def test_the_search_for_alternatives_finds_the_other_parts_of_an_item() -> None:
     search = AlternativesSearch(
-        Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), lack=Lack.FORMAT)
+        Alert(AlertKind.MISSING, parse_identifier(NAMES["X"]), missing_part=MissingPart.FORMAT)
     )
     assert [name_of(question) for question in search.questions] == ["X+", "X:", "X:(oai_dc)", "X*"]
     assert not search.has_follow_up()

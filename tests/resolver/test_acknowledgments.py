@@ -116,7 +116,7 @@ def test_an_acknowledgment_is_retried_once(
         assert asks.send_acknowledgment(f"http://{address}/?{SECRET}", {})
         asks.close(PATIENCE)
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    expected = f"1 acknowledgments were not delivered; the last: {CUT_OFF}"
+    expected = f"1 acknowledgments were not delivered; the last failure: {CUT_OFF}"
     assert said == ([] if works <= tries else [expected])
 
 
@@ -131,4 +131,8 @@ def test_failures_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> 
         assert len(caplog.records) == (number + 4) // 4
     said = [record.getMessage().partition(";")[0] for record in caplog.records]
     assert said == [f"{count} acknowledgments were not delivered" for count in (1, 4, 4)]
-    assert caplog.records[-1].getMessage().endswith("the last: answered with status 503")
+    assert (
+        caplog.records[-1]
+        .getMessage()
+        .endswith("the last failure: the Archive answered with status 503")
+    )

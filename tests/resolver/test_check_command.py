@@ -74,7 +74,7 @@ def test_check_of_a_running_resolver(new_resolver: NewResolver) -> None:
     assert "libcurl" in found.pop("pycurl")[1]
     assert found == {
         "configuration": (True, f"the service is http://{address}/J8LNKB5R7W/3FUQHC5"),
-        "database": (True, "up to date"),
+        "database": (True, "the tables are up to date"),
         "archives": (True, "1 registered"),
         "address": (True, f"http://{address}/ibi-resolver/health/live answers"),
     }
@@ -85,7 +85,10 @@ def test_check_before_init_says_to_run_it(new_resolver: NewResolver) -> None:
     found = findings(run(new_resolver(), "check"))
     assert not found["database"][0]
     assert found["database"][1].endswith("run: flask ibi-resolver init")
-    assert found["archives"] == (False, "not checked: they are stored in the database")
+    assert found["archives"] == (
+        False,
+        "the Archives are not checked, because the database check failed",
+    )
 
 
 def test_check_reports_failing_archives(new_resolver: NewResolver) -> None:
@@ -110,16 +113,18 @@ def test_check_reports_failing_archives(new_resolver: NewResolver) -> None:
     happen(first, ArchiveMetrics(failures=1, last_failure="is away"), 2)
     ok, text = findings(run(app, "check"))["archives"]
     assert ok
-    assert text.endswith("; 1 of them did not answer last time: dpi.example is away")
+    assert text.endswith(
+        "; 1 of the included Archives did not answer the last request: dpi.example is away"
+    )
     happen(second, ArchiveMetrics(failures=1, last_failure="is away"), 3)
     ok, text = findings(run(app, "check"))["archives"]
     assert not ok
-    assert text.endswith("; none of them answered last time: dpi.example is away")
+    assert text.endswith("; no included Archive answered the last request: dpi.example is away")
     for archive in (first, second):
         happen(archive, ArchiveMetrics(answers=1), 4)
     ok, text = findings(run(app, "check"))["archives"]
     assert ok
-    assert "last time" not in text
+    assert "last request" not in text
 
 
 def test_check_without_server_name_skips_the_address(new_resolver: NewResolver) -> None:
@@ -127,7 +132,7 @@ def test_check_without_server_name_skips_the_address(new_resolver: NewResolver) 
     run(app, "init")
     found = findings(run(app, "check"))
     assert "set SERVER_NAME" in found["configuration"][1]
-    assert found["address"] == (True, "not checked: SERVER_NAME is not set")
+    assert found["address"] == (True, "the address is not checked, because SERVER_NAME is not set")
 
 
 def test_check_reports_an_address_without_a_resolver(

@@ -143,7 +143,7 @@ def test_a_missing_terminal_is_reported_in_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
     assert line.startswith(
-        "Error: there is no terminal to prompt for the registration key; use --key-file"
+        "Error: the registration key cannot be typed, because there is no terminal; use --key-file"
     )
 
 

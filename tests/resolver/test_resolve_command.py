@@ -145,7 +145,7 @@ def test_json_has_all_facts_of_the_outcome(opens: Opens) -> None:
         "status": 410,
         "ibi": Y,
         "archives": [{"service": archive.service, "address": archive.address}],
-        "lack": None,
+        "missing_part": None,
         "found": [],
         "silent": 0,
         "asked": 2,
@@ -171,7 +171,7 @@ def test_the_trace_prints_messages_and_decisions_in_order(opens: Opens) -> None:
         "-> archive1.br",
         f"     {url.format(ibi=Y)}",
         "<- archive1.br, 7 ms",
-        "     (the item is unknown there)",
+        "     (this Archive does not know the item)",
         f"== round 2: {alert}",
         f"Error: {alert}",
     ]
@@ -186,7 +186,7 @@ def test_the_trace_prints_failures_hints_and_skipped_archives(opens: Opens) -> N
         resolver.circuit_breaker.record_result(3, False)
     outcome = resolve(app, Y, "--trace")
     lines = tell(outcome.err, archives).splitlines()
-    assert lines[0] == "-> archive2.br (first: the item was last found there)"
+    assert lines[0] == "-> archive2.br (asked first, because the item was last found there)"
     assert lines[2] == "<- archive2.br redirects (status 302) (7 ms)"
     assert "-- archive3.br is skipped because it failed repeatedly" in lines
     silent = f"{Y} was not found, but 2 of 3 Archives did not answer"
@@ -194,7 +194,7 @@ def test_the_trace_prints_failures_hints_and_skipped_archives(opens: Opens) -> N
     outcome = resolve(app, X, "--trace", "--json")
     assert json.loads(outcome.out)["url"] == HERE
     assert tell(outcome.err, archives).splitlines()[-1] == (
-        f"== round 1, 1 not waited for: redirect to {HERE}, Original, at archive1.br"
+        f"== round 1 (did not wait for 1 Archives): redirect to {HERE}, Original, at archive1.br"
     )
 
 
@@ -202,7 +202,7 @@ def test_the_trace_prints_ignored_urls(opens: Opens) -> None:
     table = {X: leads("http://files.corp/a.txt")}
     app, archives = opens(table)
     lines = tell(resolve(app, X, "--trace").err, archives).splitlines()
-    assert "     (url is ignored: it may not be redirected to)" in lines
+    assert "     (url is ignored, because a redirect to this URL is not allowed)" in lines
     app, _ = opens(table, IBI_RESOLVER_INNER_HOSTS=["127.0.0.0/8", ".corp"])
     outcome = resolve(app, X, "--trace")
     assert (outcome.status, outcome.out.strip()) == (0, "http://files.corp/a.txt")

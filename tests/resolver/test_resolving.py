@@ -36,7 +36,7 @@ from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.protocol.messages import MAX_QUERY
 from flask_ibi_archive.protocol.query import encode_url
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack, Redirect
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, MissingPart, Redirect
 from flask_ibi_archive.resolution.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.resolver import acknowledgments, circuit_breaker, rounds
 from flask_ibi_archive.resolver.archive_rows import list_included
@@ -144,7 +144,7 @@ def test_languages_are_chosen_by_the_resolver(run: Run) -> None:
     for language, url in (("pt-BR", "http://a.br/pt"), ("de", "http://a.br/en")):
         outcome = resolver.resolve(wants(f"{X}+", language))
         assert isinstance(outcome, Redirect)
-        assert (outcome.url, outcome.by_language) == (url, True)
+        assert (outcome.url, outcome.depends_on_language) == (url, True)
     assert archive.questions == [f"{X}+"] * 2
 
 
@@ -656,7 +656,7 @@ def test_alternatives_are_asked_of_archives_that_know_the_item(run: Run) -> None
     table = {f"{X}+(fr)": f"ibi {{rep {X}}}", f"{X}+": f"url.translation(en) {HERE}", f"{X}:": ""}
     resolver, archives = run(table, {})
     alert = alerted(resolver, f"{X}+(fr)")
-    assert (alert.kind, alert.lack) == (AlertKind.MISSING, Lack.TRANSLATION)
+    assert (alert.kind, alert.missing_part) == (AlertKind.MISSING, MissingPart.TRANSLATION)
     assert [format_persistent_target(url) for url in alert.alternatives] == [f"/{X}+(en)"]
     assert archives[0].questions[0] == f"{X}+(fr)"
     assert {f"{X}+", f"{X}:", f"{X}:(oai_dc)"} < set(archives[0].questions[1:])

@@ -13,7 +13,7 @@ from support.web import Answer, ask
 
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.resolution.answer import ArchiveSource
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Lack
+from flask_ibi_archive.resolution.outcome import Alert, AlertKind, MissingPart
 from flask_ibi_archive.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.web.alerts import alert_response
 from flask_ibi_archive.web.language_names import get_language_name
@@ -73,7 +73,7 @@ REMOVED_IN_PART = Alert(AlertKind.SILENT, IDENTIFIER, silent=1, asked=7, **TOMBS
 MISSING = Alert(
     AlertKind.MISSING,
     IDENTIFIER,
-    lack=Lack.TRANSLATION,
+    missing_part=MissingPart.TRANSLATION,
     alternatives=tuple(
         parse_persistent_target(f"/{IBI}{rest}") for rest in ("+(en)", ":", ":(oai_dc)")
     ),
@@ -153,16 +153,16 @@ def test_a_tombstone_is_mentioned_if_other_archives_do_not_answer() -> None:
 
 def test_the_alert_about_a_known_item_links_to_its_other_parts() -> None:
     app = alerting(MISSING)
-    for language, lack, has in (
+    for language, missing_part, has in (
         ("en", "does not have the translation", "What the item has"),
         ("pt", "não tem a tradução", "O que o item tem"),
     ):
         page = see(app, f"/{IBI}+(fr)", 404, language)
-        assert lack in page.text("p")
+        assert missing_part in page.text("p")
         assert has in page.text("dt")
         assert page.links[:4] == [f"/{IBI}", f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)"]
     # there is no link to the requested URL itself
-    bare = replace(MISSING, lack=Lack.ACCESS, alternatives=())
+    bare = replace(MISSING, missing_part=MissingPart.ACCESS, alternatives=())
     assert f"/{IBI}" not in see(alerting(bare), f"/{IBI}", 404).links
     pairs = pairs_of(ask(app, f"/{IBI}+(fr)"), 404)
     assert pairs["alternatives"] == (f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)")
@@ -186,9 +186,9 @@ def test_the_last_item_of_a_long_chain_is_linked() -> None:
 
 
 def test_each_missing_part_has_a_different_text() -> None:
-    apps = [alerting(replace(MISSING, lack=lack)) for lack in Lack]
+    apps = [alerting(replace(MISSING, missing_part=missing_part)) for missing_part in MissingPart]
     texts = {see(app, f"/{IBI}+(fr)", 404, code).text("p") for app in apps for code in ("en", "pt")}
-    assert len(texts) == 2 * len(Lack)
+    assert len(texts) == 2 * len(MissingPart)
 
 
 def test_archives_under_suspicion_are_named() -> None:

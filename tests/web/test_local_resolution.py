@@ -323,7 +323,7 @@ def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
 
 @pytest.mark.one_database
 @pytest.mark.parametrize(
-    ("ibi", "rest", "lack", "lack_pt", "found"),
+    ("ibi", "rest", "missing_part", "missing_part_pt", "found"),
     [
         (REPORT, "/none.txt", "not have the file", "o arquivo", PARTS),
         # a file is called a%20b.txt
@@ -334,13 +334,13 @@ def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
     ],
 )  # fmt: skip
 def test_an_alert_links_to_the_parts_that_an_item_has(
-    web: Flask, ibi: str, rest: str, lack: str, lack_pt: str, found: list[str]
+    web: Flask, ibi: str, rest: str, missing_part: str, missing_part_pt: str, found: list[str]
 ) -> None:
     target = ibi + rest
     alternatives = [f"/{ibi}{one}" for one in found]
     for language, text, heading in (
-        ("en", lack, "The item exists, but does not have what was requested"),
-        ("pt", lack_pt, "O item existe, mas não tem o que foi pedido"),
+        ("en", missing_part, "The item exists, but does not have what was requested"),
+        ("pt", missing_part_pt, "O item existe, mas não tem o que foi pedido"),
     ):
         answer = ask_with(web, f"/{target}", language, BROWSER)
         assert answer.status == 404

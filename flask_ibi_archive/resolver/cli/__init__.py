@@ -1,4 +1,7 @@
-"""The commands ``flask ibi-resolver ...``; their modules are imported when a command is run."""
+"""The commands ``flask ibi-resolver ...``.
+
+The module of a command is only imported when the command is run.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ def ibi_resolver() -> None:
 def get_resolver() -> ResolverService:
     """Return the resolver of the current app.
 
-    :raises ClickException: if the app has none.
+    :raises ClickException: if the app has no resolver.
     """
     state = current_app.extensions.get(EXTENSION)
     if state is None:

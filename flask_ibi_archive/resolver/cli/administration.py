@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
     from flask_ibi_archive.resolver.config import ResolverConfig
 
-#: Maximum length of the line that contains a key, in bytes.
+#: Maximum length in bytes of the line that contains a registration key.
 MAX_LINE = 4096
-#: The columns that ``list`` prints.
+#: The columns that the command ``list`` prints.
 COLUMNS = (
     "service", "address", "state", "since", "answers", "failures", "mean_milliseconds",
     "last_failure",
@@ -44,8 +44,9 @@ COLUMNS = (
 def init_command() -> None:
     """Create or upgrade the resolver's tables.
 
-    Prints the IBI of the resolver's service. If SERVER_NAME is set, the next line is the value of
-    IBI_RESOLVER_URL for the Archives. The command may be repeated.
+    The first line of the output is the IBI of the resolver's service. If SERVER_NAME is set, the
+    second line is the URL of the service, which Archives need as IBI_RESOLVER_URL. The command may
+    be run again.
 
     \b
     Example:
@@ -65,8 +66,8 @@ def init_command() -> None:
 def check_command(as_json: bool) -> None:
     """Check that the resolver works and can be reached.
 
-    Prints one line each for the configuration, pycurl, the database, the Archives and the
-    resolver's own address. Exits with status 1 if a check fails.
+    The command checks the configuration, pycurl, the database, the Archives and the address of the
+    resolver. It prints one line for each check. If a check fails, the exit status is 1.
 
     \b
     Example:
@@ -80,12 +81,14 @@ def check_command(as_json: bool) -> None:
 @click.command("register")
 @click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
 @click.option(
-    "--email", callback=parse_email_option, help="The address of the Archive's administrator."
+    "--email",
+    callback=parse_email_option,
+    help="The e-mail address of the Archive's administrator.",
 )
 @click.option(
     "--key-file",
     type=click.File("rb"),
-    help='Read the key from the first line of a file ("-": standard input).',
+    help='A file with the key in the first line; "-" means standard input.',
 )
 @click.option("--replace", is_flag=True, help="Replace the key of a registered Archive.")
 @with_appcontext
@@ -94,11 +97,11 @@ def register_command(
 ) -> None:
     """Register an Archive.
 
-    SERVICEIBI is the IBI of the Archive's service. After this, the Archive can request its
-    inclusion. The command prompts for the registration key, which the Archive's administrator sent;
-    only a hash of it is stored. An e-mail to --email confirms the registration; without a mail
-    server (MAIL_SERVER) it is printed. The command may be repeated, for example to get the e-mail
-    again.
+    SERVICEIBI is the IBI of the Archive's service. A registered Archive can request to be included.
+    The command prompts for the registration key, which the Archive's administrator has sent. Only a
+    hash of the key is stored. A confirmation e-mail is sent to the address --email. If there is no
+    --email or no mail server (MAIL_SERVER), the text of the e-mail is printed instead. The command
+    may be run again, for example to send the e-mail again.
 
     \b
     Example:
@@ -113,7 +116,7 @@ def register_command(
     standard_output()
     service_ibi = parse_identifier(service_ibi).text
     subject, body = resolver.registry.confirmation_email(service_ibi)
-    # composed before the registration, so that a wrong sender address is reported first
+    # composed first: if the sender address is wrong, the Archive must not be registered
     message = _compose(resolver.config, email, subject, body)
     is_new = resolver.registry.register(service_ibi, _read_key(key_file), email, replace=replace)
     if sys.stderr.isatty():
@@ -129,7 +132,7 @@ def register_command(
 def _compose(
     config: ResolverConfig, email: str | None, subject: str, body: str
 ) -> EmailMessage | None:
-    """Return the confirmation e-mail, None if there is no receiver or no mail server."""
+    """Return the confirmation e-mail, or None if there is no receiver or no mail server."""
     from flask_ibi_archive.archive.registration.email import compose_email
 
     if email is None or config.mail is None:
@@ -139,7 +142,7 @@ def _compose(
 
 
 def _read_key(file: BinaryIO | None) -> str:
-    """Return the key from a file, or from a prompt if there is no file."""
+    """Read the key from a file. If there is no file, prompt for the key."""
     from flask_ibi_archive.protocol.registration import parse_key
 
     if file is not None:
@@ -161,7 +164,7 @@ def _prompt_for_key() -> str:
             answer: str = click.prompt("Registration key", hide_input=True, err=True)
     except GetPassWarning:
         raise click.ClickException(
-            "there is no terminal to prompt for the registration key; "
+            "the registration key cannot be typed, because there is no terminal; "
             "use --key-file FILE, or --key-file - for standard input"
         ) from None
     return answer.strip()
@@ -173,15 +176,16 @@ def _prompt_for_key() -> str:
 def list_command(as_json: bool) -> None:
     """List the registered Archives.
 
-    Prints a header, then one line for each Archive. The columns are separated by tabs: service,
-    address, state (registered; included; included, not confirmed; excluded), date of the state,
-    answers, failures, mean response time in milliseconds, and last failure.
+    The command prints a header, then one line for each Archive. The columns are separated by tabs.
+    The columns are: service, address, state, date of the state, number of answers, number of
+    failures, mean response time in milliseconds, and last failure. The state is "registered",
+    "included", "included, not confirmed" or "excluded".
 
     \b
     Example:
       flask --app example_app:create_resolver ibi-resolver list
     """
-    lines = [_describe_archive(record) for record in get_resolver().registry.list()]
+    lines = [_list_values(record) for record in get_resolver().registry.list()]
     if as_json:
         write_json_list(lines)
         return
@@ -190,7 +194,7 @@ def list_command(as_json: bool) -> None:
         write("\t".join("" if line[name] is None else str(line[name]) for name in COLUMNS))
 
 
-def _describe_archive(record: RegisteredRecord) -> dict[str, str | int | None]:
+def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
     from flask_ibi_archive.archive.registration.state import timestamp
     from flask_ibi_archive.resolver.registry import get_state
 
@@ -227,8 +231,8 @@ def _describe_archive(record: RegisteredRecord) -> dict[str, str | int | None]:
 def remove_command(service_ibi: str) -> None:
     """Remove the registration of an Archive.
 
-    SERVICEIBI is the IBI of the Archive's service. The resolver no longer asks this Archive, and
-    deletes its hints and metrics. The Archive can be registered again.
+    SERVICEIBI is the IBI of the Archive's service. The resolver sends no more questions to this
+    Archive. The hints and metrics of the Archive are deleted. The Archive can be registered again.
 
     \b
     Example:

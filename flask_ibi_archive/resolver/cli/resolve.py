@@ -1,4 +1,4 @@
-"""The command ``resolve``: shows where a persistent URL leads, and the messages on the way."""
+"""The command ``resolve``: shows to which URL a persistent URL leads."""
 
 from __future__ import annotations
 
@@ -17,25 +17,30 @@ if TYPE_CHECKING:
     from flask_ibi_archive.resolution.outcome import Alert, NextRound, Redirect
     from flask_ibi_archive.resolver.rounds import Answered, TraceEvent
 
-#: The default IP address of the user, which the questions to Archives contain.
+#: The default IP address of the user. The questions to Archives contain this address.
 LOCALHOST = "127.0.0.1"
 
 
 @click.command("resolve")
 @click.argument("url")
-@click.option("--trace", is_flag=True, help="Print messages and decisions on standard error.")
+@click.option("--trace", is_flag=True, help="Print all messages and decisions on standard error.")
 @click.option(
-    "--ip", default=LOCALHOST, show_default=True, help="IP addresses of the user and the proxies."
+    "--ip",
+    default=LOCALHOST,
+    show_default=True,
+    help="The IP addresses of the user and the proxies.",
 )
-@click.option("--language", metavar="RANGES", help="Preferred languages, such as pt-BR,en;q=0.5.")
+@click.option(
+    "--language", metavar="RANGES", help="The preferred languages, such as pt-BR,en;q=0.5."
+)
 @json_option
 @with_appcontext
 def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_json: bool) -> None:
-    """Show where a persistent URL leads.
+    """Show to which URL a persistent URL leads.
 
-    URL is a persistent URL, or an IBI with or without a modifier. The Archives are asked as for a
-    user who opens the URL, but no acknowledgment is sent. Exits with status 1 if the URL cannot be
-    resolved.
+    URL is a persistent URL, or an IBI with or without a modifier. The resolver asks the Archives in
+    the same way as for a user who opens the URL, but sends no acknowledgment. If the persistent URL
+    cannot be resolved, the exit status is 1.
 
     \b
     Example:
@@ -89,7 +94,7 @@ def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str
         "archives": [
             {"service": source.service, "address": source.address} for source in outcome.sources
         ],
-        "lack": None if outcome.lack is None else outcome.lack.name.lower(),
+        "missing_part": None if outcome.missing_part is None else outcome.missing_part.name.lower(),
         "found": [format_persistent_target(url) for url in outcome.alternatives],
         "silent": outcome.silent,
         "asked": outcome.asked,
@@ -101,7 +106,7 @@ def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
     from flask_ibi_archive.resolver import rounds
 
     if isinstance(event, rounds.Asked):
-        why = " (first: the item was last found there)" if event.by_hint else ""
+        why = " (asked first, because the item was last found there)" if event.by_hint else ""
         say(f"-> {event.source.address}{why}\n     {event.url}")
     elif isinstance(event, rounds.Answered):
         say(f"<- {event.source.address}, {event.seconds * 1000:.0f} ms")
@@ -111,21 +116,24 @@ def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
     elif isinstance(event, rounds.Skipped):
         say(f"-- {event.source.address} is skipped because it failed repeatedly")
     elif isinstance(event, rounds.Decided):
-        late = f", {event.late} not waited for" if event.late else ""
+        late = f" (did not wait for {event.late} Archives)" if event.late else ""
         say(f"== round {event.round}{late}: {_summarise(event.outcome)}")
     sys.stderr.flush()
 
 
 def _format_answer(event: Answered, inner_hosts: InnerHosts) -> str:
-    """Return the pairs of an answer line by line, with the URLs that cannot be used."""
+    """Return the pairs of an answer, one pair on each line.
+
+    After the pairs, a line is added for each URL that is not usable.
+    """
     from flask_ibi_archive.protocol.pairs import format_pairs
     from flask_ibi_archive.resolution.redirect_target import find_usable_url
 
-    lines = (format_pairs(event.pairs) or "(the item is unknown there)").splitlines()
+    lines = (format_pairs(event.pairs) or "(this Archive does not know the item)").splitlines()
     for pair in event.pairs:
         is_url = pair.name == "url" or pair.name.startswith("url.")
         if is_url and find_usable_url(pair.words, event.source.address, inner_hosts) is None:
-            lines.append(f"({pair.name} is ignored: it may not be redirected to)")
+            lines.append(f"({pair.name} is ignored, because a redirect to this URL is not allowed)")
     return "\n".join(f"     {line}" for line in lines)
 
 
