@@ -19,7 +19,6 @@ __all__ = ["IBIArchive"]
 
 def __getattr__(name: str) -> Any:
     # Every ``flask`` command imports this package, so the extension is imported only on use.
-%%%
     if name == "IBIArchive":
         from flask_ibi_archive.extension import IBIArchive
 

@@ -289,7 +289,6 @@ class ArchiveService(ItemOperations):
         """
         if not dry_run:
             # After the purge, a spool file with a deleted access would be counted again.
-%%%
             self.accesses.import_spool()
         return purge_accesses(
             self.database,

@@ -45,7 +45,6 @@ class ArchiveRecord:
     """The facts that an Archive publishes about itself ([R] 3.2, Figure 3.3).
 
     :param address: the host name of the Archive, with the port if the port is not the default.
-%%%
     :param ip: the IP address of the Archive, if it is known.
     """
 

@@ -12,8 +12,8 @@ members:
 ``manifest.json``
     a :class:`BackupManifest`.
 
-In version 1 of the format, each table was divided into several members: ``tables/NAME/000001.jsonl``
-and so on. The manifest contained the checksums of these members. Backups in version 1 can still be
+In version 1 of the format, each table was divided into several members:
+``tables/NAME/000001.jsonl`` and so on. The manifest contained the checksums of these members. Backups in version 1 can still be
 restored.
 """
 
@@ -327,7 +327,6 @@ def _get_revision(connection: Connection) -> str:
 
     :raises NotReady: if the tables do not exist, or if this version of the package does not know
         their revision.
-%%%
     """
     revision = migrate.current_revision(connection)
     if revision is None:

@@ -281,7 +281,6 @@ def _check_types(data: dict[Any, Any], kind: type, *names: Any) -> None:
     :param names: the names of the values.
     :raises ValueError: if a value has another type or is negative.
     """
-%%%
     for name in names:
         if type(data[name]) is not kind or (kind is int and data[name] < 0):
             raise ValueError(f"{str(name)[:80]} in {MANIFEST} has a wrong value")

@@ -166,8 +166,7 @@ def _check_resolver(archive: ArchiveService) -> str:
         advice = "check that IBI_RESOLVER_URL is right and that the Internet can be reached"
         raise CheckFailed(f"{error}; {advice}") from error
     if answer.status >= 500:
-        raise CheckFailed(f"{url} answers with the status {answer.status}; try again later")
-%%%
+        raise CheckFailed(f"{url} answers with status {answer.status}; try again later")
     return f"{url} answers"
 
 

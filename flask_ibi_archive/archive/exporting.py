@@ -83,7 +83,6 @@ def _copy(source: Path, sha256: str, folder: Path) -> Path:
     nothing is copied.
 
     :raises ValueError: if the file does not have the stated checksum.
-%%%
     """
     target = folder / sha256
     if target.exists() and measure(target).sha256 == sha256:

@@ -588,6 +588,6 @@ def test_an_access_that_the_database_refuses_does_not_count_and_is_logged(
     gone = DeliveredItem(1 << 40, ".metadata")
     monkeypatch.setattr(taking, "find_delivered_item", lambda *arguments: gone)
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
-    assert "the database refuses it: " in reason()
+    assert "the database refuses the access: " in reason()
     assert stored(archive) == []
     assert archive.accesses.import_spool() == 0

@@ -5,4 +5,3 @@ acknowledgment. The Archive stores each valid acknowledgment as an access. The A
 accesses of each day. The statistics are computed from these daily counts. Old accesses are deleted
 (purged), but the daily counts are never deleted.
 """
-%%%

@@ -365,5 +365,4 @@ def encode_url(url: str) -> str:
 
     :param url: the URL, decoded once.
     """
-%%%
     return quote(to_bytes(url), safe="/:?#[]@!$&'()*+,;=~")

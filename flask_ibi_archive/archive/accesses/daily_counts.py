@@ -106,7 +106,6 @@ def purge_accesses(
     purged = 0
     while True:
         # count before the deletion: a double click is found by comparing two stored accesses
-%%%
         count_accesses(database)
         with database.writing(table_lock=PURGING) as connection:
             day = first_day(connection, archive_id)

@@ -236,5 +236,4 @@ def is_text(text: str) -> bool:
 
     A text with surrogates cannot be encoded. Surrogates represent bytes that are not UTF-8.
     """
-%%%
     return not any("\ud800" <= sign <= "\udfff" for sign in text)

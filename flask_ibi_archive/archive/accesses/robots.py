@@ -19,7 +19,6 @@ def is_robots_access(agent: str | None, reader_agent: str | None) -> bool:
     :param reader_agent: the User-Agent of the reader's browser, if the resolver sends it.
     """
     # imported only here, because the import reads and compiles long lists
-%%%
     from counter_robots import is_machine, is_robot, is_robot_or_machine
 
     if reader_agent:

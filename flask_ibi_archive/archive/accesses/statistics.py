@@ -182,7 +182,6 @@ def _fill(starts: Iterable[date], counts: Iterable[DayCounts], by: str) -> tuple
     :param counts: the daily counts.
     :param by: the kind of the periods: day, month or year.
     """
-%%%
     sums = {start: [0, 0, 0, 0] for start in starts}
     for day, content_type, accesses, double_clicks, robots in counts:
         numbers = sums[_start(day, by)]

@@ -121,7 +121,6 @@ class URLKeys:
 
         This method does not check whether the key has expired.
         """
-%%%
         if len(key) > MAX_LENGTH or not is_key(key):
             return None
         first, _, second = key.partition("-")

@@ -108,7 +108,6 @@ def choose_pseudonym(
     :param pseudonyms: the result of :meth:`Visitors.build_pseudonyms`.
     :param second: the time of the access in POSIX seconds.
     """
-%%%
     today, *before = pseudonyms
     for one in before:
         if has_recent_access(connection, archive_id, one, second):
