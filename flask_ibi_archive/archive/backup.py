@@ -13,8 +13,8 @@ members:
     a :class:`BackupManifest`.
 
 In version 1 of the format, each table was divided into several members:
-``tables/NAME/000001.jsonl`` and so on. The manifest contained the checksums of these members. Backups in version 1 can still be
-restored.
+``tables/NAME/000001.jsonl`` and so on. The manifest contained the checksums of these members.
+Backups in version 1 can still be restored.
 """
 
 from __future__ import annotations

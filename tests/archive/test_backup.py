@@ -721,7 +721,10 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
         lambda b, p: add_member(b, p, "../../etc/x"),
         "the backup contains '../../etc/x', but",
     ),
-    "an absolute path": (lambda b, p: add_member(b, p, "/etc/x"), "the backup contains '/etc/x', but"),
+    "an absolute path": (
+        lambda b, p: add_member(b, p, "/etc/x"),
+        "the backup contains '/etc/x', but",
+    ),
     "a part too many": (
         lambda b, p: add_member(b, p, "tables/ibi_item/000002.jsonl"),
         "which manifest.json does not name",

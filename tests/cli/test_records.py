@@ -103,7 +103,9 @@ def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -
     before = command(app, "export").raw
     listed = command(app, "import", items, "--dry-run")
     assert listed.status == 1
-    assert [("; see the option --on-conflict" in line) for line in listed.out.splitlines()] == [True] * count
+    assert [("; see the option --on-conflict" in line) for line in listed.out.splitlines()] == [
+        True
+    ] * count
     assert listed.err == f"Error: {items} has {count} errors; nothing was changed\n"
     assert command(app, "import", items, "--dry-run", "--on-conflict", "update").data == counts(
         updated=count, would="would be "

@@ -32,7 +32,7 @@ from flask_ibi_archive.archive.accesses.delivered_item import (
     NotCounted,
     find_delivered_item,
 )
-from flask_ibi_archive.archive.accesses.robots import is_robots_access
+from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
 from flask_ibi_archive.archive.accesses.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.archive.accesses.visitors import (
@@ -152,7 +152,7 @@ class Acknowledgments:
         served, facts = self.find_served()
         if self.spool.is_empty(served.id):
             return 0
-        self.spool.sweep()
+        self.spool.delete_abandoned_files()
         after, new, done = "", 0, 0
         while limit is None or done < limit:
             paths = self.spool.list_files(served.id, after, BATCH)
@@ -169,7 +169,7 @@ class Acknowledgments:
     def _record(self, acknowledgment: Acknowledgment, agents: Agents) -> Outcome:
         key = self._check_key(acknowledgment)
         user = (acknowledgment.client_addresses or ("",))[0]
-        access, claim = self._read(acknowledgment, key, user, agents)
+        access, claim = self._build_access(acknowledgment, key, user, agents)
 
         def add_pseudonyms() -> ReceivedAccess:
             pseudonyms = self.visitors.build_pseudonyms(access.second, user, agents.reader or "")
@@ -184,7 +184,7 @@ class Acknowledgments:
                 )
             )
             access = replace(access, delivery=delivered)
-            self.visitors.begin_day(self.database, access.second, self.lock_timeout)
+            self.visitors.load_salts(self.database, access.second, self.lock_timeout)
             with self.database.writing(self.lock_timeout, INSERTING) as connection:
                 number = _insert(connection, served.id, add_pseudonyms(), delivered)
         except IntegrityError as error:  # the item or the Archive has just been deleted
@@ -195,8 +195,8 @@ class Acknowledgments:
             return Outcome.SPOOLED
         if number is None:
             raise NotCounted("the URL key was used before")
-        self.counter.note(number)
-        self._import_some(served.id)
+        self.counter.update_if_due(number)
+        self._import_some_files(served.id)
         return Outcome.COUNTED
 
     def _check_key(self, acknowledgment: Acknowledgment) -> KeyFacts:
@@ -223,7 +223,7 @@ class Acknowledgments:
             raise NotCounted("the URL key has expired")
         return facts
 
-    def _read(
+    def _build_access(
         self, acknowledgment: Acknowledgment, key: KeyFacts, user: str, agents: Agents
     ) -> tuple[ReceivedAccess, Claim]:
         """Return the access without pseudonyms, and the claimed delivered item."""
@@ -244,7 +244,7 @@ class Acknowledgments:
             persistent_url=encode_url(acknowledgment.persistent_url or ""),
             address=self._stored_address(user),
             visitors=(),
-            robot=is_robots_access(agents.sender, agents.reader),
+            robot=is_robot_access(agents.sender, agents.reader),
         )
         return access, claim
 
@@ -253,7 +253,7 @@ class Acknowledgments:
 
     # --- the spool -------------------------------------------------------------------------------
 
-    def _import_some(self, archive: int) -> None:
+    def _import_some_files(self, archive: int) -> None:
         """Import some files of the spool, unless another thread is importing files.
 
         If the database does not answer, this method logs the error and does not raise it.
@@ -280,7 +280,7 @@ class Acknowledgments:
         read = [(path, self.spool.read(path)) for path in paths]
         found = [(path, access) for path, access in read if access is not None]
         valid = self.database.read(
-            lambda connection: self._check_all(connection, found, served, facts)
+            lambda connection: self._select_countable(connection, found, served, facts)
         )
         # two processes that insert in the same order cannot deadlock
         valid.sort(key=lambda row: row[1].url_key)
@@ -299,7 +299,7 @@ class Acknowledgments:
             self.spool.delete(path)
         return new
 
-    def _check_all(
+    def _select_countable(
         self,
         connection: Connection,
         found: list[tuple[Path, ReceivedAccess]],
@@ -317,7 +317,7 @@ class Acknowledgments:
                 continue  # the other Archive will import this file
             try:
                 delivered = access.delivery or find_delivered_item(
-                    connection, served.id, facts, access.item, self._claim_of(access)
+                    connection, served.id, facts, access.item, self._build_claim(access)
                 )
             except NotCounted as refusal:
                 _log_refusal(access.address, refusal)
@@ -326,7 +326,7 @@ class Acknowledgments:
                 valid.append((path, access, delivered))
         return valid
 
-    def _claim_of(self, access: ReceivedAccess) -> Claim:
+    def _build_claim(self, access: ReceivedAccess) -> Claim:
         url = decode_url(access.url)
         return Claim(access.content_type, access.ibi, url, access.address, self.anonymises)
 

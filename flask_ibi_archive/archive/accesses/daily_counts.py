@@ -47,7 +47,7 @@ class AccessCounter:
         self.step = step
         self._due = 0
 
-    def note(self, access: int) -> None:
+    def update_if_due(self, access: int) -> None:
         """Update the daily counts if enough accesses were stored since the last update.
 
         :param access: the id of the access that was just stored.

@@ -109,7 +109,7 @@ def find_delivered_item(
                 return DeliveredItem(None, "")
             raise NotCounted(f"{requested} was deleted and no longer leads to another item")
         search = _Search(connection, item, whole, claim)
-        found = search.by_identifier() if claim.ibi else search.by_url()
+        found = search.find_by_identifier() if claim.ibi else search.find_by_url()
         if found is not None:
             target, is_our_url = found
             delivered = None if target.item.key == item.key else target.item.key
@@ -164,7 +164,7 @@ class _Search:
         self.facts = facts
         self.claim = claim
 
-    def by_identifier(self) -> tuple[Target, bool] | None:
+    def find_by_identifier(self) -> tuple[Target, bool] | None:
         """Return the target with the claimed identifier, and whether this item has the claimed URL.
 
         The result is None if no target has the claimed identifier.
@@ -182,15 +182,15 @@ class _Search:
         )
         return best, is_our_url
 
-    def by_url(self) -> tuple[Target, bool] | None:
+    def find_by_url(self) -> tuple[Target, bool] | None:
         """Return the target with the claimed URL and True; None if no target has this URL.
 
         The target is an item, a list of files, or a file.
         """
         targets = self._all_targets()
-        likeness = [compare_urls(self.claim.url, one.url) for one in targets]
-        best = max(likeness, default=0)
-        return (targets[likeness.index(best)], True) if best else None
+        similarity = [compare_urls(self.claim.url, one.url) for one in targets]
+        best = max(similarity, default=0)
+        return (targets[similarity.index(best)], True) if best else None
 
     def _all_targets(self) -> list[Target]:
         return [*self._targets(), *self._targets(FILE_LIST), *self._files()]
@@ -228,10 +228,10 @@ class _Search:
                 words = text.split("/")[3:][-MAX_DEPTH:]
                 paths |= {"/".join(words[number:]) for number in range(len(words))}
         # a database accepts neither NUL nor bytes that are not UTF-8
-        return [path for path in paths if path and "\0" not in path and is_text(path)]
+        return [path for path in paths if path and "\0" not in path and is_utf8(path)]
 
 
-def is_text(text: str) -> bool:
+def is_utf8(text: str) -> bool:
     """Return whether a text can be encoded as UTF-8.
 
     A text with surrogates cannot be encoded. Surrogates represent bytes that are not UTF-8.

@@ -10,7 +10,7 @@ from __future__ import annotations
 MAX_AGENT = 1024
 
 
-def is_robots_access(agent: str | None, reader_agent: str | None) -> bool:
+def is_robot_access(agent: str | None, reader_agent: str | None) -> bool:
     """Return whether a robot or another program made an access (COUNTER Code of Practice 5.1, 7.8).
 
     :param agent: the User-Agent of the program that sent the acknowledgment, usually the resolver.

@@ -175,7 +175,7 @@ class Spool:
             except PermissionError as error:
                 log.error("%s cannot be deleted: %s", path, error.strerror)
 
-    def sweep(self) -> None:
+    def delete_abandoned_files(self) -> None:
         """Delete temporary files of processes that crashed."""
         for name in self._names():
             path = self.folder / name

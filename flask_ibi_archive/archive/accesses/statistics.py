@@ -20,7 +20,7 @@ from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: For each kind of period: how many characters of an ISO date the label of the period has.
-LENGTHS = {"day": 10, "month": 7, "year": 4}
+LABEL_LENGTHS = {"day": 10, "month": 7, "year": 4}
 NUMBERS = ("views", "downloads", "double_clicks", "robots")
 
 
@@ -91,8 +91,8 @@ class Statistics:
         return {
             "ibi": self.ibi,
             "by": self.by,
-            "asked": _as_json(self.asked),
-            "delivered": None if self.delivered is None else _as_json(self.delivered),
+            "asked": _periods_to_json(self.asked),
+            "delivered": None if self.delivered is None else _periods_to_json(self.delivered),
         }
 
     def csv_rows(self) -> Iterator[list[str]]:
@@ -101,18 +101,18 @@ class Statistics:
         if self.delivered is None:
             yield header
             for period in self.asked:
-                yield [period.label, *_texts(period)]
+                yield [period.label, *_format_counts(period)]
             return
         yield header + [f"delivered_{name}" for name in NUMBERS]
         for asked, delivered in zip(self.asked, self.delivered, strict=True):
-            yield [asked.label, *_texts(asked), *_texts(delivered)]
+            yield [asked.label, *_format_counts(asked), *_format_counts(delivered)]
 
 
-def _texts(period: Period) -> list[str]:
+def _format_counts(period: Period) -> list[str]:
     return [str(getattr(period, name)) for name in NUMBERS]
 
 
-def _as_json(periods: tuple[Period, ...]) -> dict[str, Any]:
+def _periods_to_json(periods: tuple[Period, ...]) -> dict[str, Any]:
     sums = {name: sum(getattr(period, name) for period in periods) for name in NUMBERS}
     rows = [asdict(period) for period in periods]
     return {**sums, "periods": [{**row, "start": row["start"].isoformat()} for row in rows]}
@@ -129,8 +129,8 @@ def read_statistics(
     :raises UnknownItem: if no item of the Archive has the identifier.
     :raises ValueError: if ``by`` is not day, month or year.
     """
-    if by not in LENGTHS:
-        raise ValueError(f"the parameter by must be one of {', '.join(LENGTHS)}, not {by!r}")
+    if by not in LABEL_LENGTHS:
+        raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
     text = None if ibi is None else parse_identifier(ibi).text
     item_id = None
     with database.snapshot() as connection:
@@ -148,21 +148,21 @@ def read_statistics(
     return Statistics(
         text,
         by,
-        _fill(starts, asked, by),
-        None if item_id is None else _fill(starts, delivered, by),
+        _sum_by_period(starts, asked, by),
+        None if item_id is None else _sum_by_period(starts, delivered, by),
     )
 
 
 def _period_starts(first: date, last: date, by: str) -> Iterator[date]:
     """Yield the first day of each period from the day ``first`` to the day ``last``."""
-    start = _start(first, by)
+    start = _find_start(first, by)
     while start <= last:
         yield start
-        start = _start(start + timedelta(days=NEXT[by]), by)
+        start = _find_start(start + timedelta(days=DAYS_TO_NEXT[by]), by)
 
 
 #: For each kind of period: a number of days after which the next period has begun.
-NEXT = {"day": 1, "month": 31, "year": 366}
+DAYS_TO_NEXT = {"day": 1, "month": 31, "year": 366}
 _STARTS: dict[str, Callable[[date], date]] = {
     "day": lambda day: day,
     "month": lambda day: day.replace(day=1),
@@ -170,12 +170,14 @@ _STARTS: dict[str, Callable[[date], date]] = {
 }
 
 
-def _start(day: date, by: str) -> date:
+def _find_start(day: date, by: str) -> date:
     """Return the first day of the period that contains a day."""
     return _STARTS[by](day)
 
 
-def _fill(starts: Iterable[date], counts: Iterable[DayCounts], by: str) -> tuple[Period, ...]:
+def _sum_by_period(
+    starts: Iterable[date], counts: Iterable[DayCounts], by: str
+) -> tuple[Period, ...]:
     """Return the periods with their counts.
 
     :param starts: the first day of each period.
@@ -184,11 +186,11 @@ def _fill(starts: Iterable[date], counts: Iterable[DayCounts], by: str) -> tuple
     """
     sums = {start: [0, 0, 0, 0] for start in starts}
     for day, content_type, accesses, double_clicks, robots in counts:
-        numbers = sums[_start(day, by)]
+        numbers = sums[_find_start(day, by)]
         numbers[0 if content_type == "Metadata" else 1] += accesses
         numbers[2] += double_clicks
         numbers[3] += robots
-    length = LENGTHS[by]
+    length = LABEL_LENGTHS[by]
     return tuple(
         Period(start, start.isoformat()[:length], *numbers) for start, numbers in sums.items()
     )

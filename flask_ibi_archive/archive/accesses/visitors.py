@@ -54,7 +54,7 @@ class Visitors:
     def __init__(self) -> None:
         self._salts: dict[date, bytes] = {}
 
-    def begin_day(
+    def load_salts(
         self, database: Database, second: int, lock_timeout: float = LOCK_TIMEOUT
     ) -> None:
         """Load the salt of a day; the salt is created if it does not exist.

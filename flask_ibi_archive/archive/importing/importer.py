@@ -152,7 +152,7 @@ class Importer:
         after: ImportState | None = state
         while after is not None:
             steps.state = after
-            progress.reached(after)
+            progress.report_state(after)
             after = steps.step(store, log, steps.read())
         return steps.state
 
@@ -167,14 +167,16 @@ class Importer:
         if done is not None:
             self._report_resumed(done)
             return done
-        steps = Steps(source, self._open(source, source.place), Limits(BATCH), remembered=True)
+        steps = Steps(
+            source, self._find_or_begin(source, source.place), Limits(BATCH), remembered=True
+        )
         self._skip_done(steps)
         if _has_begun(steps.state):
             self._report_resumed(steps.state)
         after: ImportState | None = steps.state
         while after is not None:
             steps.state = after
-            progress.reached(after)
+            progress.report_state(after)
             try:
                 after = self._import_batch(steps)
             except RecordError as error:
@@ -203,9 +205,9 @@ class Importer:
         )
         if state is None or state.on_conflict != self.on_conflict:
             return None
-        return state if Steps(source, state, Limits(BATCH)).is_whole() else None
+        return state if Steps(source, state, Limits(BATCH)).is_unchanged() else None
 
-    def _open(self, source: ImportSource, place: str) -> ImportState:
+    def _find_or_begin(self, source: ImportSource, place: str) -> ImportState:
         """Return the state of the interrupted import, or of a new import.
 
         :raises StorageError: if the interrupted import is an import of another file, or if it was
@@ -242,13 +244,13 @@ class Importer:
 
         :raises StorageError: if the imported lines were changed.
         """
-        if not steps.find_place():
+        if not steps.move_to_position():
             raise StorageError(
                 f"the first {steps.state.line} lines of {steps.source.name} were changed after "
                 "they were imported; undo the changes and resume the import, or start again with "
                 "--restart and --on-conflict skip or update"
             )
-        back = steps.go_back()
+        back = steps.go_back_to_appended_lines()
         if back is not None:
             with self._writing(steps.state) as (_, log):
                 log.save(back)
@@ -314,8 +316,8 @@ def stage_files(
                 source.staged.add(line)
         if reader.position - reported >= STEP:
             reported = reader.position
-            progress.staged(reported)
-    progress.staged(reader.position)
+            progress.report_staging(reported)
+    progress.report_staging(reader.position)
 
 
 def add_files(

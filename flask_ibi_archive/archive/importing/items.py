@@ -37,7 +37,7 @@ def rule_error(name: str, line: int, error: RuleBroken, field: str | None = None
     return RecordError(name, line, field or FIELD_OF_RULE.get(error.rule), str(error))
 
 
-def field_of(record: ItemRecord, text: str) -> str:
+def find_field(record: ItemRecord, text: str) -> str:
     """Return the name of the field of a record that contains an identifier."""
     if text == record.rep:
         return "rep"
@@ -123,7 +123,7 @@ class ItemBatch:
             in_batch[text] = line.number
             if text in elsewhere and record.state == "Original":
                 broken = RuleBroken(3, text, RULES[3])
-                raise rule_error(self.name, line.number, broken, field_of(record, text))
+                raise rule_error(self.name, line.number, broken, find_field(record, text))
         try:
             self.store.copies.check_original_of(record)
         except RuleBroken as error:
@@ -148,10 +148,10 @@ class ItemBatch:
             return
         self._refuse_service(line)
         if items and (on_conflict != "update" or len(items) > 1 or in_this_file):
-            raise self._conflict(line, len(items), in_this_file)
+            raise self._build_conflict_error(line, len(items), in_this_file)
         owners = {item_id for item_id, _ in found}
         try:
-            with self.errors.undoing(self.store.connection):
+            with self.errors.rolling_back_on_error(self.store.connection):
                 self._replace(line, min(items or owners), owners, bool(items))
         except RuleBroken as error:
             raise rule_error(self.name, line.number, error) from error
@@ -196,7 +196,7 @@ class ItemBatch:
                 reason = f"{text} is the Archive service, and the Archive service can't be imported"
                 raise self._error(line, text, reason)
 
-    def _conflict(self, line: Line, items: int, in_this_file: bool) -> RecordError:
+    def _build_conflict_error(self, line: Line, items: int, in_this_file: bool) -> RecordError:
         """Return the error for a line whose item already exists.
 
         :param items: the number of items that have identifiers of the line.
@@ -216,4 +216,4 @@ class ItemBatch:
         return self._error(line, text, reason)
 
     def _error(self, line: Line, text: str, reason: str) -> RecordError:
-        return RecordError(self.name, line.number, field_of(line.record, text), reason)
+        return RecordError(self.name, line.number, find_field(line.record, text), reason)

@@ -58,7 +58,7 @@ class Errors:
         self.lines.add(error.line)
         self._report(error)
 
-    def undoing(self, connection: Connection) -> AbstractContextManager[object]:
+    def rolling_back_on_error(self, connection: Connection) -> AbstractContextManager[object]:
         """Return a context manager that rolls back the changes of its context after an error.
 
         If the first error ends the import, the context manager does nothing.
@@ -79,7 +79,7 @@ class ImportProgress:
         self._report = report
         self._total = size * (STAGING_COST + sum(COSTS.values()))
 
-    def staged(self, position: int) -> None:
+    def report_staging(self, position: int) -> None:
         """Report the progress of the first pass, which adds files.
 
         :param position: the number of bytes of the file that were read in the first pass.
@@ -87,7 +87,7 @@ class ImportProgress:
         if self._report is not None:
             self._report(position * STAGING_COST, self._total)
 
-    def reached(self, state: ImportState) -> None:
+    def report_state(self, state: ImportState) -> None:
         """Report the progress that an import has reached in a later pass."""
         if self._report is None:
             return

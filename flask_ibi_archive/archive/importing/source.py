@@ -261,7 +261,7 @@ class LineReader:
         while self.line < line and next(self.lines, None) is not None:
             pass
 
-    def at_end(self) -> bool:
+    def is_at_end(self) -> bool:
         """Return whether only empty lines follow. The empty lines are not skipped."""
         position = self.source.stream.tell()
         try:
@@ -271,7 +271,7 @@ class LineReader:
 
     # --- records ---------------------------------------------------------------------------------
 
-    def batch(self, limits: Limits) -> list[Line]:
+    def read_batch(self, limits: Limits) -> list[Line]:
         """Return the next lines that contain records.
 
         Empty lines are skipped. At the end of the file, the result is an empty list.

@@ -44,7 +44,7 @@ class Steps:
 
         :raises RecordError: if a line is not a valid record.
         """
-        return self.reader.batch(self.limits) if self.state.phase is Phase.ITEMS else ()
+        return self.reader.read_batch(self.limits) if self.state.phase is Phase.ITEMS else ()
 
     def step(self, store: ItemStore, log: ImportLog, lines: Sequence[Line]) -> ImportState | None:
         """Do the next step of the import in the transaction of the caller.
@@ -82,7 +82,7 @@ class Steps:
     def _items(self, store: ItemStore, log: ImportLog, lines: Sequence[Line]) -> ImportState:
         state, reader = self.state, self.reader
         if not lines:
-            return self._next(Phase.LANGUAGES, lines=reader.line)
+            return self._begin_phase(Phase.LANGUAGES, lines=reader.line)
         batch = ItemBatch(store, log, state, self.source.name, lines, self.errors)
         batch.write()
         return replace(
@@ -100,11 +100,11 @@ class Steps:
         state = self.state
         pending = log.read_languages(state, self.limits.lines)
         if not pending:
-            return self._next(Phase.TIES)
+            return self._begin_phase(Phase.TIES)
         for line, ibi in pending:
             for language in line.languages:
                 try:
-                    with self.errors.undoing(store.connection):
+                    with self.errors.rolling_back_on_error(store.connection):
                         store.relations.translations.rejoin(line.item_id, language, ibi)
                 except RuleBroken as error:
                     self.errors.add(rule_error(self.source.name, line.line, error, "language"))
@@ -133,7 +133,7 @@ class Steps:
         batch.write()
         return replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)
 
-    def _next(self, phase: Phase, lines: int | None = None) -> ImportState:
+    def _begin_phase(self, phase: Phase, lines: int | None = None) -> ImportState:
         """Return the state at the beginning of a phase.
 
         The phase begins with the first line of the file.
@@ -153,7 +153,7 @@ class Steps:
 
     # --- resuming an import ----------------------------------------------------------------------
 
-    def find_place(self) -> bool:
+    def move_to_position(self) -> bool:
         """Move the reader to the position that the import has reached.
 
         :returns: whether the lines before this position are unchanged.
@@ -161,11 +161,11 @@ class Steps:
         self.reader = LineReader(self.source)
         return self.reader.skip(self.state.position, self.state.line, self.state.digest)
 
-    def is_whole(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Return whether the file has not changed since it was imported completely."""
-        return self.find_place() and self.reader.at_end()
+        return self.move_to_position() and self.reader.is_at_end()
 
-    def go_back(self) -> ImportState | None:
+    def go_back_to_appended_lines(self) -> ImportState | None:
         """Move the reader back to import lines that were appended after all items were stored.
 
         Afterwards the relations of all lines are stored again. Relations that were already stored
@@ -178,8 +178,8 @@ class Steps:
             return None
         reader = LineReader(self.source)
         reader.skip_lines(self.state.lines)
-        if reader.at_end():
-            self.find_place()
+        if reader.is_at_end():
+            self.move_to_position()
             return None
         self.reader = reader
         return replace(
