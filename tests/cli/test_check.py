@@ -162,7 +162,7 @@ WRONG_ANSWERS: list[tuple[dict[str, Any], str]] = [
     ({"status": 301, "headers": {"Location": "https://example.org/"}}, "answers 301 '' instead"),
     ({"body": requests.Timeout("slow")}, "took too long; check that IBI_ARCHIVE_ADDRESS"),
     ({"body": requests.ConnectionError("no")}, "can't be reached; check that IBI_ARCHIVE_ADDRESS"),
-    ({"body": requests.exceptions.SSLError("no")}, "can't be reached over TLS; see that"),
+    ({"body": requests.exceptions.SSLError("no")}, "can't be reached over TLS; check that"),
 ]
 
 
