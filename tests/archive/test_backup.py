@@ -727,7 +727,7 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     ),
     "a part too many": (
         lambda b, p: add_member(b, p, "tables/ibi_item/000002.jsonl"),
-        "which manifest.json does not name",
+        "manifest.json does not name this member",
     ),
     "an unknown table": (
         lambda b, p: change_manifest(b, p, tables={"users": 0}),
@@ -735,7 +735,7 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     ),
     "a table less": (
         lambda b, p: change_manifest(b, p, tables={}),
-        "which manifest.json does not name",
+        "manifest.json does not name this member",
     ),
     "an unknown revision": (
         lambda b, p: change_manifest(b, p, revision="9999"),
