@@ -346,7 +346,7 @@ def test_a_file_whose_imported_lines_were_changed_is_refused_without_restart(
     begin(archive, path)
     good = path.read_text()
     path.write_text("\n".join(change(good.splitlines())))
-    with pytest.raises(StorageError, match=r"the first 2 lines of .* have been changed") as refused:
+    with pytest.raises(StorageError, match=r"the first 2 lines of .* were changed") as refused:
         resume(archive, path)
     assert "--restart" in str(refused.value)
     assert names(archive) == [A, B]
