@@ -18,7 +18,7 @@ __all__ = ["IBIArchive"]
 
 
 def __getattr__(name: str) -> Any:
-    # import the extension only when it is used: every ``flask`` command imports this package
+    # Every ``flask`` command imports this package, so the extension is imported only on use.
     if name == "IBIArchive":
         from flask_ibi_archive.extension import IBIArchive
 

@@ -1,6 +1,7 @@
-"""The Archive that an app serves, as hosts, web pages and commands use it.
+"""The Archive that an app serves. Hosts, web pages and commands use it.
 
-:class:`ArchiveService` reads the Archive and counts accesses; it inherits the operations on items.
+:class:`ArchiveService` reads the Archive and counts accesses. It inherits the methods that change
+items from :class:`ItemOperations`.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ class ArchiveService(ItemOperations):
 
     @cached_property
     def url_keys(self) -> URLKeys:
-        """The object that issues and verifies URL keys, which prove that a URL list had a URL."""
+        """The object that issues and verifies URL keys (:mod:`..accesses.url_keys`)."""
         return URLKeys(self.config.secret_keys, self.config.url_key_max_age)
 
     @cached_property
     def files_folder(self) -> FileStore:
-        """The store of the contents of files."""
+        """The folder with the stored files."""
         return FileStore(self.config.files_folder)
 
     @cached_property
@@ -88,29 +89,36 @@ class ArchiveService(ItemOperations):
 
     @property
     def context(self) -> OperationContext:
-        """The context of the operations on items."""
+        """The objects that the operations on items need."""
         return OperationContext(
             self.database, self.served(), self.files_folder, lambda: self.minter, self.session
         )
 
     def without_session(self) -> ArchiveService:
-        """Return the same Archive without the host's session; each operation then commits."""
+        """Return the same Archive without the session of the host.
+
+        Each operation of the returned object is committed at once.
+        """
         return replace(self, session=None) if self.session else self
 
     # --- the Archive -----------------------------------------------------------------------------
 
     def served(self) -> ServedArchive:
-        """Return the Archive of the database that this app serves.
+        """Return the Archive that this app serves.
 
-        An app may start before its Archive exists, so the Archive is cached only when it is found.
+        The Archive is cached after it was found. An app may start before its Archive exists.
 
         :raises NotReady: if the Archive does not exist yet.
-        :raises ConfigError: if there are several and the configuration names none of them.
+        :raises ConfigError: if the database contains several Archives and the configuration does
+            not name one of them.
         """
         return self._find()[0]
 
     def facts(self) -> ArchiveFacts:
-        """Return the facts that the Archive publishes about itself; see :meth:`served`."""
+        """Return the facts that the Archive publishes about itself.
+
+        The errors are the same as for :meth:`served`.
+        """
         return self._find()[1]
 
     def _find(self) -> tuple[ServedArchive, ArchiveFacts]:
@@ -137,16 +145,21 @@ class ArchiveService(ItemOperations):
         return self._served
 
     def serves(self, ibi: str) -> bool:
-        """Return whether an identifier (canonical) is the rep or the ibip of the service."""
+        """Return whether an identifier is the rep or the ibip of the Archive service.
+
+        :param ibi: the identifier in canonical case.
+        """
         served = self.served()
         return ibi in (served.rep, served.ibip)
 
     def init(self) -> tuple[ServedArchive, bool]:
-        """Upgrade the tables, and create the Archive and the folder of its files if missing.
+        """Upgrade the tables; create the Archive and the folder of stored files if missing.
 
-        :returns: the Archive, and whether it is new.
-        :raises ConfigError: if the settings name no service IBI and do not allow minting one;
-            nothing was written then.
+        If the Archive exists, the published facts about the Archive are updated.
+
+        :returns: the Archive, and whether the Archive is new.
+        :raises ConfigError: if the settings contain no service IBI and do not allow minting.
+            Nothing was written in this case.
         :raises RuleBroken: if an item of another Archive has the service IBI of the settings.
         """
         wanted = self.config.archive_service_ibi
@@ -167,7 +180,7 @@ class ArchiveService(ItemOperations):
         return create_or_refresh_archive(self.database, facts, wanted, forms)
 
     def upgrade(self, revision: str = "head") -> None:
-        """Upgrade the tables to a revision; create the database if it is missing."""
+        """Upgrade the tables to a revision; the database is created if it does not exist."""
         self.database.create()
         with self.database.writing() as connection:
             lock_table_setup(connection)
@@ -183,9 +196,11 @@ class ArchiveService(ItemOperations):
     # --- reading ---------------------------------------------------------------------------------
 
     def list_urls(self, request: UrlRequest, requested_only: bool = False) -> list[UrlPair]:
-        """Return the answer to a request for the URLs of an item; this reads with one statement.
+        """Return the answer to a request for the URLs of an item.
 
-        :param requested_only: whether the list may omit relations that were not requested.
+        The database is read with one SQL statement.
+
+        :param requested_only: if true, the answer may omit relations that were not requested.
         :raises NotReady: if the database does not respond.
         """
         served, facts = self._find()
@@ -200,7 +215,9 @@ class ArchiveService(ItemOperations):
         return self.url_keys.issue(item.key)
 
     def view(self, ibi: str) -> ItemView | None:
-        """Return the item (or the service) with an identifier; None if there is no such item.
+        """Return the item that has an identifier, or None if no item has this identifier.
+
+        The item may be the Archive service.
 
         :raises IdentifierError: if the text is not an identifier.
         """
@@ -208,7 +225,10 @@ class ArchiveService(ItemOperations):
         return view_item(self.database, self.served().id, self.files_folder, text)
 
     def items(self) -> Iterator[ItemView]:
-        """Yield all items except the service, all read from one snapshot of the database."""
+        """Yield all items except the Archive service.
+
+        All items are read in one transaction.
+        """
         for record in export_records(self.database, self.served().id, self.files_folder):
             yield ItemView(record, is_service=False)
 
@@ -217,14 +237,17 @@ class ArchiveService(ItemOperations):
         return f"{self.config.persistent_url_base}/{ibi}"
 
     def mint(self, count: int = 1) -> list[Minted]:
-        """Return identifiers that were never issued before; see :meth:`Minter.mint`."""
+        """Return new identifiers; see :meth:`Minter.mint`.
+
+        :param count: the number of new identifiers.
+        """
         return self.minter.mint(count)
 
     # --- accesses --------------------------------------------------------------------------------
 
     @cached_property
     def accesses(self) -> Acknowledgments:
-        """The object that stores acknowledgments: messages that report an access to an item."""
+        """The object that checks acknowledgments and stores the accesses that they report."""
         return Acknowledgments(
             self.database,
             self.url_keys,
@@ -236,34 +259,36 @@ class ArchiveService(ItemOperations):
     def take_acknowledgment(
         self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS
     ) -> Outcome:
-        """Store an access if its URL key is valid; see :meth:`Acknowledgments.record`.
+        """Store the access that an acknowledgment reports; see :meth:`Acknowledgments.record`.
 
-        :param agents: the programs that made the request, by which robots are recognised.
+        :param agents: the User-Agent headers, by which robots are recognised.
         :raises NotReady: if the access can be stored neither in the database nor in the spool.
         """
         return self.accesses.record(acknowledgment, agents)
 
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
-        """Return the counted accesses to an item, or to all items of the Archive.
+        """Return the counts of the accesses to an item or to the whole Archive.
 
-        This writes nothing. Accesses in the spool are counted after the next acknowledgment or
-        purge has moved them to the database.
+        This method writes nothing. Accesses in the spool are not counted yet. The next
+        acknowledgment or the next purge imports the accesses of the spool into the database.
 
-        :param by: the length of the periods: day, month or year.
+        :param ibi: an identifier of the item; None for the whole Archive.
+        :param by: the kind of the periods: day, month or year.
         :raises IdentifierError: if ``ibi`` is not an identifier.
         :raises UnknownItem: if no item of this Archive has the identifier.
         """
         return read_statistics(self.database, self.served().id, ibi, by)
 
     def purge(self, days: int | None = None, dry_run: bool = False) -> PurgeResult:
-        """Delete old single accesses; their counts remain. See :func:`..purge_accesses`.
+        """Delete old accesses, but keep the daily counts. See :func:`..purge_accesses`.
 
-        :param days: the number of days after which accesses are deleted; None: IBI_KEEP_ACCESSES.
-        :param dry_run: only count them.
+        :param days: the number of days after which accesses are deleted; None means the value of
+            the setting IBI_KEEP_ACCESSES.
+        :param dry_run: if true, accesses are only counted and not deleted.
         :raises NotReady: if the database does not respond.
         """
         if not dry_run:
-            # otherwise a copy in the spool could be counted again after the purge
+            # After the purge, a spool file with a deleted access would be counted again.
             self.accesses.import_spool()
         return purge_accesses(
             self.database,

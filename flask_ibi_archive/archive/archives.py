@@ -1,4 +1,4 @@
-"""Finds and creates the Archives of a database, and updates the facts about them."""
+"""Finds and creates the Archives of a database, and updates the facts about an Archive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ SERVICE_KEY = "IBI_ARCHIVE_SERVICE_IBI"
 
 @dataclass(frozen=True, slots=True)
 class ServedArchive:
-    """An Archive of the database: the ID of its row, and both forms of the IBI of its service."""
+    """An Archive of the database.
+
+    :param id: the row ID of the Archive.
+    :param rep: the rep of the Archive service, or None.
+    :param ibip: the ibip of the Archive service, or None.
+    """
 
     id: int
     rep: str | None
@@ -31,13 +36,17 @@ class ServedArchive:
 
     @property
     def service_ibi(self) -> str:
-        """The IBI of its service: the rep if the service has one, otherwise the ibip."""
+        """The IBI of the Archive service: the rep if there is one, otherwise the ibip."""
         return self.rep or self.ibip or ""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRecord:
-    """The facts that an Archive publishes about itself ([R] 3.2, Figure 3.3)."""
+    """The facts that an Archive publishes about itself ([R] 3.2, Figure 3.3).
+
+    :param address: the host name of the Archive, with the port if the port is not the default.
+    :param ip: the IP address of the Archive, if it is known.
+    """
 
     address: str
     ip: str | None
@@ -46,7 +55,10 @@ class ArchiveRecord:
 
 
 def find_archives(connection: Connection, service_ibi: str | None = None) -> list[ServedArchive]:
-    """Return the Archives of the database, or only the Archive with a service IBI."""
+    """Return the Archives of the database.
+
+    :param service_ibi: return only the Archive whose service has this IBI.
+    """
     statement = (
         select(Archive.id, Item.rep, Item.ibip)
         .join(Item, Item.id == Archive.service_item_id)
@@ -61,8 +73,8 @@ def find_archives(connection: Connection, service_ibi: str | None = None) -> lis
 def find_served(connection: Connection, service_ibi: str | None) -> ServedArchive:
     """Return the Archive that an app serves.
 
-    :param service_ibi: the service IBI in its configuration (canonical); None if the database has
-        only one Archive.
+    :param service_ibi: the service IBI from the configuration, in canonical case; None if the
+        configuration contains no service IBI.
     :raises NotReady: if the Archive does not exist yet.
     :raises ConfigError: if there are several Archives and ``service_ibi`` is None.
     """
@@ -81,7 +93,7 @@ def find_served(connection: Connection, service_ibi: str | None) -> ServedArchiv
 
 
 def has_archive(database: Database) -> bool:
-    """Return whether the database exists and has an Archive."""
+    """Return whether the database exists and contains an Archive."""
     if not database.exists():
         return False
     with database.reading() as connection:
@@ -94,10 +106,13 @@ def create_or_refresh_archive(
     service_ibi: str | None,
     minted: tuple[str, str] | None,
 ) -> tuple[ServedArchive, bool]:
-    """Create the Archive that an app serves, or update its facts; return it, and whether it is new.
+    """Create the Archive that an app serves, or update the facts about an existing Archive.
 
-    :param service_ibi: the service IBI in the configuration (canonical), if there is one.
-    :param minted: the rep and the ibip of a new service, if the configuration names no service.
+    :param service_ibi: the service IBI from the configuration, in canonical case; None if the
+        configuration contains no service IBI.
+    :param minted: the new rep and the new ibip for the service; None if ``service_ibi`` is given or
+        the Archive exists.
+    :returns: the Archive, and whether the Archive is new.
     :raises RuleBroken: if an item of another Archive has the service IBI.
     """
     try:
@@ -119,9 +134,13 @@ def create_or_refresh_archive(
 def create_archive(
     connection: Connection, facts: ArchiveRecord, rep: str | None, ibip: str | None
 ) -> ServedArchive:
-    """Insert an Archive and its service item, whose IBI has one form or both."""
+    """Insert an Archive and its service item.
+
+    :param rep: the rep of the service item, or None.
+    :param ibip: the ibip of the service item, or None. At least one of the two must be given.
+    """
     now = datetime.now(timezone.utc).replace(microsecond=0)
-    # the two rows refer to each other; the foreign key is checked at the end of the transaction
+    # The two rows refer to each other. The foreign key is checked at the end of the transaction.
     archive_id = connection.execute(
         insert(Archive).values(service_item_id=0, **_columns(facts)).returning(Archive.id)
     ).scalar_one()

@@ -1,18 +1,20 @@
 """Writes a backup of all Archives of a database and of their stored files.
 
-The backup contains the state of the database at one moment. It is a ZIP file with these members:
+The backup contains the state of the database at one moment. A backup is a ZIP file with these
+members:
 
 ``tables/NAME.jsonl``
-    the rows of a table, one JSON object per line (:mod:`..storage.table_rows`);
+    the rows of a table, with one JSON object per line (:mod:`..storage.table_rows`);
 ``contents/SHA256``
     a stored file;
 ``faults.jsonl``
-    the stored files that were missing or damaged, one :class:`ContentFault` per line;
+    the stored files that were missing or damaged, with one :class:`ContentFault` per line;
 ``manifest.json``
     a :class:`BackupManifest`.
 
-In version 1 of the format, each table was divided into members ``tables/NAME/000001.jsonl`` etc.,
-and the manifest contained their checksums. Such backups can still be restored.
+In version 1 of the format, each table was divided into several members:
+``tables/NAME/000001.jsonl`` and so on. The manifest contained the checksums of these members.
+Backups in version 1 can still be restored.
 """
 
 from __future__ import annotations
@@ -55,19 +57,20 @@ VERSION = 2
 MANIFEST = "manifest.json"
 FAULTS = "faults.jsonl"
 
-#: Called with the stage (rows or bytes), how many of them are done, and how many there are.
+#: A function that reports progress. Its arguments are the unit ("rows" or "bytes"), the number of
+#: units that are done, and the total number of units.
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class BackupManifest:
-    """The contents of a backup.
+    """The description of the contents of a backup.
 
-    :param revision: the revision of its tables, from the migrations.
-    :param created: the time when it was made, in ISO 8601.
-    :param archives: the service IBIs of its Archives.
+    :param revision: the migration revision of the tables.
+    :param created: the time when the backup was made, in ISO 8601.
+    :param archives: the service IBIs of the Archives in the backup.
     :param tables: the number of rows of each table.
-    :param numbers: the last used row ID of each table whose row IDs are never used twice.
+    :param numbers: the last used row ID of each table whose row IDs are never used again.
     :param contents: the number of undamaged stored files.
     :param bytes: the total size of the undamaged stored files.
     :param faults: the number of stored files that were missing or damaged.
@@ -85,7 +88,13 @@ class BackupManifest:
 
 @dataclass(frozen=True, slots=True)
 class BackupSummary:
-    """The numbers that the commands backup and restore report.
+    """The summary that the commands backup and restore print.
+
+    :param archives: the service IBIs of the Archives.
+    :param items: the number of items.
+    :param rows: the number of rows of all tables.
+    :param contents: the number of undamaged stored files.
+    :param bytes: the total size of the undamaged stored files.
 
     :param faults: the number of stored files that were missing or damaged.
     """
@@ -115,6 +124,7 @@ class ContentFault:
     """A stored file that could not be backed up.
 
     :param kind: ``missing`` or ``damaged``.
+    :param sha256: the checksum that is the name of the stored file.
     :param text: the message for the user.
     """
 
@@ -125,9 +135,11 @@ class ContentFault:
 
 @dataclass
 class BackupWriter:
-    """Writes a backup of a database and of its folder of stored files.
+    """Writes a backup of a database and of the folder with the stored files.
 
-    :param report: called with each stored file that is missing or damaged.
+    :param report: a function that is called for each stored file that is missing or damaged.
+    :param progress: a function that is called with the progress of the backup.
+    :param clock: a function that returns the time in POSIX seconds.
     """
 
     database: Database
@@ -138,12 +150,12 @@ class BackupWriter:
     _faults: list[ContentFault] = field(default_factory=list)
 
     def write(self, path: Path) -> BackupSummary:
-        """Write the backup; an existing file is replaced only when the new one is complete.
+        """Write the backup to a file.
 
-        All tables are read in one transaction. A lock prevents the deletion of stored files until
-        they have been read.
+        An existing file is replaced only when the new backup is complete. All tables are read in
+        one transaction. During the backup, a lock prevents that stored files are deleted.
 
-        :raises StorageError: if the file cannot be written; the incomplete file is removed.
+        :raises StorageError: if the backup cannot be written. The incomplete backup is deleted.
         :raises NotReady: if the database does not respond or has no tables.
         """
         with (
@@ -161,7 +173,7 @@ class BackupWriter:
     def _write(self, backup: zipfile.ZipFile, needed: IO[str]) -> BackupManifest:
         """Write all members except the manifest, and return the manifest.
 
-        :param needed: a temporary file for the checksums of the files that items need.
+        :param needed: a temporary file for the checksums of the stored files that items need.
         """
         created = datetime.fromtimestamp(int(self.clock()), timezone.utc)
         with self.database.snapshot() as connection:
@@ -212,12 +224,13 @@ class BackupWriter:
         return counts
 
     def _with_recorded_date(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """Return the rows of prefixes, with the last date from :class:`LastDateFile`.
+        """Return the rows of the table of prefixes, with the last date from :class:`LastDateFile`.
 
-        The date of an identifier that was minted in a transaction of the host is also written to
-        that file, which a rollback does not change.
+        When an identifier is minted in a transaction of the host, its date is also written to this
+        file. If the transaction is rolled back, the file still contains the date.
 
-        :raises MintingError: if the file cannot be read.
+        :param rows: the rows of the table of prefixes.
+        :raises MintingError: if the file with the last date cannot be read.
         """
         recorded = LastDateFile.of(self.database)
         date = recorded.read() if recorded else None
@@ -236,10 +249,11 @@ class BackupWriter:
     def _write_contents(
         self, backup: zipfile.ZipFile, needed: IO[str], total: int
     ) -> tuple[int, int]:
-        """Write the needed files; return the number of undamaged files and their total size.
+        """Write the needed stored files to the backup.
 
         :param needed: the checksums of the files, one per line.
         :param total: the total size of the files according to the database.
+        :returns: the number of undamaged files, and their total size.
         """
         count = size = done = 0
 
@@ -259,12 +273,12 @@ class BackupWriter:
     def _write_content(
         self, backup: zipfile.ZipFile, sha256: str, progress: Callable[[int], None]
     ) -> int | None:
-        """Write a stored file and return its bytes; None if it is missing or damaged."""
+        """Write a stored file and return its size, or None if the file is missing or damaged."""
         path = self.files.path(sha256)
         try:
             stream = path.open("rb")
         except FileNotFoundError:
-            self._add_fault("missing", sha256, f"there is no {path}")
+            self._add_fault("missing", sha256, f"the file {path} does not exist")
             return None
         except OSError as error:
             self._add_fault("missing", sha256, f"{path} can't be read: {error.strerror}")
@@ -277,7 +291,7 @@ class BackupWriter:
                 self._add_fault("damaged", sha256, f"{path} can't be read: {error}")
                 return None
         if found.sha256 != sha256:
-            # its member remains in the backup; faults.jsonl says that it is damaged
+            # The backup contains the damaged file. The member faults.jsonl says that it is damaged.
             self._add_fault("damaged", sha256, f"{path} has the checksum {found.sha256}")
             return None
         return found.size
@@ -289,11 +303,14 @@ class BackupWriter:
 
 
 class _ReadError(Exception):
-    """Raised if a stored file cannot be read, since an OSError could be about the backup file."""
+    """Raised if a stored file cannot be read.
+
+    An OSError would not tell whether the stored file or the backup is concerned.
+    """
 
 
 class _Source:
-    """A stored file that raises _ReadError instead of OSError."""
+    """A stored file whose method ``read`` raises _ReadError instead of OSError."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -308,7 +325,8 @@ class _Source:
 def _get_revision(connection: Connection) -> str:
     """Return the revision of the tables.
 
-    :raises NotReady: if there are no tables, or if a newer version of the package created them.
+    :raises NotReady: if the tables do not exist, or if this version of the package does not know
+        their revision.
     """
     revision = migrate.current_revision(connection)
     if revision is None:

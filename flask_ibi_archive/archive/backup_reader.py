@@ -31,7 +31,7 @@ from flask_ibi_archive.storage.table_rows import NAMES
 CONTENT = re.compile(r"contents/([0-9a-f]{64})")
 #: The maximum size of a row, and of the manifest, in bytes.
 MAX_TEXT = 64 << 20
-#: The exceptions of zipfile for a file that is damaged or not a ZIP file.
+#: The exceptions that zipfile raises if a file is damaged or is not a ZIP file.
 ZIP_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
@@ -48,9 +48,10 @@ ZIP_ERRORS = (
 
 @contextmanager
 def open_backup(path: Path) -> Iterator[BackupReader]:
-    """Open a backup.
+    """Return a context manager that opens a backup.
 
-    :raises BackupError: if the backup is damaged; also later, while it is read.
+    :raises BackupError: if the backup is damaged. This error may also be raised while the backup is
+        read inside the context.
     """
     try:
         try:
@@ -59,22 +60,22 @@ def open_backup(path: Path) -> Iterator[BackupReader]:
             raise BackupError(
                 str(path), f"the file can't be read: {error.strerror or error}"
             ) from error
-        # closes members whose rows were not read to the end
+        # the stack closes members that were not read to the end
         with backup, ExitStack() as streams:
             yield BackupReader(path, backup, streams)
     except ZIP_ERRORS as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise BackupError(
-            str(path), f"it is not a backup, or it is damaged: {reason[:200]}"
+            str(path), f"the file is not a backup, or it is damaged: {reason[:200]}"
         ) from error
 
 
 class BackupReader:
-    """An open backup, which is checked while it is read.
+    """An open backup.
 
-    Its methods raise one of :data:`ZIP_ERRORS` if the backup is damaged.
+    If the backup is damaged, the methods raise one of the exceptions :data:`ZIP_ERRORS`.
 
-    :param streams: the stack that closes members that are still open at the end.
+    :param streams: the stack that closes the members of the ZIP file.
     """
 
     def __init__(self, path: Path, backup: zipfile.ZipFile, streams: ExitStack) -> None:
@@ -84,7 +85,10 @@ class BackupReader:
 
     @cached_property
     def manifest(self) -> BackupManifest:
-        """The manifest, of version 1 or 2 of the format."""
+        """The manifest of the backup.
+
+        The format of the backup has version 1 or 2.
+        """
         return self._manifest_and_members[0]
 
     @cached_property
@@ -97,8 +101,9 @@ class BackupReader:
         if not migrate.is_known(manifest.revision):
             raise BackupError(
                 str(self.path),
-                f"its tables have the revision {manifest.revision[:40]!r}, which this version of "
-                "the package does not know; use the version that made the backup, or a newer one",
+                f"the tables have the revision {manifest.revision[:40]!r}, which this version of "
+                "the package does not know; install the version that made the backup or a newer "
+                "version",
             )
         return manifest, members
 
@@ -119,7 +124,7 @@ class BackupReader:
             return frozenset(str(json.loads(line)["sha256"]) for line in lines)
 
     def contents(self) -> Iterator[Content]:
-        """Yield the undamaged stored files, as the ZIP directory states them."""
+        """Yield the undamaged stored files with the sizes that the ZIP directory states."""
         for info in self._backup.infolist():
             found = CONTENT.fullmatch(info.filename)
             if found and found[1] not in self.faulty:
@@ -128,9 +133,13 @@ class BackupReader:
     # --- checks ----------------------------------------------------------------------------------
 
     def check(self, files: FileStore, staging: Staging | None, progress: Progress) -> None:
-        """Check the whole backup, and stage those stored files that the file store does not have.
+        """Check the whole backup.
 
-        :param staging: the staging folder for these files; None: only check.
+        Stored files that are missing or damaged in the file store are copied to the staging folder.
+
+        :param files: the file store.
+        :param staging: the staging folder; None means that no files are copied.
+        :param progress: a function that is called with the number of bytes that were checked.
         """
         self._check_members()
         total = sum(info.file_size for info in self._backup.infolist())
@@ -150,8 +159,8 @@ class BackupReader:
             size += stated.size
         if (count, size) != (self.manifest.contents, self.manifest.bytes):
             raise ValueError(
-                f"it contains {count} stored files ({size} bytes), but {MANIFEST} states "
-                f"{self.manifest.contents} ({self.manifest.bytes} bytes)"
+                f"the backup contains {count} stored files ({size} bytes), but {MANIFEST} states "
+                f"{self.manifest.contents} stored files ({self.manifest.bytes} bytes)"
             )
 
     def _check_members(self) -> None:
@@ -164,14 +173,16 @@ class BackupReader:
         for info in self._backup.infolist():
             name = info.filename
             if name not in expected and not CONTENT.fullmatch(name):
-                raise ValueError(f"it contains {name[:80]!r}, which {MANIFEST} does not name")
+                raise ValueError(
+                    f"the backup contains {name[:80]!r}, but {MANIFEST} does not name this member"
+                )
             if name in seen:
-                raise ValueError(f"it contains {name} twice")
+                raise ValueError(f"the backup contains {name} twice")
             if info.flag_bits & 1 or info.compress_type not in (
                 zipfile.ZIP_STORED,
                 zipfile.ZIP_DEFLATED,
             ):
-                raise ValueError(f"{name} is encrypted, or compressed by an unknown method")
+                raise ValueError(f"{name} is encrypted or has an unknown compression method")
             seen.add(name)
         for name in sorted(expected - seen):
             raise ValueError(f"{name} is missing")
@@ -181,7 +192,7 @@ class BackupReader:
             )
 
     def _check_table(self, table: str, progress: Callable[[int], None]) -> None:
-        """Check the CRC-32, the size and the number of the rows of a table."""
+        """Check the CRC-32 and the size of the members of a table, and the number of its rows."""
         rows = 0
         for member in self._manifest_and_members[1][table]:
             size = 0
@@ -203,7 +214,13 @@ class BackupReader:
         staging: Staging | None,
         progress: Callable[[int], None],
     ) -> None:
-        """Check the checksum of a stored file, and stage the file if the store does not have it."""
+        """Check the size and the checksum of a stored file.
+
+        If the file is missing or damaged in the file store, it is copied to the staging folder.
+
+        :param stated: the stated checksum and size of the file.
+        :param staging: the staging folder; None means that no files are copied.
+        """
         with self._open(f"contents/{stated.sha256}") as stream:
             source = ProgressReader(stream, progress)
             if staging is None or files.has_undamaged_file(stated):
@@ -220,8 +237,8 @@ class BackupReader:
 def parse_manifest(data: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
     """Return a manifest, and the names of the ZIP members of each table.
 
-    :param data: the manifest as JSON, of version 1 or 2.
-    :raises ValueError: if it is not a manifest, or has another version.
+    :param data: the decoded JSON of a manifest in version 1 or 2 of the format.
+    :raises ValueError: if the data are not a manifest, or if the version is unknown.
     """
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ValueError(f"{MANIFEST} is not the manifest of a {FORMAT}")
@@ -229,8 +246,8 @@ def parse_manifest(data: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
     version = values.get("version")
     if version not in (1, VERSION):
         raise ValueError(
-            f"its format has the version {str(version)[:20]!r}; this version of the package "
-            f"reads the versions 1 to {VERSION}"
+            f"the backup format has the version {str(version)[:20]!r}, but this version of the "
+            f"package reads only the versions 1 to {VERSION}"
         )
     members = {}
     if version == 1:
@@ -258,7 +275,12 @@ def parse_manifest(data: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
 
 
 def _check_types(data: dict[Any, Any], kind: type, *names: Any) -> None:
-    """Check the type of some values of a manifest; integers must not be negative."""
+    """Check that values of a manifest have a certain type and that integers are not negative.
+
+    :param kind: the type.
+    :param names: the names of the values.
+    :raises ValueError: if a value has another type or is negative.
+    """
     for name in names:
         if type(data[name]) is not kind or (kind is int and data[name] < 0):
             raise ValueError(f"{str(name)[:80]} in {MANIFEST} has a wrong value")

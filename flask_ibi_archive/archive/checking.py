@@ -1,8 +1,9 @@
 """Checks of the Archive, for ``flask ibi check`` and for the health check of a server.
 
-The health check (:func:`check_ready`) examines only this machine and the database. The command
-(:func:`check_archive`) also sends requests to the Archive's own address and to the resolver. Only
-these functions import the HTTP client, because every server imports this module when it starts.
+The health check (:func:`check_ready`) examines only this computer and the database. The command
+``flask ibi check`` (:func:`check_archive`) also sends requests to the Archive's own address and to
+the resolver. Every server imports this module when it starts. Therefore the HTTP client is imported
+only in the functions that send requests.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from flask_ibi_archive.storage.database import check_writable_folder
 
 #: The timeout in seconds for a whole answer.
 TIMEOUT = 5
-#: Bytes of an answer that are read.
+#: The maximum number of bytes of an answer that are read.
 MAX_ANSWER = 4096
 
 
@@ -26,10 +27,11 @@ MAX_ANSWER = 4096
 
 
 def check_ready(archive: ArchiveService) -> None:
-    """Check that the database, the Archive in it and the folders exist and can be written.
+    """Check that the Archive exists, and that the database and the folders can be written.
 
-    :raises NotReady: if a check fails; the message contains the reason and advice.
-    :raises ConfigError: if there are several Archives and the settings name none of them.
+    :raises NotReady: if a check fails. The message contains the reason and advice.
+    :raises ConfigError: if the database contains several Archives and the settings do not name one
+        of them.
     """
     archive.database.check()
     _check_served(archive)
@@ -38,21 +40,26 @@ def check_ready(archive: ArchiveService) -> None:
 
 
 def check_files(folder: Path) -> None:
-    """Check that the folder of files, which ``flask ibi init`` creates, can be written.
+    """Check that the folder of files exists and can be written.
 
-    :raises NotReady: if it cannot be written or does not exist.
+    The command ``flask ibi init`` creates this folder.
+
+    :raises NotReady: if the folder cannot be written or does not exist.
     """
     if not folder.is_dir():
         raise NotReady(
             "the folder of files is missing",
-            "see that IBI_FILES_FOLDER names it, or create it: flask ibi init",
+            "set IBI_FILES_FOLDER to the right folder, or create the folder: flask ibi init",
             str(folder.absolute()),
         )
     check_writable_folder("the folder of files", folder, "IBI_FILES_FOLDER")
 
 
 def _check_served(archive: ArchiveService) -> None:
-    """Check that the cached Archive, which this process serves, is still in the database."""
+    """Check that the database still contains the Archive that this process serves.
+
+    :raises NotReady: if the database contains another Archive.
+    """
     served = archive.served()
     wanted = archive.config.archive_service_ibi
     found = archive.database.read(lambda connection: find_served(connection, wanted))
@@ -69,7 +76,12 @@ def _check_served(archive: ArchiveService) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check: its name, whether it passed, and one line of text."""
+    """The result of one check.
+
+    :param name: the name of the check.
+    :param ok: whether the check passed.
+    :param text: the explanation for the user, in one line.
+    """
 
     name: str
     ok: bool
@@ -77,13 +89,15 @@ class Finding:
 
 
 class CheckFailed(Exception):
-    """Raised if a check fails; the message contains the reason."""
+    """Raised if a check fails; the message states the reason."""
 
 
 def run_check(name: str, check: Callable[[], str]) -> Finding:
-    """Run a check and return its finding; an error of the check is returned as a finding too.
+    """Run a check and return the finding.
 
-    :param check: returns the text of the finding, or raises an error.
+    If the check raises an error, the finding contains the message of the error.
+
+    :param check: a function that returns the text of the finding, or raises an error.
     """
     try:
         return Finding(name, True, check())
@@ -92,7 +106,11 @@ def run_check(name: str, check: Callable[[], str]) -> Finding:
 
 
 def check_archive(archive: ArchiveService) -> Iterator[Finding]:
-    """Yield findings on configuration, database, files, own address, resolver and registration."""
+    """Yield the findings of all checks.
+
+    The checks concern the configuration, the database, the files, the Archive's own address, the
+    resolver and the registration.
+    """
     yield run_check("configuration", lambda: _check_configuration(archive))
     database = run_check("database", lambda: _check_database(archive))
     yield database
@@ -100,22 +118,24 @@ def check_archive(archive: ArchiveService) -> Iterator[Finding]:
     if database.ok:
         yield run_check("address", lambda: _check_address(archive))
     else:
-        yield Finding("address", False, "not checked: it can't answer without its database")
+        text = "the address was not checked, because the Archive can't answer without the database"
+        yield Finding("address", False, text)
     yield run_check("resolver", lambda: _check_resolver(archive))
     if database.ok:
         yield run_check("registration", lambda: _check_registration(archive))
     else:
-        yield Finding("registration", False, "not checked: it is stored in the database")
+        text = "the registration was not checked, because it is stored in the database"
+        yield Finding("registration", False, text)
 
 
 def _check_configuration(archive: ArchiveService) -> str:
     archive.config.check_minting()
-    return f"the Archive is at {archive.config.archive_address}, and can mint identifiers"
+    return f"the Archive has the address {archive.config.archive_address} and can mint identifiers"
 
 
 def _check_database(archive: ArchiveService) -> str:
     archive.database.check()
-    return f"up to date; the service is {archive.served().service_ibi}"
+    return f"the database is up to date; the service IBI is {archive.served().service_ibi}"
 
 
 def _check_files(archive: ArchiveService) -> str:
@@ -129,10 +149,10 @@ def _check_address(archive: ArchiveService) -> str:
     try:
         return f"{call_own_address(archive, TIMEOUT)} answers"
     except TransportError as error:
-        advice = "see that IBI_ARCHIVE_ADDRESS is right and the server runs"
+        advice = "check that IBI_ARCHIVE_ADDRESS is right and that the server runs"
         raise CheckFailed(f"{error}; {advice}") from error
     except RegistrationError as error:
-        raise CheckFailed(f"{error}; another program may be at that address") from error
+        raise CheckFailed(f"{error}; another program may use this address") from error
 
 
 def _check_resolver(archive: ArchiveService) -> str:
@@ -143,7 +163,7 @@ def _check_resolver(archive: ArchiveService) -> str:
     try:
         answer = fetch(resolver_url, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
     except TransportError as error:
-        advice = "see that IBI_RESOLVER_URL is right and the Internet can be reached"
+        advice = "check that IBI_RESOLVER_URL is right and that the Internet can be reached"
         raise CheckFailed(f"{error}; {advice}") from error
     if answer.status >= 500:
         raise CheckFailed(f"{url} answers with status {answer.status}; try again later")

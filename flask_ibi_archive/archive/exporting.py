@@ -1,4 +1,4 @@
-"""Exports the items of an Archive as records, and copies of their files."""
+"""Exports the items of an Archive as records, and copies their stored files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flask_ibi_archive.storage.file_io import copy_and_measure, measure
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.reading import ItemReader
 
-#: Items that are read at a time.
+#: The number of items that are read with one statement.
 BATCH = 500
 
 
@@ -31,11 +31,11 @@ def export_records(
 ) -> Generator[ItemRecord, None, None]:
     """Yield the records of all items except the service, in the order of their creation.
 
-    All items are read in one transaction. The ``source`` of a stored file is its path in the folder
-    of stored files.
+    All items are read in one transaction. In the records, the ``source`` of a stored file is the
+    absolute path of the file.
 
-    :param where: conditions for the items, as for :func:`..reading.select_items`.
-    :param limit: the maximum number of items.
+    :param where: conditions that the items must satisfy, as for :func:`..reading.select_items`.
+    :param limit: the maximum number of items; None returns all items.
     """
     with database.snapshot() as connection:
         store = ItemReader(
@@ -51,8 +51,8 @@ def export_records(
 def copy_files(records: Iterable[ItemRecord], folder: Path, base: Path) -> Iterator[ItemRecord]:
     """Copy the stored files of records to a folder, and yield the records with the new paths.
 
-    :param folder: the folder for the copies; equal files are copied once.
-    :param base: the folder that the new ``source`` of each file is relative to.
+    :param folder: the folder for the copies. Files with equal contents are copied only once.
+    :param base: a folder. The new ``source`` of each file is the path relative to this folder.
     :raises StorageError: if a file cannot be copied, or a stored file is damaged.
     """
     for record in records:
@@ -77,9 +77,12 @@ def copy_files(records: Iterable[ItemRecord], folder: Path, base: Path) -> Itera
 
 
 def _copy(source: Path, sha256: str, folder: Path) -> Path:
-    """Copy a file to a folder, unless the folder has it; the name of the copy is its checksum.
+    """Copy a file to a folder and return the path of the copy.
 
-    :raises ValueError: if the file has another checksum.
+    The name of the copy is the checksum of the file. If the folder already contains the copy,
+    nothing is copied.
+
+    :raises ValueError: if the file does not have the stated checksum.
     """
     target = folder / sha256
     if target.exists() and measure(target).sha256 == sha256:

@@ -1,16 +1,20 @@
-"""Send one HTTP request to an address that somebody else chose, with one deadline.
+"""Sends an HTTP request to an untrusted URL, with a deadline for the whole request.
 
-The address comes from an item or from another server, and could be that of an internal server.
+The URL comes from an item or from another server. An attacker could choose the URL of an internal
+server. Therefore these rules apply:
 
-- The name of the host is looked up once. Its IP addresses are checked, and the request is sent to
-  an address that passed the check. A second look-up could return other addresses (DNS rebinding).
-- Redirects are not followed, passwords of ``~/.netrc`` are not sent, and proxies of the environment
-  are not used.
+- The name of the host is looked up only once. The IP addresses of the host are checked. The request
+  is sent to an IP address that passed the check. A second look-up could return other IP addresses
+  (DNS rebinding).
+- Redirects are not followed. Passwords from ``~/.netrc`` are not sent. Proxies from environment
+  variables are not used.
 - The deadline includes the look-up, the connection, TLS and the whole answer. The timeout of the
-  library ``requests`` applies to each read, so a server that sends single bytes never exceeds it.
+  library ``requests`` is not sufficient. It applies to each single read, so a server that slowly
+  sends single bytes could keep the connection open for ever.
 
-A resolver sends its many concurrent requests with libcurl
-(:mod:`~flask_ibi_archive.resolver.http_transfer`); it checks addresses with :func:`look_up` too.
+A resolver sends many concurrent requests with libcurl
+(:mod:`~flask_ibi_archive.resolver.http_transfer`). The resolver also checks IP addresses with
+:func:`look_up`.
 """
 
 from __future__ import annotations
@@ -33,25 +37,28 @@ from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
 from flask_ibi_archive.protocol.hosts import InnerHosts
 
-#: The shortest timeout in seconds: a socket does not accept 0.
+#: The shortest timeout in seconds. A socket does not accept the timeout 0.
 MIN_TIMEOUT = 0.001
 
 Result = TypeVar("Result")
 
 
 class InternalAddress(ValueError):
-    """Raised if a host has only internal IP addresses that no setting allows."""
+    """Raised if all IP addresses of a host are internal and not allowed by a setting."""
 
 
 class DeadlinePassed(requests.Timeout):
-    """Raised if a request was not complete at its deadline."""
+    """Raised if a request is not complete when its deadline passes."""
 
 
 def run_within(seconds: float, work: Callable[[], Result]) -> Result | None:
-    """Run a callable that never raises and return its result, or None if it takes too long.
+    """Run a function and return the result, or None if the function takes too long.
 
-    The callable runs in a daemon thread, because the look-up of a name, for example, cannot be
-    stopped. After a timeout the thread continues, but nothing uses its result.
+    The function runs in a daemon thread, because some functions (such as the look-up of a name)
+    cannot be stopped. After the timeout the thread continues, but its result is not used.
+
+    :param seconds: the timeout.
+    :param work: the function. The function must not raise exceptions.
     """
     results: SimpleQueue[Result] = SimpleQueue()
     Thread(target=lambda: results.put(work()), daemon=True).start()
@@ -64,11 +71,11 @@ def run_within(seconds: float, work: Callable[[], Result]) -> Result | None:
 def look_up(host: str, inner_hosts: InnerHosts | None) -> tuple[str, ...]:
     """Return the allowed IP addresses of a host.
 
-    :param host: a name or an IP address in any form that the system accepts, without brackets.
-    :param inner_hosts: the internal hosts and networks that are allowed; None allows all.
-    :raises InternalAddress: if none of the host's addresses is allowed.
-    :raises OSError: if the name is unknown.
-    :raises UnicodeError: if the text cannot be a name.
+    :param host: the name or the IP address of the host, without brackets.
+    :param inner_hosts: the internal hosts and networks that are allowed; None allows all hosts.
+    :raises InternalAddress: if no IP address of the host is allowed.
+    :raises OSError: if the name of the host is unknown.
+    :raises UnicodeError: if the text is not a valid name of a host.
     """
     infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     found = dict.fromkeys(str(info[4][0]) for info in infos)
@@ -91,15 +98,19 @@ def sending(
     seconds: float,
     inner_hosts: InnerHosts | None,
 ) -> Iterator[requests.Response]:
-    """Send a request and yield the response, whose body has not been read yet.
+    """Return a context manager that sends a request and returns the response.
+
+    The body of the response has not been read yet.
 
     :param url: a URL with the scheme http or https.
     :param seconds: the time until the deadline, which includes reading the body.
-    :param inner_hosts: the internal hosts that are allowed. None for an address of our own
-        settings: every host is allowed, and proxies of the environment are used.
-    :raises DeadlinePassed: if the deadline passes.
+    :param inner_hosts: the internal hosts that are allowed. None is used for a URL from the
+        settings of the app. Then every host is allowed, and proxies from environment variables are
+        used.
+    :raises DeadlinePassed: if the deadline passes before the context ends.
     :raises InternalAddress: if the host is internal and not allowed.
-    :raises requests.RequestException: or an exception of urllib3, if there is no response.
+    :raises requests.RequestException: if there is no response. In this case an exception of urllib3
+        may also be raised.
     """
     guard = _Guard(max(seconds, MIN_TIMEOUT), inner_hosts)
     try:
@@ -107,13 +118,13 @@ def sending(
             adapter = _GuardedAdapter()
             session.mount("http://", adapter)
             session.mount("https://", adapter)
-            # variables of the environment may name trusted certificates
+            # environment variables may contain the path of trusted certificates
             options: Any = session.merge_environment_settings(url, {}, True, None, None)
             session.trust_env = False
             if inner_hosts is not None:
                 options["proxies"] = {}
             request = session.prepare_request(requests.Request(method, url, headers=headers))
-            # session.send would read the body of a redirect, however long it is
+            # session.send() would read the body of a redirect without a limit of its size
             response = session.get_adapter(url).send(request, timeout=guard.left, **options)
             with response:
                 yield response
@@ -121,14 +132,14 @@ def sending(
         if guard.expired:
             raise DeadlinePassed from error
         raise
-    if guard.expired:  # a response that was cut off may look complete
+    if guard.expired:  # the connection was closed, but the response may look complete
         raise DeadlinePassed
 
 
 class _Guard:
-    """A context manager that checks addresses and ends all connections at the deadline.
+    """A context manager that checks IP addresses and closes all connections at the deadline.
 
-    It applies to the connections of the thread that has entered it.
+    The guard applies to the connections of the thread that has entered the context.
     """
 
     def __init__(self, seconds: float, inner_hosts: InnerHosts | None) -> None:
@@ -157,11 +168,14 @@ class _Guard:
 
     @property
     def left(self) -> float:
-        """The seconds until the deadline, but at least the shortest timeout of a socket."""
+        """The number of seconds until the deadline, but never less than MIN_TIMEOUT."""
         return max(self._deadline - monotonic(), MIN_TIMEOUT)
 
     def look_up(self, host: str) -> tuple[str, ...]:
-        """Return the result of the function :func:`look_up`, or raise an error at the deadline."""
+        """Return the allowed IP addresses of a host, as the function :func:`look_up` does.
+
+        :raises DeadlinePassed: if the look-up is not complete at the deadline.
+        """
 
         def work() -> tuple[str, ...] | Exception:
             try:
@@ -178,7 +192,7 @@ class _Guard:
         return found
 
     def watch(self, connection: socket.socket) -> socket.socket:
-        """Shut a connection down at the deadline.
+        """Make sure that a connection is shut down at the deadline, and return the connection.
 
         A duplicate of the socket is stored, because TLS replaces the socket object.
         """
@@ -200,13 +214,16 @@ _guards = local()
 
 
 def _is_unguarded(record: logging.LogRecord) -> bool:
-    """Return False for log records of threads with a guard: they may contain headers."""
+    """Return whether a log record comes from a thread without a guard.
+
+    Log records from threads with a guard are not logged, because they may contain headers.
+    """
     return getattr(_guards, "current", None) is None
 
 
 class _Connection(HTTPConnection):
     def _new_conn(self) -> socket.socket:
-        """Return a connection to the first allowed IP address that accepts one."""
+        """Return a connection to the first allowed IP address that accepts a connection."""
         guard: _Guard = _guards.current
         host = self._dns_host
         failure: Exception | None = None
@@ -241,15 +258,15 @@ _POOLS: dict[str, Any] = {"http": _HTTPPool, "https": _HTTPSPool}
 
 
 class _GuardedAdapter(HTTPAdapter):
-    """An adapter whose connections are checked by the guard of the current thread."""
+    """An adapter that uses the guard of the current thread for all connections."""
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        """Create the pools of connections."""
+        """Create the connection pools."""
         super().init_poolmanager(*args, **options)
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
-        """Return the pools of connections through a proxy."""
+        """Return the connection pools for a proxy."""
         manager = super().proxy_manager_for(*args, **options)
         manager.pool_classes_by_scheme = _POOLS
         return manager

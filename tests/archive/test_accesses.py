@@ -316,10 +316,10 @@ BAD_KEYS: dict[str, tuple[Callable[[ArchiveService], str], str]] = {
         lambda archive: issued_at(archive, time.time() + CLOCK_LEEWAY + 99),
         "expired",
     ),
-    "of no item": (lambda archive: archive.url_keys.issue(999_999), "does not exist any more"),
+    "of no item": (lambda archive: archive.url_keys.issue(999_999), "no longer exists"),
     "of a number too large": (
         lambda archive: archive.url_keys.issue(2**63 - 1),
-        "does not exist any more",
+        "no longer exists",
     ),
 }
 
@@ -510,7 +510,7 @@ def test_an_item_of_another_archive_does_not_count(
     assert mentioned is not None
     key = archive.url_keys.issue(mentioned)
     assert archive.take_acknowledgment(acknowledge(archive, REPORT, url_key=key)) is REFUSED
-    assert "does not exist any more" in reason()
+    assert "no longer exists" in reason()
 
 
 @pytest.mark.one_database
@@ -588,6 +588,6 @@ def test_an_access_that_the_database_refuses_does_not_count_and_is_logged(
     gone = DeliveredItem(1 << 40, ".metadata")
     monkeypatch.setattr(taking, "find_delivered_item", lambda *arguments: gone)
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
-    assert "the database refuses it: " in reason()
+    assert "the database refuses the access: " in reason()
     assert stored(archive) == []
     assert archive.accesses.import_spool() == 0

@@ -695,7 +695,7 @@ def wrong_type(rows: list[dict[str, Any]]) -> None:
     rows[0]["position"] = "1"
 
 
-DAMAGED = "it is not a backup, or it is damaged: "
+DAMAGED = "the file is not a backup, or it is damaged: "
 DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     "empty": (lambda b, p: write(p, b""), "File is not a zip file"),
     "no ZIP": (lambda b, p: write(p, b"%PDF-1.4" * 100), "File is not a zip file"),
@@ -719,12 +719,15 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     "another content": (lambda b, p: add_member(b, p, "contents/" + "0" * 64), "has the checksum"),
     "a path that climbs out": (
         lambda b, p: add_member(b, p, "../../etc/x"),
-        "it contains '../../etc/x', which",
+        "the backup contains '../../etc/x', but",
     ),
-    "an absolute path": (lambda b, p: add_member(b, p, "/etc/x"), "it contains '/etc/x', which"),
+    "an absolute path": (
+        lambda b, p: add_member(b, p, "/etc/x"),
+        "the backup contains '/etc/x', but",
+    ),
     "a part too many": (
         lambda b, p: add_member(b, p, "tables/ibi_item/000002.jsonl"),
-        "which manifest.json does not name",
+        "manifest.json does not name this member",
     ),
     "an unknown table": (
         lambda b, p: change_manifest(b, p, tables={"users": 0}),
@@ -732,15 +735,15 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     ),
     "a table less": (
         lambda b, p: change_manifest(b, p, tables={}),
-        "which manifest.json does not name",
+        "manifest.json does not name this member",
     ),
     "an unknown revision": (
         lambda b, p: change_manifest(b, p, revision="9999"),
-        "its tables have the revision '9999', which this version",
+        "the tables have the revision '9999', which this version",
     ),
     "a new version": (
         lambda b, p: change_manifest(b, p, version=3),
-        "its format has the version '3'",
+        "the backup format has the version '3'",
     ),
     "wrong counts": (
         lambda b, p: change_manifest(b, p, contents=-1),

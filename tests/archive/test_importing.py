@@ -138,7 +138,7 @@ WRONG_LINES = {
     "an identifier twice in a record": (item(B, aliases=[BI, BI.lower()]), "aliases", "already"),
     "an item that is here": (item(C), "rep", f"an item of the Archive already has {C}"),
     "an item that is here, by its alias": (item(B, aliases=["abZc/1"]), "aliases", "already"),
-    "the service item": (item(SERVICE), "rep", "cannot be imported"),
+    "the service item": (item(SERVICE), "rep", "can't be imported"),
     "another language than the group gives": (
         item(B, language="fr", translations={"en": C}),
         "translations",

@@ -282,7 +282,7 @@ def test_an_import_stops_at_a_wrong_line_and_continues_after_its_correction(
     with pytest.raises(RecordError, match="is not a language") as refused:
         resume(archive, path)
     assert (refused.value.line, refused.value.field) == (4, "language")
-    assert "the lines up to 2 are imported" in str(refused.value)
+    assert "the lines 1 to 2 are imported" in str(refused.value)
     assert "import --resume" in str(refused.value)
     assert names(archive) == [A, B]
     records[3]["language"] = "en"
@@ -346,7 +346,7 @@ def test_a_file_whose_imported_lines_were_changed_is_refused_without_restart(
     begin(archive, path)
     good = path.read_text()
     path.write_text("\n".join(change(good.splitlines())))
-    with pytest.raises(StorageError, match=r"the first 2 lines of .* have been changed") as refused:
+    with pytest.raises(StorageError, match=r"the first 2 lines of .* were changed") as refused:
         resume(archive, path)
     assert "--restart" in str(refused.value)
     assert names(archive) == [A, B]
@@ -449,7 +449,7 @@ def test_an_import_that_fails_at_the_first_line_can_be_started_with_other_option
     import_records(archive, [item(A)])
     path = write(tmp_path / "items.jsonl", [item(A), item(B)])
     before = dump(archive.database, ("ibi_import", "ibi_import_line"))
-    with pytest.raises(RecordError, match=r"; see --on-conflict$"):
+    with pytest.raises(RecordError, match=r"; see the option --on-conflict$"):
         import_file(archive, path, resume=True)
     assert dump(archive.database, ("ibi_import", "ibi_import_line")) == before
     result = import_file(archive, path, resume=True, on_conflict="skip")
@@ -473,7 +473,7 @@ def test_an_import_that_cannot_continue_names_the_option_to_start_again(
     monkeypatch.setattr(importing, "BATCH", 1)
     import_records(archive, [item(B)])
     path = write(tmp_path / "items.jsonl", [item(A), item(B)])
-    with pytest.raises(RecordError, match="the lines up to 1 are imported"):
+    with pytest.raises(RecordError, match="the lines 1 to 1 are imported"):
         import_file(archive, path, resume=True)
     with pytest.raises(StorageError, match="or start again with --restart"):
         import_file(archive, path, resume=True, on_conflict="skip")

@@ -16,7 +16,7 @@ from support.cases import for_each
 from support.databases import BACKENDS, new_database
 
 from flask_ibi_archive.archive.accesses.acknowledgments import NO_AGENTS, Agents, Outcome
-from flask_ibi_archive.archive.accesses.robots import is_robots_access
+from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.statistics import Statistics
 from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
 from flask_ibi_archive.archive.archive_service import ArchiveService
@@ -343,7 +343,7 @@ def add(numbers: list[int] | None, others: list[int]) -> list[int]:
 def test_robots_are_recognised_by_the_user_agent(
     sender: str | None, reader: str | None, robot: bool
 ) -> None:
-    assert is_robots_access(sender, reader) is robot
+    assert is_robot_access(sender, reader) is robot
 
 
 @for_each(

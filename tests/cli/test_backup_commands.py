@@ -108,7 +108,7 @@ def test_a_missing_stored_file_is_reported_and_the_rest_is_backed_up(
     outcome = command(filled, "backup", path)
     assert (outcome.status, outcome.out) == (1, "")
     first, second = outcome.err.splitlines()
-    assert first == f"missing: there is no {place}"
+    assert first == f"missing: the file {place} does not exist"
     assert second.startswith(f"Error: 1 stored files are missing or damaged in {path}; ")
     outcome = command(filled, "restore", path, "--replace")
     assert outcome.status == 0
@@ -121,7 +121,7 @@ def test_a_file_that_is_not_a_backup_or_cannot_be_written_is_an_error(
     path = tmp_path / "x.zip"
     path.write_bytes(b"PK")
     assert (
-        "can't be restored: it is not a backup"
+        "can't be restored: the file is not a backup"
         in command(filled, "restore", path, "--replace").error
     )
     missing = tmp_path / "none" / "x.zip"

@@ -99,8 +99,8 @@ def test_check_sends_requests_to_real_servers(new_app: NewApp, status: int) -> N
         place.app = app
         found = findings(command(app, "check"))
     assert found == {
-        "configuration": (True, f"the Archive is at {address}, and can mint identifiers"),
-        "database": (True, f"up to date; the service is {SERVICE}"),
+        "configuration": (True, f"the Archive has the address {address} and can mint identifiers"),
+        "database": (True, f"the database is up to date; the service IBI is {SERVICE}"),
         "files": (True, f"{archive_of(app).config.files_folder} can be written"),
         "address": (True, f"http://{address}/{SERVICE} answers"),
         "resolver": (
@@ -160,9 +160,9 @@ WRONG_ANSWERS: list[tuple[dict[str, Any], str]] = [
     ({"body": "\0\r\n\x1b[2J" * 3}, r"answers 200 '\x00\r\n\x1b[2J"),
     ({"body": "<html>", "status": 500}, "answers 500 '<html>' instead of"),
     ({"status": 301, "headers": {"Location": "https://example.org/"}}, "answers 301 '' instead"),
-    ({"body": requests.Timeout("slow")}, "took too long; see that IBI_ARCHIVE_ADDRESS"),
-    ({"body": requests.ConnectionError("no")}, "can't be reached; see that IBI_ARCHIVE_ADDRESS"),
-    ({"body": requests.exceptions.SSLError("no")}, "can't be reached over TLS; see that"),
+    ({"body": requests.Timeout("slow")}, "took too long; check that IBI_ARCHIVE_ADDRESS"),
+    ({"body": requests.ConnectionError("no")}, "can't be reached; check that IBI_ARCHIVE_ADDRESS"),
+    ({"body": requests.exceptions.SSLError("no")}, "can't be reached over TLS; check that"),
 ]
 
 
@@ -182,8 +182,8 @@ def test_a_wrong_answer_of_the_resolver_is_a_line_and_status_1(
 ) -> None:
     answers: list[tuple[dict[str, Any], str]] = [
         ({"status": 500}, "answers with status 500"),
-        ({"body": requests.Timeout("slow")}, "took too long; see that IBI_RESOLVER_URL"),
-        ({"body": requests.ConnectionError("no")}, "can't be reached; see that IBI_RESOLVER_URL"),
+        ({"body": requests.Timeout("slow")}, "took too long; check that IBI_RESOLVER_URL"),
+        ({"body": requests.ConnectionError("no")}, "can't be reached; check that IBI_RESOLVER_URL"),
     ]
     for answer, part in answers:
         mocked.replace(responses.GET, RESOLVER, **answer)
@@ -240,7 +240,7 @@ def test_check_writes_to_the_folder_of_files_and_leaves_nothing_there(
     folder.rmdir()
     ok, text = findings(command(app, "check"))["files"]
     assert not ok
-    assert text.startswith(f"the folder of files is missing ({folder}); see that IBI_FILES_FOLDER")
+    assert text.startswith(f"the folder of files is missing ({folder}); set IBI_FILES_FOLDER")
     assert not folder.exists()
 
 
@@ -266,7 +266,7 @@ def test_check_before_init_advises_init_and_does_not_check_the_address(
         False,
         "the database does not contain the tables; run: flask ibi init",
     )
-    assert found["address"][1].startswith("not checked: ")
+    assert found["address"][1].endswith(" without the database")
     assert [call.request.url for call in mocked.calls] == [RESOLVER]
 
 

@@ -103,7 +103,9 @@ def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -
     before = command(app, "export").raw
     listed = command(app, "import", items, "--dry-run")
     assert listed.status == 1
-    assert [("; see --on-conflict" in line) for line in listed.out.splitlines()] == [True] * count
+    assert [("; see the option --on-conflict" in line) for line in listed.out.splitlines()] == [
+        True
+    ] * count
     assert listed.err == f"Error: {items} has {count} errors; nothing was changed\n"
     assert command(app, "import", items, "--dry-run", "--on-conflict", "update").data == counts(
         updated=count, would="would be "
@@ -252,7 +254,7 @@ def test_an_error_advises_to_correct_the_line_and_resume(
     said = command(app, "import", path, "--resume").error
     assert said.startswith(f"{path}, line 2, state: ")
     assert said.endswith(
-        "the lines up to 1 are imported; correct this line and run import --resume again"
+        "the lines 1 to 1 are imported; correct this line and run import --resume again"
     )
     assert str(path) in command(app, "import", other, "--resume").error
     path.write_bytes(lines(FIRST, SECOND))
@@ -467,7 +469,7 @@ def test_an_import_on_a_full_disk_ends_with_one_line(
     path.write_text(json.dumps({"rep": "a.br/x/2001/01.01.00.00", "files": [file]}) + "\n")
     folder = tempfile.gettempdir() if options else archive_of(app).config.files_folder
     assert command(app, "import", path, *options).error == (
-        f"no temporary file can be written in {folder}: No space left on device"
+        f"a temporary file in {folder} can't be written: No space left on device"
     )
     assert list(archive_of(app).items()) == []
 

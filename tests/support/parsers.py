@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from flask_ibi_archive.archive.accesses.robots import is_robots_access
+from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
 from flask_ibi_archive.archive.link_requests import clean_url
 from flask_ibi_archive.archive.registration.resolver_answer import find_alert
@@ -173,7 +173,7 @@ PARSERS: dict[str, Parser] = {
     **{f"the field {name}": in_a_field(name) for name in FIELDS},
     "X-Forwarded-For": lambda text: forwarded_addresses("127.0.0.1", [text], ALL_NETWORKS),
     "a client address": find_address,
-    "a User-Agent": lambda text: is_robots_access(text, text),
+    "a User-Agent": lambda text: is_robot_access(text, text),
     "beside pages of a host": begins_with_ibi,
     "beside pages of a resolver": is_like_persistent_url,
 }

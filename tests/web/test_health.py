@@ -93,7 +93,7 @@ def test_a_missing_archive_is_reported(new_app: Callable[..., Flask]) -> None:
 def test_a_missing_folder_of_files_is_reported(app: Flask) -> None:
     archive = archive_of(app)
     archive.config.files_folder.rename(archive.config.files_folder.with_name("elsewhere"))
-    assert reason(app).startswith("the folder of files is missing; see that IBI_FILES_FOLDER names")
+    assert reason(app).startswith("the folder of files is missing; set IBI_FILES_FOLDER to")
     assert not archive.config.files_folder.exists()
     archive.init()
     assert check(app, "/ibi/health") == (200, {"status": "ok"})

@@ -1,6 +1,7 @@
-"""Accesses: how often readers requested items, as resolvers report it.
+"""Accesses: the stored reports of resolvers that a reader has requested an item.
 
-A resolver that has redirected a reader to an item sends the Archive an acknowledgment. Each valid
-acknowledgment is stored as an access; accesses are added to daily counts, from which the
-statistics are made. Old accesses are purged (deleted); their counts are not.
+When a resolver has redirected a reader to an item, the resolver sends the Archive an
+acknowledgment. The Archive stores each valid acknowledgment as an access. The Archive counts the
+accesses of each day. The statistics are computed from these daily counts. Old accesses are deleted
+(purged), but the daily counts are never deleted.
 """

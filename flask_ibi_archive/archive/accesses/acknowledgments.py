@@ -1,12 +1,13 @@
 """Acknowledgments: check each acknowledgment of a resolver and store the access ([R] 6.2, 7.2).
 
-An acknowledgment reports that a resolver has redirected a reader to an item. It contains a URL key,
-a signed number that the Archive issued with its answer; each key counts once.
+An acknowledgment reports that a resolver has redirected a reader to an item. Each acknowledgment
+contains a URL key. A URL key is a signed number that the Archive has sent to the resolver with the
+URLs of the item. Only the first acknowledgment with a URL key counts.
 
-The access is stored before the acknowledgment is answered. While the database is locked or does not
-answer, the access is stored in the spool (a folder of files), which is imported later. The resolver
-always gets the same answer. If an acknowledgment does not count, a warning with the reason
-is written to the log ``flask_ibi_archive.accesses``.
+The Archive stores the access before it answers the acknowledgment. If the database is locked or
+does not answer, the access is stored in the spool (a folder of files). The files are imported into
+the database later. The resolver always gets the same answer. If an acknowledgment does not count,
+a warning with the reason is written to the log ``flask_ibi_archive.accesses``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from flask_ibi_archive.archive.accesses.delivered_item import (
     NotCounted,
     find_delivered_item,
 )
-from flask_ibi_archive.archive.accesses.robots import is_robots_access
+from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
 from flask_ibi_archive.archive.accesses.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.archive.accesses.visitors import (
@@ -57,7 +58,7 @@ from flask_ibi_archive.storage.database_errors import get_driver_message
 
 log = getLogger("flask_ibi_archive.accesses")
 
-#: Files of the spool that are imported in one transaction.
+#: The number of spool files that are imported in one transaction.
 BATCH = 100
 
 
@@ -73,7 +74,7 @@ class Outcome(str, Enum):
 class Agents:
     """The User-Agent headers of the programs that caused an acknowledgment.
 
-    :param sender: the User-Agent of the request, usually that of the resolver.
+    :param sender: the User-Agent of the program that sent the request, usually the resolver.
     :param reader: the User-Agent of the reader's browser, if the resolver sends it.
     """
 
@@ -87,10 +88,11 @@ NO_AGENTS = Agents()
 class Acknowledgments:
     """Checks acknowledgments and stores the accesses that they report.
 
-    :param find_served: returns the Archive and its description; raises NotReady if the Archive
-        does not exist yet.
-    :param anonymises: whether the addresses of users are anonymised before they are stored.
-    :param lock_timeout: the seconds to wait while another process writes.
+    :param find_served: a function that returns the Archive and its description. The function raises
+        NotReady if the Archive does not exist yet.
+    :param anonymises: whether the IP addresses of users are anonymised before they are stored.
+    :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
+    :param clock: a function that returns the time in POSIX seconds.
     """
 
     def __init__(
@@ -112,13 +114,14 @@ class Acknowledgments:
         self.clock = clock
         self.visitors = Visitors()
         self.counter = AccessCounter(database)
-        #: The id of this process, and the lock of the thread that imports the spool.
+        #: The id of this process, and a lock that allows only one thread to import the spool.
         self._import_lock = (os.getpid(), Lock())
 
     def record(self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS) -> Outcome:
-        """Check an acknowledgment, then store its access in the database or in the spool.
+        """Check an acknowledgment and store the access in the database or in the spool.
 
-        :raises NotReady: if neither the database nor the spool can store it.
+        :returns: where the access was stored, or ``Outcome.REFUSED`` if it does not count.
+        :raises NotReady: if neither the database nor the spool can store the access.
         """
         try:
             outcome = self._record(acknowledgment, agents)
@@ -130,22 +133,26 @@ class Acknowledgments:
         return outcome
 
     def has_valid_key(self, acknowledgment: Acknowledgment) -> bool:
-        """Return whether the URL key of an acknowledgment is valid, without using the database."""
+        """Return whether the URL key of an acknowledgment is valid.
+
+        This method does not read the database.
+        """
         key = acknowledgment.url_key
         return key is not None and self.url_keys.verify(key) is not None
 
     def import_spool(self, limit: int | None = None) -> int:
-        """Store the accesses of the spool in the database.
+        """Store the accesses of the spool in the database, and delete their files.
 
-        :param limit: the largest number of files to import, rounded up to whole batches.
-        :returns: the number of new accesses.
-        :raises NotReady: if the database is locked or does not answer. Files that were not
-            imported are not deleted.
+        :param limit: the maximum number of files to import, rounded up to whole batches; None
+            imports all files.
+        :returns: the number of accesses that are new in the database.
+        :raises NotReady: if the database is locked or does not answer. A file is deleted only after
+            its access was imported.
         """
         served, facts = self.find_served()
         if self.spool.is_empty(served.id):
             return 0
-        self.spool.sweep()
+        self.spool.delete_abandoned_files()
         after, new, done = "", 0, 0
         while limit is None or done < limit:
             paths = self.spool.list_files(served.id, after, BATCH)
@@ -162,7 +169,7 @@ class Acknowledgments:
     def _record(self, acknowledgment: Acknowledgment, agents: Agents) -> Outcome:
         key = self._check_key(acknowledgment)
         user = (acknowledgment.client_addresses or ("",))[0]
-        access, claim = self._read(acknowledgment, key, user, agents)
+        access, claim = self._build_access(acknowledgment, key, user, agents)
 
         def add_pseudonyms() -> ReceivedAccess:
             pseudonyms = self.visitors.build_pseudonyms(access.second, user, agents.reader or "")
@@ -177,25 +184,27 @@ class Acknowledgments:
                 )
             )
             access = replace(access, delivery=delivered)
-            self.visitors.begin_day(self.database, access.second, self.lock_timeout)
+            self.visitors.load_salts(self.database, access.second, self.lock_timeout)
             with self.database.writing(self.lock_timeout, INSERTING) as connection:
                 number = _insert(connection, served.id, add_pseudonyms(), delivered)
-        except IntegrityError as error:  # the item, or the Archive, was deleted meanwhile
-            raise NotCounted(f"the database refuses it: {get_driver_message(error)}") from error
+        except IntegrityError as error:  # the item or the Archive has just been deleted
+            raise NotCounted(
+                f"the database refuses the access: {get_driver_message(error)}"
+            ) from error
         except NotReady as error:
             self.spool.store(add_pseudonyms())
             log.info("an access was stored in the spool: %s", error)
             return Outcome.SPOOLED
         if number is None:
-            raise NotCounted("its key was used before")
-        self.counter.note(number)
-        self._import_some(served.id)
+            raise NotCounted("the URL key was used before")
+        self.counter.update_if_due(number)
+        self._import_some_files(served.id)
         return Outcome.COUNTED
 
     def _check_key(self, acknowledgment: Acknowledgment) -> KeyFacts:
-        """Return the content of the URL key, after checking the pairs and the key.
+        """Check the fields of an acknowledgment and its URL key; return the content of the key.
 
-        :raises NotCounted: if a pair is missing or wrong, or the key is not valid.
+        :raises NotCounted: if a field is missing or wrong, or if the key is not valid.
         """
         needed = {
             CLIENT_ADDRESSES: acknowledgment.client_addresses,
@@ -211,15 +220,15 @@ class Acknowledgments:
             raise NotCounted(", ".join(faults))
         facts = self.url_keys.read(acknowledgment.url_key or "")
         if facts is None:
-            raise NotCounted("its key is forged")
+            raise NotCounted("the URL key is forged")
         if not self.url_keys.is_current(facts):
-            raise NotCounted("its key has expired")
+            raise NotCounted("the URL key has expired")
         return facts
 
-    def _read(
+    def _build_access(
         self, acknowledgment: Acknowledgment, key: KeyFacts, user: str, agents: Agents
     ) -> tuple[ReceivedAccess, Claim]:
-        """Return the access without pseudonyms, and the claim about the delivered item."""
+        """Return the access without pseudonyms, and the claimed delivered item."""
         claim = Claim(
             acknowledgment.content_type or "",
             tuple(identifier.text for identifier in acknowledgment.ibi or ()),
@@ -237,7 +246,7 @@ class Acknowledgments:
             persistent_url=encode_url(acknowledgment.persistent_url or ""),
             address=self._stored_address(user),
             visitors=(),
-            robot=is_robots_access(agents.sender, agents.reader),
+            robot=is_robot_access(agents.sender, agents.reader),
         )
         return access, claim
 
@@ -246,12 +255,15 @@ class Acknowledgments:
 
     # --- the spool -------------------------------------------------------------------------------
 
-    def _import_some(self, archive: int) -> None:
-        """Import some files of the spool, unless another thread imports them; only log errors."""
+    def _import_some_files(self, archive: int) -> None:
+        """Import some files of the spool, unless another thread is importing files.
+
+        If the database does not answer, this method logs the error and does not raise it.
+        """
         if self.spool.is_empty(archive):
             return
         process, lock = self._import_lock
-        if process != os.getpid():  # at the fork the lock may have been in use
+        if process != os.getpid():  # the lock of the parent process may have been in use
             process, lock = self._import_lock = (os.getpid(), Lock())
         if not lock.acquire(blocking=False):
             return
@@ -263,13 +275,16 @@ class Acknowledgments:
             lock.release()
 
     def _import_files(self, paths: list[Path], served: ServedArchive, facts: ArchiveFacts) -> int:
-        """Store the accesses of files, delete the files and return the number of new accesses."""
+        """Store the accesses of spool files and delete the files.
+
+        :returns: the number of accesses that are new in the database.
+        """
         read = [(path, self.spool.read(path)) for path in paths]
         found = [(path, access) for path, access in read if access is not None]
         valid = self.database.read(
-            lambda connection: self._check_all(connection, found, served, facts)
+            lambda connection: self._select_countable(connection, found, served, facts)
         )
-        # always in the same order, so that two processes cannot deadlock
+        # two processes that insert in the same order cannot deadlock
         valid.sort(key=lambda row: row[1].url_key)
         new, broken = 0, []
         with self.database.writing(self.lock_timeout, INSERTING) as connection:
@@ -286,14 +301,17 @@ class Acknowledgments:
             self.spool.delete(path)
         return new
 
-    def _check_all(
+    def _select_countable(
         self,
         connection: Connection,
         found: list[tuple[Path, ReceivedAccess]],
         served: ServedArchive,
         facts: ArchiveFacts,
     ) -> list[tuple[Path, ReceivedAccess, DeliveredItem]]:
-        """Return the accesses of this Archive that count; delete the files that do not count."""
+        """Return the accesses of this Archive that count.
+
+        Files with accesses that do not count are deleted.
+        """
         valid = []
         for path, access in found:
             owner = find_item(connection, access.item)
@@ -301,7 +319,7 @@ class Acknowledgments:
                 continue  # the other Archive will import this file
             try:
                 delivered = access.delivery or find_delivered_item(
-                    connection, served.id, facts, access.item, self._claim_of(access)
+                    connection, served.id, facts, access.item, self._build_claim(access)
                 )
             except NotCounted as refusal:
                 _log_refusal(access.address, refusal)
@@ -310,7 +328,7 @@ class Acknowledgments:
                 valid.append((path, access, delivered))
         return valid
 
-    def _claim_of(self, access: ReceivedAccess) -> Claim:
+    def _build_claim(self, access: ReceivedAccess) -> Claim:
         url = decode_url(access.url)
         return Claim(access.content_type, access.ibi, url, access.address, self.anonymises)
 
@@ -323,7 +341,7 @@ def _log_refusal(address: str | None, reason: NotCounted) -> None:
 def _insert(
     connection: Connection, archive_id: int, access: ReceivedAccess, delivered: DeliveredItem
 ) -> int | None:
-    """Store an access and return its id, or None if its key was used before."""
+    """Store an access and return its row ID, or None if its URL key was used before."""
     return insert_access(
         connection,
         {
@@ -345,5 +363,8 @@ def _insert(
 
 
 def encode_url(url: str) -> str:
-    """Percent-encode a URL that was decoded once, for the database."""
+    """Return a URL in percent-encoded form, as the database stores URLs.
+
+    :param url: the URL, decoded once.
+    """
     return quote(to_bytes(url), safe="/:?#[]@!$&'()*+,;=~")

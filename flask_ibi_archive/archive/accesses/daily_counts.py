@@ -1,6 +1,7 @@
-"""Daily counts of accesses, and the purge: delete old accesses and keep their counts.
+"""Daily counts of accesses, and the purge of old accesses.
 
-The counts are updated when some hundred new accesses are stored, and before each purge.
+The daily counts are updated after every 500 new accesses and before each purge. A purge deletes old
+accesses, but keeps their daily counts.
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ log = getLogger("flask_ibi_archive.accesses")
 
 #: The number of new accesses after which the daily counts are updated.
 STEP = 500
-#: Seconds to wait for a lock before counting; the next acknowledgment tries again anyway.
+#: The maximum number of seconds to wait for a lock before the daily counts are updated. If the lock
+#: is not free, the next acknowledgment tries again.
 LOCK_TIMEOUT = 0.1
 
-#: More seconds before accesses of expired keys are deleted: an acknowledgment may be delayed.
+#: Additional seconds for which accesses with expired URL keys are kept.
+#: An acknowledgment may be delayed.
 MARGIN = 3600
 
 
 class AccessCounter:
-    """Adds new accesses to the daily counts when there are enough of them.
+    """Updates the daily counts after a certain number of new accesses.
 
     :param step: the number of new accesses after which the counts are updated.
     """
@@ -44,14 +47,14 @@ class AccessCounter:
         self.step = step
         self._due = 0
 
-    def note(self, access: int) -> None:
+    def update_if_due(self, access: int) -> None:
         """Update the daily counts if enough accesses were stored since the last update.
 
         :param access: the id of the access that was just stored.
         """
         if access < self._due:
             return
-        # set first, so that the other threads of this process do not try as well
+        # set before the update: the other threads of this process then do not start an update
         self._due = access + self.step
         try:
             due = self.database.read(find_newest_counted_id) + self.step
@@ -67,7 +70,7 @@ class AccessCounter:
 class PurgeResult:
     """The result of a purge or of a dry run.
 
-    :param purged: the number of accesses that were deleted, or would be.
+    :param purged: the number of deleted accesses; in a dry run, of accesses that would be deleted.
     :param before: the first day (UTC) whose accesses are not deleted.
     """
 
@@ -85,12 +88,14 @@ def purge_accesses(
 ) -> PurgeResult:
     """Delete the accesses of old days; the statistics do not change.
 
-    Each day is deleted in a separate transaction: if a purge is killed, no day is deleted partly.
+    The accesses of each day are deleted in a separate transaction. If the process is killed, each
+    day is either deleted completely or not at all.
 
-    :param days: the number of whole days (UTC) for which accesses are stored.
-    :param key_age: the seconds for which a URL key is valid. Accesses are stored longer than that,
-        so that a key cannot be used again.
+    :param days: the number of whole days (UTC) for which accesses are kept.
+    :param key_age: the number of seconds for which a URL key is valid. Accesses are kept longer
+        than this time, because a stored access prevents that its URL key is used again.
     :param now: the current time in POSIX seconds.
+    :param dry_run: if true, accesses are only counted and not deleted.
     :raises NotReady: if the database does not answer.
     """
     keys_expired = math.floor(now - key_age - 2 * CLOCK_LEEWAY - MARGIN)
@@ -100,7 +105,7 @@ def purge_accesses(
             return PurgeResult(count_accesses_before(connection, archive_id, before), before)
     purged = 0
     while True:
-        # before the deletion: a double click is found by comparing two accesses
+        # count before the deletion: a double click is found by comparing two stored accesses
         count_accesses(database)
         with database.writing(table_lock=PURGING) as connection:
             day = find_first_day(connection, archive_id)

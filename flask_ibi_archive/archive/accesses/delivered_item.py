@@ -1,9 +1,10 @@
 """The delivered item of an acknowledgment: find the item to which the reader was redirected.
 
-A reader who requests an item may receive a related item, such as its metadata, a translation or the
-last edition. A relation is the path from the requested item to the delivered one, such as
-``.metadata``. An acknowledgment counts only if a relation of the requested item leads to the
-delivered item. So nobody can count accesses of an item with the URL key of another item.
+A reader who requests an item may receive a related item, such as the metadata, a translation or the
+last edition of the requested item. A relation is the path from the requested item to the delivered
+item, such as ``.metadata``. An acknowledgment counts only if a relation of the requested item leads
+to the delivered item. This rule prevents that a URL key of one item is used to count accesses to
+another item.
 """
 
 from __future__ import annotations
@@ -30,18 +31,20 @@ MAX_DEPTH = 64
 
 
 class NotCounted(IBIError):
-    """Raised if an acknowledgment does not count; the message contains the reason."""
+    """Raised if an acknowledgment does not count; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The delivered item as an acknowledgment describes it ([R] Table 6.11).
 
-    :param ibi: the forms of the delivered item's identifier; empty if it is not named.
+    :param content_type: the content type of the delivered item, ``Data`` or ``Metadata``.
+    :param ibi: the identifiers (rep, ibip or both) of the delivered item; empty if the
+        acknowledgment contains no identifier.
     :param url: the URL of the delivered item, decoded once.
     :param user: the user's IP address.
-    :param is_anonymised: whether the IP address is anonymised: then rules that allow only some
-        addresses cannot be applied.
+    :param is_anonymised: whether the IP address is anonymised. Rules that allow only some
+        addresses cannot be applied to an anonymised address.
     """
 
     content_type: str
@@ -55,11 +58,11 @@ class Claim:
 class DeliveredItem:
     """The item that was delivered. Files of the spool contain these fields.
 
-    :param item_id: the id of the delivered item; None if it is the requested item.
+    :param item_id: the row ID of the delivered item; None if the requested item was delivered.
     :param relation: the relation from the requested to the delivered item, such as ``.metadata``.
-    :param is_our_url: whether the URL in the acknowledgment is one that this Archive uses for the
-        delivered item. A query or a fragment may be appended to the URL, because a resolver appends
-        the query of a persistent URL.
+    :param is_our_url: whether this Archive uses the URL in the acknowledgment for the delivered
+        item. The URL in the acknowledgment may have an additional query or fragment, because a
+        resolver appends the query of a persistent URL.
     """
 
     item_id: int | None
@@ -68,7 +71,7 @@ class DeliveredItem:
 
 
 class Target(NamedTuple):
-    """The end of a relation: an item, or metadata of an item, with its URL."""
+    """The target of a relation: an item, or the metadata of an item, and the URL of the target."""
 
     relation: str
     item: CatalogueItem
@@ -79,15 +82,16 @@ class Target(NamedTuple):
 def find_delivered_item(
     connection: Connection, archive_id: int, facts: ArchiveFacts, item_id: int, claim: Claim
 ) -> DeliveredItem:
-    """Return the delivered item, if a relation of the requested item leads to it.
+    """Return the delivered item and the relation that leads to the delivered item.
 
-    If the claim contains an identifier, a relation with the claimed content type must lead to that
-    item. If several relations do, the one with the claimed URL is returned, otherwise the shortest
-    one. If the claim contains no identifier, its URL must be the URL of a relation, of a file or
+    If the claim contains an identifier, a relation with the claimed content type must lead to the
+    item with this identifier. If several relations lead to this item, the relation with the
+    claimed URL is returned. If no relation has the claimed URL, the shortest relation is returned.
+    If the claim contains no identifier, the claimed URL must be the URL of a relation, of a file or
     of a list of files.
 
-    :param item_id: the requested item.
-    :raises NotCounted: if the requested item is not in this Archive, or no relation leads to the
+    :param item_id: the row ID of the requested item.
+    :raises NotCounted: if the requested item is not in this Archive, or if no relation leads to the
         delivered item.
     """
     requested = _get_identifier(connection, archive_id, item_id)
@@ -100,12 +104,12 @@ def find_delivered_item(
         if item is None:
             raise NotCounted(f"no item of this Archive has the identifier {requested}")
         if item.state == "Deleted":
-            # it was delivered before it was deleted; its relations are not stored any more
+            # The item was delivered before it was deleted. Its relations are no longer stored.
             if claim.ibi and _is_named(claim, item):
                 return DeliveredItem(None, "")
-            raise NotCounted(f"{requested} was deleted and does not lead to another item any more")
+            raise NotCounted(f"{requested} was deleted and no longer leads to another item")
         search = _Search(connection, item, whole, claim)
-        found = search.by_identifier() if claim.ibi else search.by_url()
+        found = search.find_by_identifier() if claim.ibi else search.find_by_url()
         if found is not None:
             target, is_our_url = found
             delivered = None if target.item.key == item.key else target.item.key
@@ -119,16 +123,19 @@ def find_delivered_item(
 def _get_identifier(connection: Connection, archive_id: int, item_id: int) -> str:
     found = find_item(connection, item_id)
     if found is None:
-        raise NotCounted("its key is for an item that does not exist any more")
+        raise NotCounted("the URL key is for an item that no longer exists")
     if found[0] != archive_id:
-        raise NotCounted("its key is for an item of another Archive")
+        raise NotCounted("the URL key is for an item of another Archive")
     return found[1]
 
 
 def compare_urls(claimed: str, ours: str) -> int:
     """Return 2 if two URLs are equal, 1 if the claimed URL has an additional query, otherwise 0.
 
-    :param claimed: the URL in the acknowledgment, decoded once; it may have been encoded twice.
+    An additional fragment is treated like an additional query.
+
+    :param claimed: the URL in the acknowledgment, decoded once; a resolver may have encoded the URL
+        twice.
     :param ours: the URL that this Archive uses.
     """
     ours = decode_url(ours)
@@ -144,7 +151,10 @@ def _is_named(claim: Claim, item: CatalogueItem) -> bool:
 
 
 class _Search:
-    """Searches the targets of all relations of an item, and prefers the shortest relation."""
+    """Searches the targets of all relations of an item.
+
+    If several targets are equally suitable, the target with the shortest relation is chosen.
+    """
 
     def __init__(
         self, connection: Connection, item: CatalogueItem, facts: ArchiveFacts, claim: Claim
@@ -154,14 +164,17 @@ class _Search:
         self.facts = facts
         self.claim = claim
 
-    def by_identifier(self) -> tuple[Target, bool] | None:
-        """Return the target with the claimed identifier, and whether it has the claimed URL."""
+    def find_by_identifier(self) -> tuple[Target, bool] | None:
+        """Return the target with the claimed identifier, and whether this item has the claimed URL.
+
+        The result is None if no target has the claimed identifier.
+        """
         named = [one for one in self._targets() if one.is_item and _is_named(self.claim, one.item)]
-        # max() returns the first of equal targets, which has the shortest relation
+        # max() returns the first of equal targets; the first target has the shortest relation
         best = max(named, key=lambda one: compare_urls(self.claim.url, one.url), default=None)
         if best is None:
             return None
-        # most often this URL is the claimed one; comparing all others takes longer
+        # The best target usually has the claimed URL. Comparing all other URLs takes longer.
         is_our_url = bool(compare_urls(self.claim.url, best.url)) or any(
             compare_urls(self.claim.url, one.url)
             for one in self._all_targets()
@@ -169,18 +182,24 @@ class _Search:
         )
         return best, is_our_url
 
-    def by_url(self) -> tuple[Target, bool] | None:
-        """Return the target with the claimed URL: an item, a list of files, or a file."""
+    def find_by_url(self) -> tuple[Target, bool] | None:
+        """Return the target with the claimed URL and True; None if no target has this URL.
+
+        The target is an item, a list of files, or a file.
+        """
         targets = self._all_targets()
-        likeness = [compare_urls(self.claim.url, one.url) for one in targets]
-        best = max(likeness, default=0)
-        return (targets[likeness.index(best)], True) if best else None
+        similarity = [compare_urls(self.claim.url, one.url) for one in targets]
+        best = max(similarity, default=0)
+        return (targets[similarity.index(best)], True) if best else None
 
     def _all_targets(self) -> list[Target]:
         return [*self._targets(), *self._targets(FILE_LIST), *self._files()]
 
     def _targets(self, verbs: VerbList = NO_VERBS) -> Iterator[Target]:
-        """Yield the targets with the claimed content type, the shortest relation first."""
+        """Yield the targets that have the claimed content type; the shortest relation comes first.
+
+        :param verbs: the verbs that the target URLs must contain.
+        """
         ibi = self.item.rep or self.item.ibip or ""
         request = UrlRequest(parse_identifier(ibi), (self.claim.user,), verbs=verbs)
         reached_urls = list_target_urls(self.item, request, self.facts)
@@ -192,7 +211,7 @@ class _Search:
                 yield Target(relation, reached.item, reached.own is None, url)
 
     def _files(self) -> Iterator[Target]:
-        """Yield the files that may have the claimed URL, with the shortest relations to them."""
+        """Yield the files that may have the claimed URL; each file has its shortest relation."""
         found: dict[int, Target] = {}
         for one in self._targets(FILE_LIST):
             if one.item.allows(self.claim.user):
@@ -208,10 +227,13 @@ class _Search:
             for text in (url, url.partition("?")[0], url.partition("#")[0]):
                 words = text.split("/")[3:][-MAX_DEPTH:]
                 paths |= {"/".join(words[number:]) for number in range(len(words))}
-        # a database does not accept NUL, nor bytes that are not UTF-8
-        return [path for path in paths if path and "\0" not in path and is_text(path)]
+        # a database accepts neither NUL nor bytes that are not UTF-8
+        return [path for path in paths if path and "\0" not in path and is_utf8(path)]
 
 
-def is_text(text: str) -> bool:
-    """Return whether a text contains no surrogates, which represent bytes that are not UTF-8."""
+def is_utf8(text: str) -> bool:
+    """Return whether a text can be encoded as UTF-8.
+
+    A text with surrogates cannot be encoded. Surrogates represent bytes that are not UTF-8.
+    """
     return not any("\ud800" <= sign <= "\udfff" for sign in text)

@@ -1,8 +1,9 @@
 """The spool: a folder that stores accesses while the database is locked or does not answer.
 
-Each access is one file, which is written completely or not at all. The file contains no more about
-the user than the database. The files are imported when the database is available again. A file that
-is imported twice counts once, because the URL key of an access is unique in the database.
+Each access is stored in its own file. A file is written completely or not at all. The files contain
+only such data about the user as the database also contains. The files are imported when the
+database is available again. If a file is imported twice, the access is counted only once, because
+the URL key of an access is unique in the database.
 """
 
 from __future__ import annotations
@@ -24,28 +25,34 @@ from flask_ibi_archive.storage.file_io import new_file, sync_folder
 
 log = getLogger("flask_ibi_archive.accesses")
 
-ADVICE = "see that IBI_SPOOL_FOLDER names a folder that can be written"
+ADVICE = "set IBI_SPOOL_FOLDER to a folder that can be written"
 SUFFIX = ".json"
-#: The largest number of bytes that are read from a file; no acknowledgment is longer.
+#: The maximum number of bytes that are read from a file. No acknowledgment is longer.
 MAX_SIZE = 1 << 20
-#: The age in seconds of temporary files that are deleted: a process that crashed has left them.
+#: The age in seconds after which temporary files are deleted. A process that crashed has left
+#: these files.
 ABANDONED = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedAccess:
-    """An access: the content of an acknowledgment with a valid URL key, and of a spool file.
+    """An access that an acknowledgment with a valid URL key reports. A spool file contains it.
 
     :param second: the time when the acknowledgment was received, in POSIX seconds.
     :param url_key: the name of the URL key (KeyFacts.name).
-    :param item: the requested item, which the URL key contains.
+    :param item: the row ID of the requested item, from the URL key.
+    :param content_type: the content type of the delivered item, ``Data`` or ``Metadata``.
     :param state: the state of the item in the acknowledgment.
-    :param ibi: the forms of the delivered item's identifier; empty if it is not named.
+    :param ibi: the identifiers (rep, ibip or both) of the delivered item; empty if the
+        acknowledgment contains no identifier.
     :param url: the URL that was delivered, percent-encoded.
-    :param address: the user's IP address, anonymised unless a setting forbids it.
-    :param visitors: the user's pseudonym of the day, and perhaps that of the day before.
-    :param archive: the id of the Archive; None if it is not known yet.
-    :param delivery: the delivered item; None if it is not known yet.
+    :param persistent_url: the persistent URL that the reader requested, percent-encoded.
+    :param address: the user's IP address; anonymised unless IBI_ANONYMISE_IPS is false.
+    :param visitors: the user's pseudonym of the day. Shortly after midnight, the user's pseudonym
+        of the day before follows.
+    :param robot: whether a robot made the access.
+    :param archive: the row ID of the Archive; None if the Archive is not known yet.
+    :param delivery: the delivered item; None if the item is not known yet.
     """
 
     second: int
@@ -87,19 +94,19 @@ class ReceivedAccess:
 class Spool:
     """A folder of accesses that are not in the database yet.
 
-    :param folder: created when the first access is stored.
+    :param folder: the folder; it is created when the first access is stored.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def store(self, access: ReceivedAccess) -> None:
-        """Store an access as a file, and return when it is on the disk.
+        """Store an access as a file, and wait until the file is on the disk.
 
         :raises NotReady: if the file cannot be written.
         """
         claims = (access.content_type, access.ibi, access.url, access.persistent_url)
-        # equal acknowledgments have the same file name, so they are stored once
+        # equal acknowledgments have the same file name, so they are stored only once
         digest = hashlib.sha256(repr(claims).encode()).hexdigest()[:16]
         path = self.folder / f"{access.archive or 0}-{access.url_key}-{digest}{SUFFIX}"
         try:
@@ -117,22 +124,27 @@ class Spool:
             raise NotReady("an access cannot be stored now", ADVICE, str(error)) from error
 
     def list_files(self, archive: int, after: str = "", limit: int | None = None) -> list[Path]:
-        """Return the files of an Archive, and files of an unknown Archive, sorted by name.
+        """Return the files of an Archive and the files of an unknown Archive, sorted by name.
 
-        :param after: return only the files whose names are greater than this name.
+        :param archive: the row ID of the Archive.
+        :param after: a file name; only files with later names in the order are returned.
+        :param limit: the maximum number of files; None returns all files.
         """
         names = sorted([name for name in self._names_for(archive) if name > after])
         return [self.folder / name for name in names[:limit]]
 
     def is_empty(self, archive: int) -> bool:
-        """Return whether the spool contains no access of an Archive."""
+        """Return whether the spool contains neither files of an Archive nor of an unknown Archive.
+
+        :param archive: the row ID of the Archive.
+        """
         return next(self._names_for(archive), None) is None
 
     def read(self, path: Path) -> ReceivedAccess | None:
-        """Return the access in a file, or None if the file is invalid or does not exist any more.
+        """Return the access in a file, or None if the file cannot be read or does not exist.
 
-        An invalid file is renamed, and an error is logged. A file that does not exist any more was
-        imported by another process.
+        If the content is invalid, the file is renamed and an error is logged. If the file does not
+        exist, another process has imported the file.
         """
         try:
             with path.open("rb") as stream:
@@ -147,20 +159,23 @@ class Spool:
             return None
 
     def set_aside(self, path: Path, reason: str) -> None:
-        """Rename an invalid file: it is not read again, and the administrator can examine it."""
+        """Rename an invalid file, which is then not read again, and log an error.
+
+        The administrator can examine the renamed file.
+        """
         log.error("%s contains no valid access (%s); see %s.bad", path, reason, path.name)
         with suppress(OSError):
             path.rename(path.with_name(path.name + ".bad"))
 
     def delete(self, path: Path) -> None:
-        """Delete the file of an access that was imported or does not count."""
+        """Delete the file of an access; an error is only logged."""
         with suppress(FileNotFoundError):
             try:
                 path.unlink()
             except PermissionError as error:
                 log.error("%s cannot be deleted: %s", path, error.strerror)
 
-    def sweep(self) -> None:
+    def delete_abandoned_files(self) -> None:
         """Delete temporary files of processes that crashed."""
         for name in self._names():
             path = self.folder / name
@@ -170,7 +185,7 @@ class Spool:
                         path.unlink()
 
     def _names_for(self, archive: int) -> Iterator[str]:
-        """Yield the names of the files of an Archive, and of files of an unknown Archive."""
+        """Yield the names of the files of an Archive and of the files of an unknown Archive."""
         wanted = (f"{archive}-", "0-")
         for name in self._names():
             if name.startswith(wanted) and name.endswith(SUFFIX):

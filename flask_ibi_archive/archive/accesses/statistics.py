@@ -1,8 +1,8 @@
-"""Statistics: how often an item, or the whole Archive, was read, by day, month or year.
+"""Statistics: the numbers of accesses to an item or to the whole Archive per day, month or year.
 
-Views are accesses to metadata; downloads are accesses to data. Double clicks (two accesses of a
-user to an item within 30 seconds) and accesses of robots are counted separately (COUNTER Code of
-Practice 5.1, 7.2 and 7.8). Days are in UTC.
+Views are accesses to metadata. Downloads are accesses to data. Double clicks and accesses by robots
+are counted separately (COUNTER Code of Practice 5.1, 7.2 and 7.8). A double click is the second of
+two accesses by one user to one item within 30 seconds. Days are in UTC.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-#: For each kind of period, the number of characters of an ISO date that its label has.
-LENGTHS = {"day": 10, "month": 7, "year": 4}
+#: For each kind of period: how many characters of an ISO date the label of the period has.
+LABEL_LENGTHS = {"day": 10, "month": 7, "year": 4}
 NUMBERS = ("views", "downloads", "double_clicks", "robots")
 
 
@@ -29,12 +29,13 @@ class Period:
     """The counts of a day, a month or a year.
 
     :param start: the first day of the period (UTC).
-    :param label: the period as ``2026-11-21``, ``2026-11`` or ``2026``.
+    :param label: the name of the period, such as ``2026-11-21``, ``2026-11`` or ``2026``.
     :param views: the number of accesses to metadata.
     :param downloads: the number of accesses to data.
-    :param double_clicks: accesses that were repeated within 30 seconds; neither views nor downloads
-        include them.
-    :param robots: accesses of robots; neither views nor downloads include them.
+    :param double_clicks: the number of double clicks. Views and downloads do not include double
+        clicks.
+    :param robots: the number of accesses by robots. Views and downloads do not include accesses by
+        robots.
     """
 
     start: date
@@ -49,14 +50,15 @@ class Period:
 class Statistics:
     """The counts of an item, or of the whole Archive.
 
-    ``asked`` and ``delivered`` have the same periods, ascending and without gaps. They are empty if
-    there are no accesses.
+    ``asked`` and ``delivered`` contain the same periods in ascending order and without gaps. Both
+    are empty if there are no accesses.
 
     :param ibi: an identifier of the item, in canonical case; None for the whole Archive.
-    :param by: day, month or year.
-    :param asked: accesses that requested the item.
-    :param delivered: accesses that requested another item and received this one; None for the whole
-        Archive, because the sum would contain these accesses twice.
+    :param by: the kind of the periods: day, month or year.
+    :param asked: the counts of accesses by readers who requested the item.
+    :param delivered: the counts of accesses by readers who requested another item and received this
+        item. For the whole Archive the value is None, because ``asked`` already contains these
+        accesses.
     """
 
     ibi: str | None
@@ -81,7 +83,7 @@ class Statistics:
 
     @property
     def robots(self) -> int:
-        """The number of accesses of robots."""
+        """The number of accesses by robots."""
         return sum(period.robots for period in self.asked)
 
     def to_json(self) -> dict[str, Any]:
@@ -89,28 +91,28 @@ class Statistics:
         return {
             "ibi": self.ibi,
             "by": self.by,
-            "asked": _as_json(self.asked),
-            "delivered": None if self.delivered is None else _as_json(self.delivered),
+            "asked": _periods_to_json(self.asked),
+            "delivered": None if self.delivered is None else _periods_to_json(self.delivered),
         }
 
     def csv_rows(self) -> Iterator[list[str]]:
-        """Yield the rows of a table: the header, then one row for each period."""
+        """Yield the rows of a CSV table: first the header, then one row for each period."""
         header = ["period", *NUMBERS]
         if self.delivered is None:
             yield header
             for period in self.asked:
-                yield [period.label, *_texts(period)]
+                yield [period.label, *_format_counts(period)]
             return
         yield header + [f"delivered_{name}" for name in NUMBERS]
         for asked, delivered in zip(self.asked, self.delivered, strict=True):
-            yield [asked.label, *_texts(asked), *_texts(delivered)]
+            yield [asked.label, *_format_counts(asked), *_format_counts(delivered)]
 
 
-def _texts(period: Period) -> list[str]:
+def _format_counts(period: Period) -> list[str]:
     return [str(getattr(period, name)) for name in NUMBERS]
 
 
-def _as_json(periods: tuple[Period, ...]) -> dict[str, Any]:
+def _periods_to_json(periods: tuple[Period, ...]) -> dict[str, Any]:
     sums = {name: sum(getattr(period, name) for period in periods) for name in NUMBERS}
     rows = [asdict(period) for period in periods]
     return {**sums, "periods": [{**row, "start": row["start"].isoformat()} for row in rows]}
@@ -121,14 +123,14 @@ def read_statistics(
 ) -> Statistics:
     """Return the counts of an item, or of the whole Archive.
 
-    :param ibi: one of the item's identifiers, in any case.
-    :param by: day, month or year.
+    :param ibi: one of the item's identifiers, in upper or lower case; None for the whole Archive.
+    :param by: the kind of the periods: day, month or year.
     :raises IdentifierError: if ``ibi`` is not an identifier.
     :raises UnknownItem: if no item of the Archive has the identifier.
-    :raises ValueError: if ``by`` has another value.
+    :raises ValueError: if ``by`` is not day, month or year.
     """
-    if by not in LENGTHS:
-        raise ValueError(f"statistics are by {', '.join(LENGTHS)}, not by {by!r}")
+    if by not in LABEL_LENGTHS:
+        raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
     text = None if ibi is None else parse_identifier(ibi).text
     item_id = None
     with database.snapshot() as connection:
@@ -146,21 +148,21 @@ def read_statistics(
     return Statistics(
         text,
         by,
-        _fill(starts, asked, by),
-        None if item_id is None else _fill(starts, delivered, by),
+        _sum_by_period(starts, asked, by),
+        None if item_id is None else _sum_by_period(starts, delivered, by),
     )
 
 
 def _period_starts(first: date, last: date, by: str) -> Iterator[date]:
     """Yield the first day of each period from the day ``first`` to the day ``last``."""
-    start = _start(first, by)
+    start = _find_start(first, by)
     while start <= last:
         yield start
-        start = _start(start + timedelta(days=NEXT[by]), by)
+        start = _find_start(start + timedelta(days=DAYS_TO_NEXT[by]), by)
 
 
-#: A number of days that leads from the first day of a period into the next period.
-NEXT = {"day": 1, "month": 31, "year": 366}
+#: For each kind of period: a number of days after which the next period has begun.
+DAYS_TO_NEXT = {"day": 1, "month": 31, "year": 366}
 _STARTS: dict[str, Callable[[date], date]] = {
     "day": lambda day: day,
     "month": lambda day: day.replace(day=1),
@@ -168,20 +170,27 @@ _STARTS: dict[str, Callable[[date], date]] = {
 }
 
 
-def _start(day: date, by: str) -> date:
+def _find_start(day: date, by: str) -> date:
     """Return the first day of the period that contains a day."""
     return _STARTS[by](day)
 
 
-def _fill(starts: Iterable[date], counts: Iterable[DayCounts], by: str) -> tuple[Period, ...]:
-    """Return the periods with the sums of the counts of their days."""
+def _sum_by_period(
+    starts: Iterable[date], counts: Iterable[DayCounts], by: str
+) -> tuple[Period, ...]:
+    """Return the periods with their counts.
+
+    :param starts: the first day of each period.
+    :param counts: the daily counts.
+    :param by: the kind of the periods: day, month or year.
+    """
     sums = {start: [0, 0, 0, 0] for start in starts}
     for day, content_type, accesses, double_clicks, robots in counts:
-        numbers = sums[_start(day, by)]
+        numbers = sums[_find_start(day, by)]
         numbers[0 if content_type == "Metadata" else 1] += accesses
         numbers[2] += double_clicks
         numbers[3] += robots
-    length = LENGTHS[by]
+    length = LABEL_LENGTHS[by]
     return tuple(
         Period(start, start.isoformat()[:length], *numbers) for start, numbers in sums.items()
     )

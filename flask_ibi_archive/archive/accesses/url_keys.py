@@ -1,15 +1,17 @@
-"""URL keys: signed numbers that identify the item of an answer ([R] 6.2, 7.2, Table 5.1).
+"""URL keys: signed numbers that identify an item ([R] 6.2, 7.2, Table 5.1).
 
-The Archive issues a URL key with each answer to a resolver. The resolver sends the key back in its
-acknowledgment, which proves that the Archive has sent this answer.
+When a resolver requests the URLs of an item, the answer of the Archive contains a new URL key. The
+acknowledgment of the resolver contains the same key. The key proves that the Archive has sent the
+answer to which the acknowledgment refers.
 
-A key is ``<unix second>-<digits>``. The digits are the decimal form of a number with these bytes:
+A key has the form ``<POSIX time>-<digits>``. The POSIX time is the time when the key was issued.
+The digits are the decimal form of a number with these bytes:
 
     1 | item (8) | random bytes (8) | signature (16)
 
-The leading 1 preserves zeros at the beginning of the other bytes. The random bytes make each key
-unique. The signature is the first half of an HMAC-SHA256 of second, item and random bytes. Nothing
-is stored when a key is issued.
+The first byte is 1, because a number cannot begin with zeros. The random bytes make each key
+unique. The signature is the first half of an HMAC-SHA256 of the other parts of the key. The Archive
+does not store the keys that it issues.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ SALT = b"flask_ibi_archive.url_key"
 SIGNATURE = 16
 LENGTH = 1 + 8 + 8 + SIGNATURE
 MAX_LENGTH = 120
-#: Seconds by which the clocks of two servers of one Archive may differ.
+#: The maximum difference in seconds between the clocks of two servers of an Archive.
 CLOCK_LEEWAY = 60
 
 
@@ -38,7 +40,7 @@ CLOCK_LEEWAY = 60
 class KeyFacts:
     """The content of a valid key.
 
-    :param item: the item of the answer (CatalogueItem.key).
+    :param item: the number of the requested item (CatalogueItem.key).
     :param issued: the time when the key was issued, in POSIX seconds.
     :param nonce: the random bytes of the key.
     """
@@ -49,12 +51,15 @@ class KeyFacts:
 
     @property
     def name(self) -> str:
-        """A text that is different for each key."""
+        """A short text that is different for each key."""
         return f"{self.issued}-{self.nonce.hex()}"
 
 
 class HalfHMAC(SigningAlgorithm):
-    """The first half of an HMAC-SHA256, to keep the keys short."""
+    """A signing algorithm whose signatures are the first half of an HMAC-SHA256.
+
+    These signatures keep the URL keys short.
+    """
 
     def get_signature(self, key: bytes, value: bytes) -> bytes:
         """Return the signature of a value."""
@@ -64,9 +69,10 @@ class HalfHMAC(SigningAlgorithm):
 class URLKeys:
     """Issues URL keys and verifies them.
 
-    :param secrets: the secrets, the newest last; only the newest signs, all of them verify.
-    :param max_age: the seconds for which a key is valid.
-    :param clock: returns the time in POSIX seconds.
+    :param secrets: the secrets; the newest secret is the last. Keys are signed with the newest
+        secret. A key is valid if it was signed with any of the secrets.
+    :param max_age: the number of seconds for which a key is valid.
+    :param clock: a function that returns the time in POSIX seconds.
     """
 
     def __init__(
@@ -78,34 +84,43 @@ class URLKeys:
         self.max_age = max_age
         self.clock = clock
         signer = Signer(
-            [one.encode() if isinstance(one, str) else one for one in secrets],
+            [secret.encode() if isinstance(secret, str) else secret for secret in secrets],
             salt=SALT,
             key_derivation="hmac",
             digest_method=hashlib.sha256,
         )
-        # derived once, because a derivation takes longer than a signature
+        # derive the keys only once: to derive a key takes longer than to sign a value
         self._keys = [signer.derive_key(secret) for secret in signer.secret_keys]
         self._algorithm = HalfHMAC()
 
     def issue(self, item: int) -> str:
-        """Return a new key for an answer about an item (CatalogueItem.key)."""
+        """Return a new URL key for an item.
+
+        :param item: the number of the item (CatalogueItem.key).
+        """
         second = int(self.clock())
-        # not random.randbytes: an app may seed it; equal keys would count only one access
+        # not random.randbytes(): an app may seed the generator, and keys would then be equal
         value = b"\x01" + item.to_bytes(8, "big") + os.urandom(8)
         signature = self._algorithm.get_signature(self._keys[-1], b"%d-%b" % (second, value))
         return f"{second:010d}-{int.from_bytes(value + signature, 'big')}"
 
     def verify(self, key: str) -> KeyFacts | None:
-        """Return the content of a key, or None if it is not valid now or was not signed by us."""
+        """Return the content of a key, or None if the key is forged or not valid at this time."""
         facts = self.read(key)
         return facts if facts is not None and self.is_current(facts) else None
 
     def is_current(self, facts: KeyFacts) -> bool:
-        """Return whether a key has not expired and was not issued in the future."""
+        """Return whether a key is valid at this time.
+
+        A key is not valid if it has expired or was issued in the future.
+        """
         return -CLOCK_LEEWAY <= self.clock() - facts.issued <= self.max_age
 
     def read(self, key: str) -> KeyFacts | None:
-        """Return the content of a key, even an expired one, or None if it was not signed by us."""
+        """Return the content of a key, or None if the key is forged.
+
+        This method does not check whether the key has expired.
+        """
         if len(key) > MAX_LENGTH or not is_key(key):
             return None
         first, _, second = key.partition("-")

@@ -1,8 +1,8 @@
-"""Visitors: pseudonyms of users, one for each day, and anonymised IP addresses.
+"""Visitors: daily pseudonyms of users, and anonymised IP addresses.
 
-A pseudonym is a hash of the user's IP address with a random salt. Each day (UTC) has a new salt,
-which is deleted when the next day is over. After that nobody can find the address of a pseudonym,
-nor recognise a user in the accesses of two days.
+A pseudonym is a hash of the user's IP address, the User-Agent and a random salt. Each day (UTC) has
+a new salt. The salt is deleted at the end of the next day. Then nobody can find out the IP address
+for a pseudonym. Nobody can find out which pseudonyms of different days belong to one user.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from flask_ibi_archive.storage.accesses import (
 )
 from flask_ibi_archive.storage.database import Database
 
-#: The number of bits that an anonymised IPv4 or IPv6 address has.
+#: The number of bits of an IPv4 or IPv6 address that are not set to zero.
 STORED_BITS = {4: 24, 6: 48}
-#: Seconds after midnight in which a series of clicks of the day before may continue.
+#: The number of seconds after midnight in which the pseudonym of the day before may be used.
 CONTINUED = 3600
-#: Characters of a pseudonym.
+#: The number of characters of a pseudonym.
 LENGTH = 16
 
 
@@ -38,7 +38,7 @@ def anonymise(address: str) -> str:
 
     The last octet of an IPv4 address and the last 80 bits of an IPv6 address become zero.
 
-    :param address: IPv4 or IPv6; an IPv4-mapped IPv6 address is treated as IPv4.
+    :param address: an IPv4 or IPv6 address. An IPv4-mapped IPv6 address is treated as IPv4 address.
     :raises ValueError: if the text is not an IP address.
     """
     found = ip_address(address.partition("%")[0])
@@ -49,15 +49,18 @@ def anonymise(address: str) -> str:
 
 
 class Visitors:
-    """Builds the pseudonyms of users, with the salts of today and yesterday."""
+    """Builds the pseudonyms of users from the salts of today and yesterday."""
 
     def __init__(self) -> None:
         self._salts: dict[date, bytes] = {}
 
-    def begin_day(
+    def load_salts(
         self, database: Database, second: int, lock_timeout: float = LOCK_TIMEOUT
     ) -> None:
-        """Read the salt of a day, or create it if it does not exist.
+        """Load the salt of a day; the salt is created if it does not exist.
+
+        :param second: a time of the day, in POSIX seconds.
+        :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
 
         :raises NotReady: if the database is locked or does not answer.
         """
@@ -73,10 +76,14 @@ class Visitors:
         self._salts = found
 
     def build_pseudonyms(self, second: int, address: str, agent: str = "") -> tuple[str, ...]:
-        """Return a user's pseudonym of the day and, shortly after midnight, that of the day before.
+        """Return a user's pseudonym of the day.
 
-        If the salt is not known because the database does not answer, the pseudonym is built from
-        the anonymised address.
+        In the first hour after midnight, the user's pseudonym of the day before follows. If the
+        salt is unknown because the database does not answer, the pseudonym is built from the
+        anonymised IP address.
+
+        :param second: the time of the access in POSIX seconds.
+        :param address: the IP address of the user.
 
         :param agent: the User-Agent of the user's browser, if it is known.
         """
@@ -93,7 +100,14 @@ class Visitors:
 def choose_pseudonym(
     connection: Connection, archive_id: int, pseudonyms: tuple[str, ...], second: int
 ) -> str:
-    """Return today's pseudonym, or that of the day before if it had an access a moment ago."""
+    """Return the pseudonym under which an access is stored.
+
+    If the user made an access just before midnight, this is the pseudonym of the day before.
+    Otherwise it is the pseudonym of the day.
+
+    :param pseudonyms: the result of :meth:`Visitors.build_pseudonyms`.
+    :param second: the time of the access in POSIX seconds.
+    """
     today, *before = pseudonyms
     for one in before:
         if has_recent_access(connection, archive_id, one, second):

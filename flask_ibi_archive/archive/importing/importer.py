@@ -1,6 +1,7 @@
-"""Imports a file of records, in one transaction or in batches that can be resumed.
+"""Imports the records of a file, in one transaction or in batches.
 
-The command import uses :class:`Importer`. A record is the JSON description of an item, on one line.
+The command import uses :class:`Importer`. A record is a line with the JSON description of an item.
+If an import in batches is interrupted, it can be continued.
 """
 
 from __future__ import annotations
@@ -41,15 +42,16 @@ from flask_ibi_archive.storage.rules import find_broken_rule
 
 #: The maximum number of lines that are imported together.
 BATCH = 1000
-#: Matches every line that may name a file to add; a field name may contain JSON escapes.
+#: Matches every line that may contain a field ``source``. The name of the field may contain JSON
+#: escapes.
 MAY_NAME_FILES = re.compile(rb"source|\\u")
 
-#: Adds a file to the store, or only measures it.
+#: A function that adds a file to the store, or only computes the size and checksum of the file.
 AddFile = Callable[[Path], Content]
 
 
 class _Rollback(Exception):
-    """Ends a dry run, so that the transaction is rolled back."""
+    """Raised at the end of a dry run to roll back the transaction."""
 
 
 def _now() -> datetime:
@@ -61,16 +63,18 @@ class Importer:
     """Imports the records of a file into an Archive.
 
     :param files: the folder of stored files.
-    :param on_conflict: how to handle an item that already exists: error, skip or update.
-    :param dry_run: check the file, change nothing.
-    :param resume: commit each batch, and continue an import that was interrupted.
-    :param restart: start again at the first line; the imported items remain.
-    :param progress: called with the number of units of work that are done, and their total number;
-        None: progress is not reported.
-    :param clock: returns the timestamp for items whose records have none.
-    :param on_error: called with each error of a dry run, which then continues; None: the first
-        error ends the dry run.
-    :param on_resume: called with the state of the interrupted import, before it is continued.
+    :param on_conflict: what is done if an item already exists: error, skip or update.
+    :param dry_run: if true, the file is only checked and nothing is changed.
+    :param resume: if true, each batch is committed, and an interrupted import is continued.
+    :param restart: if true, an interrupted import is not continued. The import starts at the first
+        line. The items that were already imported remain.
+    :param progress: a function that is called with the number of units of work that are done, and
+        with the total number of units. None means that the progress is not reported.
+    :param clock: a function that returns the timestamp for items whose records have no timestamp.
+    :param on_error: a function that is called with each error of a dry run. The dry run then
+        continues with the next line. None means that the first error ends the dry run.
+    :param on_resume: a function that is called with the state of an interrupted import before the
+        import is continued.
     """
 
     database: Database
@@ -89,15 +93,15 @@ class Importer:
     def run(self, source: ImportSource) -> ImportResult:
         """Import a file.
 
-        Without ``resume``, the import is one transaction. With ``resume``, no record is imported
-        twice: after any number of interruptions, the database is the same as without them. If the
-        previous import was a complete import of the same file, nothing is done (unless
-        ``on_conflict`` is skip or update).
+        Without ``resume``, the import is one transaction. With ``resume``, each record is imported
+        only once, even if the import is interrupted several times. With ``resume`` and
+        ``on_conflict="error"``, nothing is done if the same file was already imported completely.
 
-        :raises RecordError: if a record is wrong; the error names line and field. Nothing was
-            changed, or (with ``resume``) nothing after the last complete batch.
-        :raises StorageError: if the interrupted import is an import of another file, or was started
-            with other options, or is continued by another process.
+        :raises RecordError: if a record is wrong. The error names the line and the field. Without
+            ``resume``, nothing was changed. With ``resume``, the batches before the error were
+            imported.
+        :raises StorageError: if the interrupted import is an import of another file, was started
+            with another option ``on_conflict``, or is continued by another process.
         """
         if self.resume and self.dry_run:
             raise ValueError("a dry run cannot be resumed")
@@ -118,7 +122,7 @@ class Importer:
     def _import_whole(self, source: ImportSource, progress: ImportProgress) -> ImportState:
         errors = Errors(self.on_error if self.dry_run else None)
         with self.files.staging() as staging:
-            # before the transaction, since a transaction blocks other writers
+            # add the files before the transaction, because a transaction blocks other writers
             stage_files(source, measure if self.dry_run else staging.add, progress, errors)
             try:
                 with self.database.writing() as connection:
@@ -148,7 +152,7 @@ class Importer:
         after: ImportState | None = state
         while after is not None:
             steps.state = after
-            progress.reached(after)
+            progress.report_state(after)
             after = steps.step(store, log, steps.read())
         return steps.state
 
@@ -156,24 +160,28 @@ class Importer:
 
     def _import_in_batches(self, source: ImportSource, progress: ImportProgress) -> ImportState:
         if source.place is None:
-            raise StorageError(f"{source.name} can't be read again; --resume needs a file")
+            raise StorageError(
+                f"{source.name} can't be read again; the option --resume needs a file"
+            )
         done = self._find_completed(source, source.place)
         if done is not None:
             self._report_resumed(done)
             return done
-        steps = Steps(source, self._open(source, source.place), Limits(BATCH), remembered=True)
+        steps = Steps(
+            source, self._find_or_begin(source, source.place), Limits(BATCH), remembered=True
+        )
         self._skip_done(steps)
         if _has_begun(steps.state):
             self._report_resumed(steps.state)
         after: ImportState | None = steps.state
         while after is not None:
             steps.state = after
-            progress.reached(after)
+            progress.report_state(after)
             try:
                 after = self._import_batch(steps)
             except RecordError as error:
                 if not _has_begun(steps.state):
-                    # nothing is imported yet, so there is nothing to resume
+                    # no record was imported yet, so there is no import that could be continued
                     with self._writing(steps.state) as (_, log):
                         log.forget(steps.state)
                     raise
@@ -186,9 +194,9 @@ class Importer:
         self.on_resume(state)
 
     def _find_completed(self, source: ImportSource, place: str) -> ImportState | None:
-        """Return the previous import if it was a complete import of the same file.
+        """Return the previous import if the same file was imported completely; otherwise None.
 
-        A process may be killed after the last commit, before it can report its success.
+        This case occurs if a process is killed after the last commit and before it reports success.
         """
         if self.restart or self.on_conflict != "error":
             return None
@@ -197,12 +205,13 @@ class Importer:
         )
         if state is None or state.on_conflict != self.on_conflict:
             return None
-        return state if Steps(source, state, Limits(BATCH)).is_whole() else None
+        return state if Steps(source, state, Limits(BATCH)).is_unchanged() else None
 
-    def _open(self, source: ImportSource, place: str) -> ImportState:
-        """Return the interrupted import, or a new one.
+    def _find_or_begin(self, source: ImportSource, place: str) -> ImportState:
+        """Return the state of the interrupted import, or of a new import.
 
-        :raises StorageError: if the interrupted import is of another file, or has other options.
+        :raises StorageError: if the interrupted import is an import of another file, or if it was
+            started with another option --on-conflict.
         """
         with self.database.writing() as connection:
             ItemStore(connection, self.archive_id).lock_relations()
@@ -215,39 +224,46 @@ class Importer:
                 return log.begin(place, self.on_conflict, self.clock(), resumable=True)
         if state.source != place:
             raise StorageError(
-                f"the import of {state.source} was interrupted: complete it with import --resume, "
-                f"or abandon it by importing {source.name} with --resume --restart"
+                f"the import of {state.source} was interrupted; complete that import with "
+                f"import --resume, or import {source.name} with --resume --restart (the "
+                "interrupted import is then abandoned)"
             )
         if state.on_conflict != self.on_conflict:
             raise StorageError(
                 f"the import of {source.name} was started with --on-conflict {state.on_conflict}; "
-                "resume it with the same option, or start again with --restart (imported items "
-                "remain)"
+                "resume the import with the same option, or start again with --restart (the "
+                "imported items remain)"
             )
         return state
 
     def _skip_done(self, steps: Steps) -> None:
-        """Skip the imported lines; if lines were appended, import their items first.
+        """Skip the lines that were already imported.
+
+        If lines were appended to the file after all items were imported, the import first goes back
+        and imports the items of these lines.
 
         :raises StorageError: if the imported lines were changed.
         """
-        if not steps.find_place():
+        if not steps.move_to_position():
             raise StorageError(
-                f"the first {steps.state.line} lines of {steps.source.name} were imported and have "
-                "been changed since: undo the changes and resume, or start again with --restart "
-                "and --on-conflict skip or update"
+                f"the first {steps.state.line} lines of {steps.source.name} were changed after "
+                "they were imported; undo the changes and resume the import, or start again with "
+                "--restart and --on-conflict skip or update"
             )
-        back = steps.go_back()
+        back = steps.go_back_to_appended_lines()
         if back is not None:
             with self._writing(steps.state) as (_, log):
                 log.save(back)
             steps.state = back
 
     def _import_batch(self, steps: Steps) -> ImportState | None:
-        """Import the next batch in a transaction and return the new state, None at the end."""
+        """Import the next batch in a transaction.
+
+        :returns: the new state of the import, or None if the import is complete.
+        """
         lines = steps.read()
         with self.files.staging() as staging:
-            # before the transaction, since a transaction blocks other writers
+            # add the files before the transaction, because a transaction blocks other writers
             for line in lines:
                 line.contents = add_files(steps.source, line, staging.add, steps.errors)
             with self._writing(steps.state) as (store, log):
@@ -259,7 +275,7 @@ class Importer:
 
     @contextmanager
     def _writing(self, state: ImportState) -> Iterator[tuple[ItemStore, ImportLog]]:
-        """Yield the items and the log in a transaction.
+        """Return a context manager that opens a transaction and returns the items and the log.
 
         :raises StorageError: if another process has continued the import.
         """
@@ -275,11 +291,13 @@ class Importer:
 def stage_files(
     source: ImportSource, add_file: AddFile, progress: ImportProgress, errors: Errors
 ) -> None:
-    """Add all files that a source names, before the transaction that writes the items begins.
+    """Add all files that the records of a source name.
 
-    Only lines that may name files are parsed; if all errors are collected, all lines are parsed.
-    The parsed lines are stored in ``source.staged``.
+    This function is called before the transaction that writes the items. Only lines that may name
+    files are parsed. If ``errors`` collects all errors, all lines are parsed. The parsed lines are
+    stored in ``source.staged``.
 
+    :param add_file: a function that adds a file.
     :raises StorageError: if the files or the lines cannot be stored.
     """
     reader = LineReader(source)
@@ -298,16 +316,18 @@ def stage_files(
                 source.staged.add(line)
         if reader.position - reported >= STEP:
             reported = reader.position
-            progress.staged(reported)
-    progress.staged(reader.position)
+            progress.report_staging(reported)
+    progress.report_staging(reader.position)
 
 
 def add_files(
     source: ImportSource, line: Line, add_file: AddFile, errors: Errors
 ) -> dict[str, Content]:
-    """Add the files that a record names, and return their contents by path.
+    """Add the files that a record names, and return the checksum and size of each file by path.
 
-    :param errors: receives an error for each file that cannot be read or has another checksum.
+    :param add_file: a function that adds a file.
+    :param errors: the object to which an error is added for each file that cannot be read or has a
+        wrong checksum.
     """
     found: dict[str, Content] = {}
     for number, file in enumerate(line.record.files):
@@ -333,15 +353,15 @@ def _has_begun(state: ImportState) -> bool:
 
 
 def _advice(state: ImportState) -> str:
-    """Return advice for a user whose import was stopped by an error in a line."""
+    """Return advice for the user if an error in a line has stopped the import."""
     if state.phase is Phase.ITEMS:
         return (
-            f"the lines up to {state.line} are imported; correct this line and run import --resume "
+            f"the lines 1 to {state.line} are imported; correct this line and run import --resume "
             "again"
         )
     return (
-        "all items are imported; correct the references of this line to other items (only these "
-        "are read again) and run import --resume again"
+        "all items are imported; correct the references to other items in this line and run "
+        "import --resume again (only these references are read again)"
     )
 
 

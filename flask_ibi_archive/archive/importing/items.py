@@ -1,6 +1,7 @@
 """Writes the items of a batch of lines.
 
-New items are inserted together. The option --on-conflict says how existing items are handled.
+New items are inserted together. The option --on-conflict determines what is done with items that
+already exist.
 """
 
 from __future__ import annotations
@@ -22,16 +23,21 @@ from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import RULES, find_broken_rule
 from flask_ibi_archive.storage.states import ELSEWHERE
 
-#: The field of a record that must be corrected if a rule is broken.
+#: For the number of a rule: the field of a record that must be corrected if the rule is broken.
 FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
 
 
 def rule_error(name: str, line: int, error: RuleBroken, field: str | None = None) -> RecordError:
-    """Return the error for a line whose record breaks a rule."""
+    """Return the error for a line whose record breaks a rule.
+
+    :param name: the name of the file in messages.
+    :param line: the number of the line.
+    :param field: the wrong field; None if the field follows from the number of the rule.
+    """
     return RecordError(name, line, field or FIELD_OF_RULE.get(error.rule), str(error))
 
 
-def field_of(record: ItemRecord, text: str) -> str:
+def find_field(record: ItemRecord, text: str) -> str:
     """Return the name of the field of a record that contains an identifier."""
     if text == record.rep:
         return "rep"
@@ -40,10 +46,10 @@ def field_of(record: ItemRecord, text: str) -> str:
 
 @dataclass
 class ItemBatch:
-    """A batch of lines whose items are written together, in the caller's transaction.
+    """A batch of lines whose items are written together in the transaction of the caller.
 
     :param name: the name of the file in messages.
-    :param errors: receives the errors of lines that cannot be imported.
+    :param errors: the object to which errors of lines are added.
     """
 
     store: ItemStore
@@ -55,14 +61,17 @@ class ItemBatch:
     added: int = 0
     updated: int = 0
     skipped: int = 0
-    #: The row ID and the state of the item or stub that has an identifier of the batch.
+    #: For each known identifier of the batch: the row ID and the state of the item or stub.
     _known: dict[str, tuple[int, str]] = field(default_factory=dict)
     #: The row IDs of items and stubs that lines of this file have replaced.
     _replaced: set[int] = field(default_factory=set)
     _pending: list[PendingLine] = field(default_factory=list)
 
     def write(self) -> None:
-        """Write the items without their relations, and log the lines whose items have relations."""
+        """Write the items without their relations.
+
+        Lines whose items have relations are written to the log.
+        """
         identifiers = [text for line in self.lines for text in line.record.identifiers]
         self._known = self.store.find_owners(identifiers)
         elsewhere = self.store.copies.find_originals_elsewhere(identifiers)
@@ -100,11 +109,12 @@ class ItemBatch:
     def _check(
         self, line: Line, texts: Sequence[str], in_batch: dict[str, int], elsewhere: set[str]
     ) -> None:
-        """Check a line against the other lines of the batch and against other Archives.
+        """Check that a line does not conflict with earlier lines or with other Archives.
 
         :param texts: the identifiers of the line.
         :param in_batch: the line numbers of the identifiers of earlier lines.
         :param elsewhere: the identifiers of Originals in other Archives of the database.
+        :raises RecordError: if the line conflicts.
         """
         record = line.record
         for text in texts:
@@ -113,14 +123,20 @@ class ItemBatch:
             in_batch[text] = line.number
             if text in elsewhere and record.state == "Original":
                 broken = RuleBroken(3, text, RULES[3])
-                raise rule_error(self.name, line.number, broken, field_of(record, text))
+                raise rule_error(self.name, line.number, broken, find_field(record, text))
         try:
             self.store.copies.check_original_of(record)
         except RuleBroken as error:
             raise rule_error(self.name, line.number, error) from error
 
     def _write_existing(self, line: Line) -> None:
-        """Skip, update or refuse the item of a line if the item exists; or replace its stub."""
+        """Handle a line whose identifiers belong to an item or a stub.
+
+        If an item exists, the line is skipped, updates the item or is refused. A stub is replaced
+        by the item of the line.
+
+        :raises RecordError: if the line is refused.
+        """
         found = {self._known[text] for text in line.record.identifiers if text in self._known}
         items = {item_id for item_id, state in found if state != ELSEWHERE}
         in_this_file = bool(items) and (
@@ -132,10 +148,10 @@ class ItemBatch:
             return
         self._refuse_service(line)
         if items and (on_conflict != "update" or len(items) > 1 or in_this_file):
-            raise self._conflict(line, len(items), in_this_file)
+            raise self._build_conflict_error(line, len(items), in_this_file)
         owners = {item_id for item_id, _ in found}
         try:
-            with self.errors.undoing(self.store.connection):
+            with self.errors.rolling_back_on_error(self.store.connection):
                 self._replace(line, min(items or owners), owners, bool(items))
         except RuleBroken as error:
             raise rule_error(self.name, line.number, error) from error
@@ -146,10 +162,11 @@ class ItemBatch:
             raise (rule_error(self.name, line.number, broken) if broken else error) from error
 
     def _replace(self, line: Line, item_id: int, owners: set[int], exists: bool) -> None:
-        """Replace an item or its stubs by the item of a line.
+        """Replace an item or its stubs with the item of a line.
 
-        :param owners: the IDs of the rows that have an identifier of the line.
-        :param exists: true for an item, false for a stub.
+        :param item_id: the row ID of the item or stub that is replaced.
+        :param owners: the row IDs of all items and stubs that have an identifier of the line.
+        :param exists: true if an item is replaced, false if a stub is replaced.
         """
         record = line.record
         if exists:
@@ -176,13 +193,13 @@ class ItemBatch:
     def _refuse_service(self, line: Line) -> None:
         for text in line.record.identifiers:
             if text in self._known and self.store.is_service(self._known[text][0]):
-                reason = f"{text} is the service of the Archive, which cannot be imported"
+                reason = f"{text} is the Archive service, and the Archive service can't be imported"
                 raise self._error(line, text, reason)
 
-    def _conflict(self, line: Line, items: int, in_this_file: bool) -> RecordError:
+    def _build_conflict_error(self, line: Line, items: int, in_this_file: bool) -> RecordError:
         """Return the error for a line whose item already exists.
 
-        :param items: the number of items that have its identifiers.
+        :param items: the number of items that have identifiers of the line.
         :param in_this_file: whether an earlier line of the file has written the item.
         """
         text = next(
@@ -191,12 +208,12 @@ class ItemBatch:
             if self._known.get(text, (0, ELSEWHERE))[1] != ELSEWHERE
         )
         if items > 1:
-            reason = "its identifiers belong to several items of the Archive"
+            reason = "the identifiers of the record belong to several items of the Archive"
         elif in_this_file:
             reason = f"{text} is already in an earlier line"
         else:
-            reason = f"an item of the Archive already has {text}; see --on-conflict"
+            reason = f"an item of the Archive already has {text}; see the option --on-conflict"
         return self._error(line, text, reason)
 
     def _error(self, line: Line, text: str, reason: str) -> RecordError:
-        return RecordError(self.name, line.number, field_of(line.record, text), reason)
+        return RecordError(self.name, line.number, find_field(line.record, text), reason)

@@ -1,4 +1,4 @@
-"""Reports of an import: errors and progress while it runs, and the counts at the end."""
+"""Reports of an import: errors, progress and the counts of imported records."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sqlalchemy import Connection
 from flask_ibi_archive.errors import RecordError
 from flask_ibi_archive.storage.imports import ImportState, Phase
 
-#: The relative cost of a byte of the file in each pass.
+#: The relative time that a byte of the file takes in each pass.
 STAGING_COST = 1
 COSTS = {Phase.ITEMS: 12, Phase.LANGUAGES: 1, Phase.TIES: 6}
-#: Bytes of the file after which the first pass reports its progress.
+#: The number of bytes after which the first pass reports the progress again.
 STEP = 1 << 20
 
 
@@ -38,11 +38,12 @@ class ImportResult(Counts):
 
 
 class Errors:
-    """The errors of an import, which raises the first error or reports all errors.
+    """The errors of an import. Either the first error is raised, or all errors are reported.
 
-    :param report: called with each error, whose line is then ignored; None: the first error is
-        raised.
-    :ivar lines: the numbers of the lines that are ignored.
+    :param report: a function that is called with each error. The line with the error is then
+        ignored. None means that the first error is raised.
+    :ivar lines: the numbers of the ignored lines.
+    :ivar collects: whether all errors are reported.
     """
 
     def __init__(self, report: Callable[[RecordError], None] | None = None) -> None:
@@ -51,23 +52,26 @@ class Errors:
         self.collects = report is not None
 
     def add(self, error: RecordError) -> None:
-        """Report an error, or raise it."""
+        """Report the error, or raise the error if no function ``report`` was given."""
         if self._report is None:
             raise error
         self.lines.add(error.line)
         self._report(error)
 
-    def undoing(self, connection: Connection) -> AbstractContextManager[object]:
-        """Return a context that, if the import continues, rolls back its changes after an error."""
+    def rolling_back_on_error(self, connection: Connection) -> AbstractContextManager[object]:
+        """Return a context manager that rolls back the changes of its context after an error.
+
+        If the first error ends the import, the context manager does nothing.
+        """
         return connection.begin_nested() if self.collects else nullcontext()
 
 
 class ImportProgress:
-    """Reports how much of the work of an import is done, in units of about equal time.
+    """Reports the progress of an import. Each unit of work takes about the same time.
 
     :param size: the size of the file in bytes.
-    :param report: called with the number of units that are done, and their total number; None: the
-        progress is not reported.
+    :param report: a function that is called with the number of units of work that are done, and
+        with the total number of units. None means that the progress is not reported.
     """
 
     def __init__(self, size: int, report: Callable[[int, int], None] | None) -> None:
@@ -75,13 +79,16 @@ class ImportProgress:
         self._report = report
         self._total = size * (STAGING_COST + sum(COSTS.values()))
 
-    def staged(self, position: int) -> None:
-        """Report the number of bytes that were searched for files to add."""
+    def report_staging(self, position: int) -> None:
+        """Report the progress of the first pass, which adds files.
+
+        :param position: the number of bytes of the file that were read in the first pass.
+        """
         if self._report is not None:
             self._report(position * STAGING_COST, self._total)
 
-    def reached(self, state: ImportState) -> None:
-        """Report the state of an import."""
+    def report_state(self, state: ImportState) -> None:
+        """Report the progress that an import has reached in a later pass."""
         if self._report is None:
             return
         done = self._size * STAGING_COST

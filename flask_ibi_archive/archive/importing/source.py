@@ -1,4 +1,4 @@
-"""Reads a file of records and parses each of its lines once."""
+"""Reads a file of records and parses each line only once."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ BLOCK = 1 << 20
 class Line:
     """A parsed line.
 
-    :param number: the number of the line; the first line has the number 1.
-    :param contents: the contents of the files to add that the record names, by path.
+    :param number: the number of the line. The first line has the number 1.
+    :param contents: the checksum and size of each file that the record adds, by path.
     """
 
     number: int
@@ -38,9 +38,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of a batch: the numbers of lines, bytes and identifiers after which it ends.
+    """The limits of a batch of lines.
 
-    The line that reaches a limit is part of the batch.
+    The batch ends with the line that reaches one of the limits.
+
+    :param lines: the number of lines.
+    :param bytes: the number of bytes.
+    :param identifiers: the number of identifiers.
     """
 
     lines: int
@@ -49,12 +53,12 @@ class Limits:
 
 
 class LineSpool:
-    """A temporary file with parsed lines that a later pass needs again.
+    """A temporary file with parsed lines that a later pass of the import needs again.
 
-    Lines are added and found in the order of the file. The temporary file is created when the first
-    line is added.
+    Lines must be added and searched in ascending order of their numbers. The temporary file is
+    created when the first line is added.
 
-    :param folder: the folder of the temporary file; None: the default folder of the system.
+    :param folder: the folder of the temporary file; None means the default folder of the system.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -74,7 +78,10 @@ class LineSpool:
             pickle.dump(line, self._file, pickle.HIGHEST_PROTOCOL)
 
     def find(self, number: int) -> Line | None:
-        """Return a stored line, None if it was not stored; each call must pass a larger number."""
+        """Return the stored line with a number, or None if this line was not stored.
+
+        The number must be larger than the number in the previous call.
+        """
         if self._file is None:
             return None
         if not self._reading:
@@ -84,16 +91,16 @@ class LineSpool:
         return self._next if self._next is not None and self._next.number == number else None
 
     def __iter__(self) -> Iterator[Line]:
-        """Yield all lines."""
+        """Yield all stored lines."""
         self._rewind()
         while self._next is not None:
             yield self._next
             self._advance()
 
     def close(self) -> None:
-        """Delete the file."""
+        """Delete the temporary file."""
         if self._file is not None:
-            with suppress(OSError):  # the lines are not needed any more
+            with suppress(OSError):  # the lines are no longer needed
                 self._file.close()
 
     def _rewind(self) -> None:
@@ -117,7 +124,7 @@ class LineSpool:
         except OSError as error:
             folder = self._folder or Path(tempfile.gettempdir())
             raise StorageError(
-                f"no temporary file can be written in {folder}: {error.strerror or error}"
+                f"a temporary file in {folder} can't be written: {error.strerror or error}"
             ) from error
 
 
@@ -125,12 +132,12 @@ class LineSpool:
 class ImportSource:
     """A file of records.
 
-    :param name: its name in messages.
-    :param folder: the folder that the paths in ``source`` fields are relative to.
-    :param place: the absolute path of the file, by which an import is resumed; None: the import
-        cannot be resumed.
+    :param name: the name of the file in messages.
+    :param folder: the folder for relative paths in the fields ``source``.
+    :param place: the absolute path of the file. An interrupted import is found by this path. None
+        means that the import cannot be resumed.
     :param staged: the lines that were parsed in the first pass, which adds files.
-    :param referring: the lines with references to other items, for the last pass.
+    :param referring: the lines with references to other items. The last pass needs these lines.
     """
 
     name: str
@@ -150,10 +157,10 @@ class ImportSource:
 
     @contextmanager
     def spooling(self, folder: Path | None) -> Iterator[None]:
-        """Return a context in which parsed lines are stored in temporary files.
+        """Return a context manager; in its context, parsed lines are stored in temporary files.
 
-        :param folder: the folder of these files; if it cannot be written, or is None, they are in
-            the default folder of the system.
+        :param folder: the folder of the temporary files. If the folder cannot be written or is
+            None, the default folder of the system is used.
         """
         if folder is not None and not os.access(folder, os.W_OK):
             folder = None
@@ -167,8 +174,10 @@ class ImportSource:
 
 @contextmanager
 def open_source(path: str, standard_input: BinaryIO) -> Iterator[ImportSource]:
-    """Open a file of records; ``-`` is standard input, which is copied to a temporary file.
+    """Return a context manager that opens a file of records.
 
+    :param path: the path of the file. The path ``-`` means standard input.
+    :param standard_input: the standard input. It is copied to a temporary file.
     :raises StorageError: if the file cannot be read.
     """
     if path == "-":
@@ -181,16 +190,16 @@ def open_source(path: str, standard_input: BinaryIO) -> Iterator[ImportSource]:
     except OSError as error:
         raise StorageError(f"{path} can't be read: {error.strerror}") from error
     with stream:
-        # a file name need not be UTF-8, but the databases store only text
+        # a file name may contain bytes that are not UTF-8, but a database stores only text
         place = os.fsencode(Path(path).resolve()).decode("utf-8", "backslashreplace")
         yield ImportSource(path, stream, Path(path).parent, place)
 
 
 class LineReader:
-    """Reads the lines of a source, and computes a digest of the bytes that it has read.
+    """Reads the lines of a source and computes the digest of the bytes that were read.
 
-    :param ignored: the numbers of lines that are not imported.
-    :ivar lines: the lines that were not yet read.
+    :param ignored: the numbers of the lines that are not imported.
+    :ivar lines: an iterator over the lines that were not read yet.
     :ivar line: the number of the line that was read last.
     :ivar position: the number of bytes that were read.
     """
@@ -214,7 +223,7 @@ class LineReader:
         while text := stream.readline(MAX_LINE + 1):
             self.line += 1
             if len(text) > MAX_LINE:
-                raise self.error(None, f"is longer than {MAX_LINE} bytes")
+                raise self.error(None, f"the line is longer than {MAX_LINE} bytes")
             digest.update(text)
             self.position += len(text)
             yield text.removeprefix(b"\xef\xbb\xbf") if self.line == 1 else text
@@ -224,10 +233,10 @@ class LineReader:
     def skip(self, position: int, line: int, digest: str) -> bool:
         """Skip the lines that an earlier run has imported.
 
-        :param position: the number of bytes of these lines.
-        :param line: the number of these lines.
-        :param digest: the digest of these lines in the earlier run.
-        :returns: whether the lines are unchanged.
+        :param position: the number of bytes of the imported lines.
+        :param line: the number of imported lines.
+        :param digest: the digest of the imported lines in the earlier run.
+        :returns: whether the imported lines are unchanged.
         """
         last = b"\n"
         while block := self.source.stream.read(min(BLOCK, position - self.position)):
@@ -238,19 +247,22 @@ class LineReader:
         unchanged = self.position == position and (not position or self.digest == digest)
         if last == b"\n":
             return unchanged
-        # the last line had no line end; one may have been added since the earlier run
+        # The last line had no line end. A line end may have been added since the earlier run.
         rest = self.source.stream.readline()
         self._digest.update(rest)
         self.position += len(rest)
         return unchanged and not rest.strip()
 
     def skip_lines(self, line: int) -> None:
-        """Skip all lines up to the line with a number."""
+        """Skip all lines up to a line.
+
+        :param line: the number of the last line to skip.
+        """
         while self.line < line and next(self.lines, None) is not None:
             pass
 
-    def at_end(self) -> bool:
-        """Return whether only empty lines follow; this does not skip them."""
+    def is_at_end(self) -> bool:
+        """Return whether only empty lines follow. The empty lines are not skipped."""
         position = self.source.stream.tell()
         try:
             return all(not line.strip() for line in self.source.stream)
@@ -259,8 +271,10 @@ class LineReader:
 
     # --- records ---------------------------------------------------------------------------------
 
-    def batch(self, limits: Limits) -> list[Line]:
-        """Return the next lines with records, none at the end of the file; empty lines are skipped.
+    def read_batch(self, limits: Limits) -> list[Line]:
+        """Return the next lines that contain records.
+
+        Empty lines are skipped. At the end of the file, the result is an empty list.
 
         :raises RecordError: if a line is not a valid record.
         """
@@ -285,10 +299,12 @@ class LineReader:
         return found
 
     def read_lines(self, wanted: Mapping[int, int]) -> list[Line]:
-        """Return the lines with certain numbers, and read no further than the last of them.
+        """Return the lines with certain numbers.
 
-        :param wanted: the numbers of the lines, in ascending order.
-        :raises RecordError: if a line is not a valid record, or does not exist any more.
+        The file is read only up to the last of these lines.
+
+        :param wanted: a mapping whose keys are the numbers of the lines, in ascending order.
+        :raises RecordError: if a line is not a valid record or no longer exists.
         """
         found: list[Line] = []
         for number in wanted:
@@ -297,7 +313,7 @@ class LineReader:
             if not text.strip():
                 self.line = number
                 raise self.error(
-                    None, "contained an item when the file was imported, but is empty now"
+                    None, "the line contained an item when it was imported, but is empty now"
                 )
             found.append(self.source.referring.find(number) or self.parse(text))
         return found
@@ -317,5 +333,8 @@ class LineReader:
         return [self.error(error.field or None, error.reason) for error in find_errors(text)]
 
     def error(self, field: str | None, reason: str) -> RecordError:
-        """Return an error in the line that was read last."""
+        """Return an error in the line that was read last.
+
+        :param field: the wrong field; None if the whole line is wrong.
+        """
         return RecordError(self.source.name, self.line, field, reason)

@@ -1,4 +1,4 @@
-"""The steps of an import; each step reads a batch of lines and stores it in one transaction."""
+"""The steps of an import. Each step stores a batch of lines in one transaction."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from flask_ibi_archive.storage.relations import RelationBatch
 
 @dataclass
 class Steps:
-    """The steps of the import of a file, in three phases.
+    """The steps of the import of a file. An import has three phases:
 
-    1. Store the items without their relations to other items.
-    2. Add items that replaced stubs to the groups of translations of these stubs. (A stub is a row
-       for an item of another Archive that items of this Archive refer to.)
-    3. Store the relations of the items.
+    1. The items are stored without their relations to other items.
+    2. If an item has replaced a stub, the item is added to the stub's group of translations.
+       (A stub is a row for an item of another Archive. Items of this Archive refer to the stub.)
+    3. The relations of the items are stored.
 
-    :param state: the progress of the import; the reader is at the same position.
-    :param remembered: whether the log still contains the import when it is complete.
+    :param state: the progress of the import. The reader has the same position.
+    :param remembered: whether the import remains in the log after it is complete.
     """
 
     source: ImportSource
@@ -38,17 +38,19 @@ class Steps:
         self.reader = LineReader(self.source, self.errors.lines)
 
     def read(self) -> Sequence[Line]:
-        """Return the next lines whose items must be stored; none if all items are stored.
+        """Return the next lines whose items must be stored.
+
+        If all items are stored, the result is empty.
 
         :raises RecordError: if a line is not a valid record.
         """
-        return self.reader.batch(self.limits) if self.state.phase is Phase.ITEMS else ()
+        return self.reader.read_batch(self.limits) if self.state.phase is Phase.ITEMS else ()
 
     def step(self, store: ItemStore, log: ImportLog, lines: Sequence[Line]) -> ImportState | None:
-        """Do the next step in the caller's transaction.
+        """Do the next step of the import in the transaction of the caller.
 
-        :param lines: the lines that :meth:`read` returned, with the contents of their files.
-        :returns: the progress of the import; None: the import is complete.
+        :param lines: the lines that :meth:`read` returned, with the checksums of their files.
+        :returns: the new progress of the import, or None if the import is complete.
         :raises RecordError: if a line cannot be imported.
         """
         after: ImportState | None
@@ -80,7 +82,7 @@ class Steps:
     def _items(self, store: ItemStore, log: ImportLog, lines: Sequence[Line]) -> ImportState:
         state, reader = self.state, self.reader
         if not lines:
-            return self._next(Phase.LANGUAGES, lines=reader.line)
+            return self._begin_phase(Phase.LANGUAGES, lines=reader.line)
         batch = ItemBatch(store, log, state, self.source.name, lines, self.errors)
         batch.write()
         return replace(
@@ -94,22 +96,25 @@ class Steps:
         )
 
     def _languages(self, store: ItemStore, log: ImportLog) -> ImportState:
-        """Add items to the groups of translations of the stubs that they have replaced."""
+        """Add items that have replaced stubs to the groups of translations of these stubs."""
         state = self.state
         pending = log.read_languages(state, self.limits.lines)
         if not pending:
-            return self._next(Phase.TIES)
+            return self._begin_phase(Phase.TIES)
         for line, ibi in pending:
             for language in line.languages:
                 try:
-                    with self.errors.undoing(store.connection):
+                    with self.errors.rolling_back_on_error(store.connection):
                         store.relations.translations.rejoin(line.item_id, language, ibi)
                 except RuleBroken as error:
                     self.errors.add(rule_error(self.source.name, line.line, error, "language"))
         return replace(state, line=pending[-1][0].line)
 
     def _relations(self, store: ItemStore, log: ImportLog) -> ImportState | None:
-        """Store the relations of the next lines; return None if there are no such lines."""
+        """Store the relations of the items of the next lines.
+
+        :returns: the new progress of the import, or None if no lines are left.
+        """
         reader = self.reader
         wanted = log.read_references(self.state, self.limits.lines)
         if not wanted:
@@ -120,7 +125,7 @@ class Steps:
         for line, (item_id, record) in zip(lines, pairs, strict=True):
             if batch.known.get(record.identifiers[0], (0, ""))[0] != item_id:
                 reader.line = line.number
-                raise reader.error(None, "contained another item when the file was imported")
+                raise reader.error(None, "the line contained another item when it was imported")
             try:
                 batch.add(item_id, record)
             except RuleBroken as error:
@@ -128,9 +133,14 @@ class Steps:
         batch.write()
         return replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)
 
-    def _next(self, phase: Phase, lines: int | None = None) -> ImportState:
-        """Return the state at the beginning of a phase, and start again at the first line."""
-        if phase is Phase.TIES:  # the phase before it does not read the file
+    def _begin_phase(self, phase: Phase, lines: int | None = None) -> ImportState:
+        """Return the state at the beginning of a phase.
+
+        The phase begins with the first line of the file.
+
+        :param lines: the number of lines of the file; None keeps the known number.
+        """
+        if phase is Phase.TIES:  # the reader must start again, because this phase reads the file
             self.reader = LineReader(self.source, self.errors.lines)
         return replace(
             self.state,
@@ -143,32 +153,33 @@ class Steps:
 
     # --- resuming an import ----------------------------------------------------------------------
 
-    def find_place(self) -> bool:
-        """Move the reader to the position of the import.
+    def move_to_position(self) -> bool:
+        """Move the reader to the position that the import has reached.
 
-        :returns: whether the lines before that position are unchanged.
+        :returns: whether the lines before this position are unchanged.
         """
         self.reader = LineReader(self.source)
         return self.reader.skip(self.state.position, self.state.line, self.state.digest)
 
-    def is_whole(self) -> bool:
-        """Return whether the file is unchanged since the import was completed."""
-        return self.find_place() and self.reader.at_end()
+    def is_unchanged(self) -> bool:
+        """Return whether the file has not changed since it was imported completely."""
+        return self.move_to_position() and self.reader.is_at_end()
 
-    def go_back(self) -> ImportState | None:
-        """Return the state from which to import lines that were appended to the file.
+    def go_back_to_appended_lines(self) -> ImportState | None:
+        """Move the reader back to import lines that were appended after all items were stored.
 
-        Later the relations of all lines are stored again, which does not change relations that
-        were already stored.
+        Afterwards the relations of all lines are stored again. Relations that were already stored
+        do not change.
 
-        :returns: None if no lines were appended.
+        :returns: the state of the import before the appended lines, or None if no lines were
+            appended.
         """
         if self.state.lines is None or self.state.phase is Phase.ITEMS:
             return None
         reader = LineReader(self.source)
         reader.skip_lines(self.state.lines)
-        if reader.at_end():
-            self.find_place()
+        if reader.is_at_end():
+            self.move_to_position()
             return None
         self.reader = reader
         return replace(

@@ -94,7 +94,7 @@ def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str
         "archives": [
             {"service": source.service, "address": source.address} for source in outcome.sources
         ],
-        "missing_part": None if outcome.missing_part is None else outcome.missing_part.name.lower(),
+        "lack": None if outcome.missing_part is None else outcome.missing_part.name.lower(),
         "found": [format_persistent_target(url) for url in outcome.alternatives],
         "silent": outcome.silent,
         "asked": outcome.asked,
