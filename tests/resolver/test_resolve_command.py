@@ -145,7 +145,7 @@ def test_json_has_all_facts_of_the_outcome(opens: Opens) -> None:
         "status": 410,
         "ibi": Y,
         "archives": [{"service": archive.service, "address": archive.address}],
-        "missing_part": None,
+        "lack": None,
         "found": [],
         "silent": 0,
         "asked": 2,

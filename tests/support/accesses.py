@@ -162,4 +162,4 @@ def store_and_count(archive: ArchiveService, seed: int) -> None:
         with archive.database.writing(60, INSERTING) as connection:
             access = insert_access(connection, values)
         assert access is not None
-        counter.note(access)
+        counter.update_if_due(access)
