@@ -87,11 +87,11 @@ ENGLISH: dict[str, str] = {
         "the first part has 'W' or 'X' {count} times; exactly one 'W' or 'X' must separate "
         "the address from the port"
     ),
-    "address_code_missing": "the first part has no code of an address before 'W' or 'X'",
+    "address_code_missing": "the first part has no code for an address in front of 'W' or 'X'",
     "x_in_second_part": (
         "the second part has 'X'; only 'W' may separate the seconds from the fraction"
     ),
-    "seconds_code_missing": "the second part has no code of the seconds before 'W'",
+    "seconds_code_missing": "the second part has no code for the seconds in front of 'W'",
     "fraction_repeated": (
         "the second part has more than one 'W'; at most one 'W' is allowed, before the fraction"
     ),
@@ -111,9 +111,13 @@ ENGLISH: dict[str, str] = {
     "hour": "the hour, {value!r}, must be a number from 00 to 23 with two digits",
     "minute": "the minute, {value!r}, must be a number from 00 to 59 with two digits",
     "second": "the second, {value!r}, must be a number from 00 to 59 with two digits",
-    "day_missing": "the date ends before the day; its form is month.day.hour.minute",
-    "hour_missing": "the date ends before the hour; its form is month.day.hour.minute",
-    "minute_missing": "the date ends before the minute; its form is month.day.hour.minute",
+    "day_missing": "the date is incomplete: the day is missing; the form is month.day.hour.minute",
+    "hour_missing": (
+        "the date is incomplete: the hour is missing; the form is month.day.hour.minute"
+    ),
+    "minute_missing": (
+        "the date is incomplete: the minute is missing; the form is month.day.hour.minute"
+    ),
     "no_such_day": "the day, {day!r}, does not exist in month {month} of {year}",
     "date_too_long": "the date has too many parts; nothing may follow the fraction of the second",
     "fraction_not_digits": "the fraction of the second, {fraction!r}, must have digits only",

@@ -158,7 +158,7 @@ def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_
     Writes one line for each faulty file. The line contains the kind of the fault (missing,
     truncated, altered, swapped or unreadable), the IBI of the item, the path of the file, and
     advice on the repair. The exit status is 1 if a file is faulty. If no file is faulty, the
-    command writes its counts only to a terminal.
+    command writes the number of verified files, but only if the output is a terminal.
 
     \b
     Example:

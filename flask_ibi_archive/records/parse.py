@@ -143,7 +143,7 @@ def _find_conflicts(record: ItemRecord) -> Iterator[FieldError]:
         if ibi not in own and record.language == language:
             yield FieldError(
                 f"translations.{language}",
-                "the item itself has this language; write its identifier",
+                "this is the language of the item itself; use the identifier of the item itself",
             )
     members = list(record.translations.values())
     if len(set(members)) != len(members):

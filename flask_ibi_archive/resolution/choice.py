@@ -185,7 +185,7 @@ class Analysis:
         postponed, self._postponed = self._postponed, []
         if not postponed:
             return None
-        origins, tombstones = self._current_or_origins(), self._tombstones
+        origins, tombstones = self._list_candidates(), self._tombstones
         outcome = self._choose(postponed)
         self._dead_ends.append(postponed if outcome is None else origins)
         # keep the tombstones: the result must not depend on whether a question was postponed
@@ -240,7 +240,7 @@ class Analysis:
 
         The language that was chosen last is replaced first.
         """
-        origins = self._current_or_origins()
+        origins = self._list_candidates()
         asked = {question for one in origins for question in one.questions}
         # the last element is tried first; sorting moves answers to the current questions to the end
         self._dead_ends.append(origins)
@@ -262,10 +262,11 @@ class Analysis:
                 self._dead_ends.append(list(others))
         return None
 
-    def _current_or_origins(self) -> list[Candidate]:
+    def _list_candidates(self) -> list[Candidate]:
         """Return the candidates of this round.
 
-        If the round has no candidates, return the candidates that led to its questions.
+        If this round has no candidates, return the candidates of the earlier round from which the
+        questions of this round were made.
         """
         return self._candidates or [one for route in self._routes.values() for one in route.origins]
 

@@ -94,7 +94,7 @@ class DnsCache:
             self._start(host)
         return addresses if age is not None and age <= USABLE else None
 
-    def collect(self) -> dict[str, LookupResult]:
+    def collect_results(self) -> dict[str, LookupResult]:
         """Return the new lookup results by host, and store the addresses in the cache."""
         results = {}
         while self.finished:

@@ -242,7 +242,7 @@ class EventLoop:
 
         A job also fails if its time limit has passed.
         """
-        results = self._dns_cache.collect()
+        results = self._dns_cache.collect_results()
         now = monotonic()
         lookups, self._lookups = self._lookups, []
         for one in lookups:

@@ -120,8 +120,8 @@ Trace: TypeAlias = Callable[[TraceEvent], None]
 class OwnArchive:
     """The Archive in this process. The resolver asks this Archive without HTTP.
 
-    A process may answer only one request at a time. In such a process, an HTTP request from the
-    resolver to the own Archive would never be answered.
+    Some servers answer only one request at a time. On such a server, an HTTP request from the
+    resolver to the Archive of the same process would never be answered.
 
     :param service_ibi: the IBI of the Archive's service. The Archive is asked only if this service
         is included.

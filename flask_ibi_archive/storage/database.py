@@ -36,7 +36,7 @@ from flask_ibi_archive.storage.engines import (
     refuse_missing_file,
 )
 from flask_ibi_archive.storage.migrate import ARCHIVE, History, current_revision, head_revision
-from flask_ibi_archive.storage.request_budget import DEFAULT_TIMEOUT, FindBudget, find_no_budget
+from flask_ibi_archive.storage.request_budget import DEFAULT_TIMEOUT, FindBudget, no_budget
 
 Result = TypeVar("Result")
 
@@ -112,7 +112,7 @@ class Database:
         self,
         engine: Engine,
         history: History = ARCHIVE,
-        find_budget: FindBudget = find_no_budget,
+        find_budget: FindBudget = no_budget,
     ) -> None:
         self.engine = engine
         self.history = history
@@ -129,7 +129,7 @@ class Database:
         uri: str,
         history: History = ARCHIVE,
         timeout: float = DEFAULT_TIMEOUT,
-        find_budget: FindBudget = find_no_budget,
+        find_budget: FindBudget = no_budget,
     ) -> Database:
         """Return the database at a URL.
 

@@ -43,7 +43,7 @@ class Editions:
 
         The later editions become a separate chain.
         """
-        place = self._find_place(item_id)
+        place = self._find_position(item_id)
         if place is None or self._find_neighbour(place, after=True) is None:
             return
         series, number = place
@@ -61,11 +61,11 @@ class Editions:
 
         :returns: the id of the previous edition; None if the item had no previous edition.
         """
-        place = self._find_place(item_id)
+        place = self._find_position(item_id)
         if place is None:
             return None
         previous = self._find_neighbour(place, after=False)
-        self._remove_place(item_id)
+        self._remove_from_series(item_id)
         self._delete_if_small(place[0])
         return previous
 
@@ -74,7 +74,7 @@ class Editions:
 
         If the item has no later edition, the method returns the id of the item.
         """
-        place = self._find_place(item_id)
+        place = self._find_position(item_id)
         if place is None:
             return item_id
         return self.connection.scalars(
@@ -84,7 +84,7 @@ class Editions:
             .limit(1)
         ).one()
 
-    def _find_place(self, item_id: int) -> Place | None:
+    def _find_position(self, item_id: int) -> Place | None:
         series, number = self.connection.execute(
             select(Item.edition_series_id, Item.edition_no).where(Item.id == item_id)
         ).one()
@@ -102,7 +102,7 @@ class Editions:
             .limit(1)
         ).scalar()
 
-    def _remove_place(self, item_id: int) -> None:
+    def _remove_from_series(self, item_id: int) -> None:
         self.connection.execute(
             update(Item).where(Item.id == item_id).values(edition_series_id=None, edition_no=None)
         )
@@ -114,7 +114,7 @@ class Editions:
         ).all()
         if len(members) < 2:
             for item_id in members:
-                self._remove_place(item_id)
+                self._remove_from_series(item_id)
             self.connection.execute(delete(EditionSeries).where(EditionSeries.id == series))
 
 
@@ -167,7 +167,7 @@ class EditionLinks:
             raise RuleBroken(
                 7, ibi, "the chosen next edition is already the next edition of another item"
             )
-        place, next_place = self._find_place(item_id), self._find_place(next_id)
+        place, next_place = self._find_position(item_id), self._find_position(next_id)
         if item_id == next_id or (place and next_place and place[0] == next_place[0]):
             raise RuleBroken(7, ibi, "the chain of editions would become a circle")
         self._next[item_id], self._previous[next_id] = next_id, item_id
@@ -182,7 +182,7 @@ class EditionLinks:
         else:
             self._merge(place, next_place)
 
-    def _find_place(self, item_id: int) -> Place | None:
+    def _find_position(self, item_id: int) -> Place | None:
         found = self._places.get(item_id)
         if found is None:
             return None
@@ -218,7 +218,7 @@ class EditionLinks:
     def write(self) -> None:
         """Store the links that :meth:`add` has checked."""
         moves = [(series, *self._resolve(series)) for series in self._moved if series > 0]
-        places = {item_id: self._find_place(item_id) for item_id in self._placed}
+        places = {item_id: self._find_position(item_id) for item_id in self._placed}
         new = sorted({place[0] for place in places.values() if place and place[0] < 0})
         rows = dict(
             zip(new, create_series(self._connection, self._archive_id, len(new)), strict=True)

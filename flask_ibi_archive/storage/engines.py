@@ -23,7 +23,7 @@ from flask_ibi_archive.storage.request_budget import (
     Budget,
     FindBudget,
     Server,
-    find_no_budget,
+    no_budget,
 )
 
 #: A transaction that writes to an SQLite file waits at most this number of seconds for other
@@ -49,7 +49,7 @@ SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE R
 
 
 def make_engine(
-    uri: str, timeout: float = DEFAULT_TIMEOUT, find_budget: FindBudget = find_no_budget
+    uri: str, timeout: float = DEFAULT_TIMEOUT, find_budget: FindBudget = no_budget
 ) -> Engine:
     """Return an engine for a database.
 

@@ -149,7 +149,7 @@ def find_used_identifiers(
     return found
 
 
-def _places(dialect: str, count: int) -> str:
+def _build_placeholders(dialect: str, count: int) -> str:
     return ", ".join(["?" if dialect == "sqlite" else "%s"] * count)
 
 
@@ -158,15 +158,16 @@ def _select_dates(dialect: str, count: int) -> str:
     # The prefixes are sorted: if two processes lock the same prefixes in different orders, a
     # deadlock is possible.
     lock = " FOR UPDATE" if dialect == "postgresql" else ""
+    prefixes = _build_placeholders(dialect, count)
     return (
-        f"SELECT prefix, last_date FROM ibi_prefix WHERE prefix IN ({_places(dialect, count)})"
+        f"SELECT prefix, last_date FROM ibi_prefix WHERE prefix IN ({prefixes})"
         f" ORDER BY prefix{lock}"
     )
 
 
 @lru_cache
 def _insert_prefixes(dialect: str, count: int) -> str:
-    rows = ", ".join([f"({_places(dialect, 2)})"] * count)
+    rows = ", ".join([f"({_build_placeholders(dialect, 2)})"] * count)
     return f"INSERT INTO ibi_prefix (prefix, last_date) VALUES {rows} ON CONFLICT DO NOTHING"
 
 
@@ -179,7 +180,7 @@ def _upsert_dates(dialect: str, count: int) -> str:
 
 @lru_cache
 def _select_used(dialect: str, count: int) -> str:
-    forms = _places(dialect, count)
+    forms = _build_placeholders(dialect, count)
     return (
         f"SELECT text FROM ibi_identifier WHERE text IN ({forms}, {forms})"
         f" UNION ALL SELECT rep FROM ibi_reservation WHERE rep IN ({forms})"

@@ -58,7 +58,7 @@ class Budget:
 FindBudget = Callable[[], "Budget | None"]
 
 
-def find_no_budget() -> None:
+def no_budget() -> None:
     """Return None, which means that commands may wait for any time."""
 
 

@@ -443,7 +443,7 @@ def test_a_clock_earlier_than_the_backup_is_refused(
 ) -> None:
     restorer = Restorer(empty.database, empty.files_folder, clock=lambda: Fraction(1287588115))
     with pytest.raises(
-        BackupError, match="set the clock right; otherwise identifiers could be minted twice"
+        BackupError, match="set the clock right, because otherwise identifiers could"
     ):
         restorer.run(backup)
 

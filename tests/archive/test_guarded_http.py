@@ -23,7 +23,7 @@ KEY = "1234567890"
 ONE, OTHER = "127.0.0.1", "127.0.0.2"
 #: These tests allow one address of this machine; its other addresses are internal.
 ONE_ALONE = parse_inner_hosts([ONE])
-REFUSED = "has an internal IP address, which IBI_INNER_HOSTS does not allow"
+REFUSED = "has an internal IP address, and the host is not listed in IBI_INNER_HOSTS"
 
 
 def get(url: str, inner_hosts: InnerHosts | None) -> HttpResponse:

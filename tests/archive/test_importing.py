@@ -147,7 +147,7 @@ WRONG_LINES = {
     "its own language given to another": (
         item(B, language="pt", translations={"pt": FAR}),
         "translations.pt",
-        "the item itself has this language; write its identifier",
+        "this is the language of the item itself; use the identifier of the item itself",
     ),
     "one item in two languages": (
         item(B, translations={"pt": FAR, "en": FAR}),

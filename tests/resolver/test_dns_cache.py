@@ -78,7 +78,7 @@ class Directory:
         self.notified.clear()
         assert self.cache.finished
         reason = INTERNAL if isinstance(fails, InternalAddress) else UNKNOWN_NAME
-        assert self.cache.collect() == {"a.br": LookupResult(addresses, reason)}
+        assert self.cache.collect_results() == {"a.br": LookupResult(addresses, reason)}
         assert not self.cache.finished
 
 
@@ -141,7 +141,7 @@ def test_a_lookup_fails_if_no_thread_can_be_started(
     directory = Directory()
     assert directory.cache.find("a.br") is None
     assert directory.notified.is_set()
-    assert directory.cache.collect() == {"a.br": LookupResult()}
+    assert directory.cache.collect_results() == {"a.br": LookupResult()}
 
 
 # --- requests to host names ----------------------------------------------------------------------

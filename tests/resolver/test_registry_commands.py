@@ -231,7 +231,7 @@ def test_mail_errors_are_reported_in_one_line(new_resolver: NewApp) -> None:
         # without a sender address nothing is registered
         said = register(app, "--email", "a@b.org").error
         assert said.startswith("MAIL_DEFAULT_SENDER is not set; it should be the sender's address")
-        assert said.endswith(", or IBI_RESOLVER_EMAIL be set")
+        assert said.endswith("; or set IBI_RESOLVER_EMAIL")
         assert not registry_of(app).list()
         app = new_resolver(**mail, IBI_RESOLVER_EMAIL="urlib@example.org")
         said = register(app, "--email", "a@b.org").error

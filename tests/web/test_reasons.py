@@ -111,7 +111,7 @@ a.b/c
     '8W3W/2' não é um IBI: a primeira parte tem 'W' ou 'X' 2 vezes, mas só um deve separar o endereço da porta
 
 W/2
-    'W/2' is not an IBI: the first part has no code of an address before 'W' or 'X'
+    'W/2' is not an IBI: the first part has no code for an address in front of 'W' or 'X'
     'W/2' não é um IBI: a primeira parte não tem o código de um endereço antes de 'W' ou 'X'
 
 8W/X2
@@ -119,7 +119,7 @@ W/2
     '8W/X2' não é um IBI: a segunda parte tem 'X', mas só 'W' pode separar os segundos da fração
 
 8W/W2
-    '8W/W2' is not an IBI: the second part has no code of the seconds before 'W'
+    '8W/W2' is not an IBI: the second part has no code for the seconds in front of 'W'
     '8W/W2' não é um IBI: a segunda parte não tem o código dos segundos antes de 'W'
 
 8W/2W2W2
@@ -179,15 +179,15 @@ a.br/m/2009/02.16.17.46.60
     'a.br/m/2009/02.16.17.46.60' não é um IBI: o segundo, '60', deve ser um número de 00 a 59, com dois dígitos
 
 a.br/m/2009/02
-    'a.br/m/2009/02' is not an IBI: the date ends before the day; its form is month.day.hour.minute
+    'a.br/m/2009/02' is not an IBI: the date is incomplete: the day is missing; the form is month.day.hour.minute
     'a.br/m/2009/02' não é um IBI: a data termina antes do dia; sua forma é mês.dia.hora.minuto
 
 a.br/m/2009/02.16
-    'a.br/m/2009/02.16' is not an IBI: the date ends before the hour; its form is month.day.hour.minute
+    'a.br/m/2009/02.16' is not an IBI: the date is incomplete: the hour is missing; the form is month.day.hour.minute
     'a.br/m/2009/02.16' não é um IBI: a data termina antes da hora; sua forma é mês.dia.hora.minuto
 
 a.br/m/2009/02.16.17
-    'a.br/m/2009/02.16.17' is not an IBI: the date ends before the minute; its form is month.day.hour.minute
+    'a.br/m/2009/02.16.17' is not an IBI: the date is incomplete: the minute is missing; the form is month.day.hour.minute
     'a.br/m/2009/02.16.17' não é um IBI: a data termina antes do minuto; sua forma é mês.dia.hora.minuto
 
 a.br/m/2009/02.30.17.46

@@ -133,7 +133,7 @@ def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[s
         ("parsedibiurl.ibi", REPORT + "/doc/x", "is not an IBI"),
         ("parsedibiurl.ibi", "{", "is not an IBI"),
         ("parsedibiurl.ibi", "日本/語", "is not an IBI"),
-        ("clientinformation.ipaddress", " ", "it must have at least the user"),
+        ("clientinformation.ipaddress", " ", "the IP address of the user is missing"),
         ("clientinformation.ipaddress", "localhost", "localhost"),
         ("clientinformation.ipaddress", "150.163.2.256", "150.163.2.256"),
         ("clientinformation.ipaddress", "1.2.3.4 x", "x"),

@@ -124,17 +124,17 @@ class Spool:
             raise NotReady("an access cannot be stored now", ADVICE, str(error)) from error
 
     def list_files(self, archive: int, after: str = "", limit: int | None = None) -> list[Path]:
-        """Return the files of an Archive and the files of an unknown Archive, sorted by name.
+        """Return the files of an Archive and the files whose Archive is unknown, sorted by name.
 
         :param archive: the row ID of the Archive.
-        :param after: a file name; only files with later names in the order are returned.
+        :param after: a file name; only files whose names come after this name are returned.
         :param limit: the maximum number of files; None returns all files.
         """
         names = sorted([name for name in self._names_for(archive) if name > after])
         return [self.folder / name for name in names[:limit]]
 
     def is_empty(self, archive: int) -> bool:
-        """Return whether the spool contains neither files of an Archive nor of an unknown Archive.
+        """Return whether there are no files of an Archive and no files whose Archive is unknown.
 
         :param archive: the row ID of the Archive.
         """
@@ -185,7 +185,7 @@ class Spool:
                         path.unlink()
 
     def _names_for(self, archive: int) -> Iterator[str]:
-        """Yield the names of the files of an Archive and of the files of an unknown Archive."""
+        """Yield the names of the files of an Archive and of the files whose Archive is unknown."""
         wanted = (f"{archive}-", "0-")
         for name in self._names():
             if name.startswith(wanted) and name.endswith(SUFFIX):

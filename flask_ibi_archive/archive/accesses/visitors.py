@@ -76,9 +76,9 @@ class Visitors:
         self._salts = found
 
     def build_pseudonyms(self, second: int, address: str, agent: str = "") -> tuple[str, ...]:
-        """Return a user's pseudonym of the day.
+        """Return a user's pseudonyms: the pseudonym of the day, and sometimes a second one.
 
-        In the first hour after midnight, the user's pseudonym of the day before follows. If the
+        In the first hour after midnight, the second one is the pseudonym of the day before. If the
         salt is unknown because the database does not answer, the pseudonym is built from the
         anonymised IP address.
 
