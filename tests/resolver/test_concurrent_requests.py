@@ -358,7 +358,7 @@ def test_the_thread_stops_when_the_object_is_deleted(hosts: Servers) -> None:
     assert found is not None
     gone = ref(asks)
     del asks
-    gc.collect_results()
+    gc.collect()
     assert gone() is None
     found._thread.join(PATIENCE)
     assert not found._thread.is_alive()
