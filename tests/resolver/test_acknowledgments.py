@@ -122,11 +122,11 @@ def test_an_acknowledgment_is_retried_once(
 
 def test_failures_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
-    errands: list[PendingAcknowledgment] = []
-    counts = AcknowledgmentSender(errands.append, lambda: now[0])
+    pending: list[PendingAcknowledgment] = []
+    counts = AcknowledgmentSender(pending.append, lambda: now[0])
     for number in range(10):
         assert counts.send("http://a.br/?b", 100, {})
-        errands.pop().finish(TransferResult(status=503), 0.1)
+        pending.pop().finish(TransferResult(status=503), 0.1)
         now[0] += acknowledgments.LOG_PAUSE / 4
         assert len(caplog.records) == (number + 4) // 4
     said = [record.getMessage().partition(";")[0] for record in caplog.records]

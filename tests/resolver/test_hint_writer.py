@@ -52,7 +52,7 @@ def counts(database: Database) -> list[tuple[int, int, int, str | None]]:
     ]
 
 
-def notebook(database: Database, **options: Any) -> HintWriter:
+def make_hint_writer(database: Database, **options: Any) -> HintWriter:
     """Return a writer whose thread does not write during the test."""
     return HintWriter(database, **{"pause": PATIENCE, "now": lambda: NOON, **options})
 
@@ -68,20 +68,20 @@ def away(database: Database) -> Iterator[None]:
 
 
 def test_hints_and_metrics_are_written_in_one_transaction(each_database: Database) -> None:
-    notes = notebook(each_database)
+    writer = make_hint_writer(each_database)
     for number in (1, 2):
-        notes.add_hint(IBI, number)
+        writer.add_hint(IBI, number)
     for _ in range(1000):
-        notes.add_answer(1, 0.0004)
-    notes.add_failure(2, "took too long")
-    notes.add_failure(2, "redirects (status 301)")
+        writer.add_answer(1, 0.0004)
+    writer.add_failure(2, "took too long")
+    writer.add_failure(2, "redirects (status 301)")
     assert hints(each_database) == {}
-    notes.flush()
+    writer.flush()
     assert hints(each_database) == {IBI: 2}
     assert counts(each_database) == [(1000, 0, 400, None), (0, 2, 0, "redirects (status 301)")]
-    notes.flush()
-    notes.add_answer(1, 1)
-    notes.close()
+    writer.flush()
+    writer.add_answer(1, 1)
+    writer.close()
     assert counts(each_database)[0][:3] == (1001, 0, 1400)
 
 
@@ -92,17 +92,17 @@ def test_entries_are_written_by_a_background_thread(database: Database) -> None:
         begun.set()
         return NOON
 
-    notes = notebook(database, pause=0.001, now=now)
-    notes.add_hint(IBI, 1)
+    writer = make_hint_writer(database, pause=0.001, now=now)
+    writer.add_hint(IBI, 1)
     assert begun.wait(PATIENCE)
-    thread = notes._thread
-    notes.close()
+    thread = writer._thread
+    writer.close()
     assert thread is not None
     assert not thread.is_alive()
     assert hints(database) == {IBI: 1}
     # nothing is started after close()
-    notes.add_hint(OTHER, 1)
-    assert notes._thread is None
+    writer.add_hint(OTHER, 1)
+    assert writer._thread is None
 
 
 def test_entries_are_kept_while_the_database_is_not_available(
@@ -110,24 +110,24 @@ def test_entries_are_kept_while_the_database_is_not_available(
 ) -> None:
     def now() -> datetime:
         # entries that are added during the attempt are newer
-        notes.add_hint(IBI, 2)
-        notes.add_answer(1, 0.25)
-        notes.add_failure(1, "redirects (status 301)")
+        writer.add_hint(IBI, 2)
+        writer.add_answer(1, 0.25)
+        writer.add_failure(1, "redirects (status 301)")
         return NOON
 
-    notes = notebook(each_database, now=now)
-    notes.add_hint(IBI, 1)
-    notes.add_hint(OTHER, 1)
-    notes.add_answer(1, 0.5)
+    writer = make_hint_writer(each_database, now=now)
+    writer.add_hint(IBI, 1)
+    writer.add_hint(OTHER, 1)
+    writer.add_answer(1, 0.5)
     for archive_id in (1, 2):
-        notes.add_failure(archive_id, "took too long")
+        writer.add_failure(archive_id, "took too long")
     with away(each_database):
-        notes.flush()
+        writer.flush()
     [record] = caplog.records
     assert record.levelname == "WARNING"
     assert "flask ibi-resolver init" in record.getMessage()
-    notes._now = lambda: NOON
-    notes.close()
+    writer._now = lambda: NOON
+    writer.close()
     assert hints(each_database) == {IBI: 2, OTHER: 1}
     assert counts(each_database) == [
         (2, 2, 750, "redirects (status 301)"),
@@ -147,12 +147,12 @@ def test_the_thread_continues_after_an_error(
         done.set()
         return NOON
 
-    notes = notebook(database, pause=0.001, now=now)
-    notes.add_answer(1, 0)
+    writer = make_hint_writer(database, pause=0.001, now=now)
+    writer.add_answer(1, 0)
     assert failed.wait(PATIENCE)
-    notes.add_answer(1, 0)
+    writer.add_answer(1, 0)
     assert done.wait(PATIENCE)
-    notes.close()
+    writer.close()
     assert "can't be stored" in caplog.text
     assert counts(database)[0][0] == 1
 
@@ -164,28 +164,28 @@ def test_the_number_of_waiting_hints_is_limited(
     names = [f"{IBI}.{number:02}" for number in range(6)]
 
     def now() -> datetime:
-        notes.add_hint(names[5], 1)
+        writer.add_hint(names[5], 1)
         return NOON
 
-    notes = notebook(database, now=now)
+    writer = make_hint_writer(database, now=now)
     for name in names[:5]:
-        notes.add_hint(name, 1)
-    notes.add_hint(names[1], 2)  # waiting hints can be replaced
-    assert len(notes._hints) == 3
+        writer.add_hint(name, 1)
+    writer.add_hint(names[1], 2)  # waiting hints can be replaced
+    assert len(writer._hints) == 3
     with away(database):
-        notes.flush()
-    notes._now = lambda: NOON
-    notes.close()
+        writer.flush()
+    writer._now = lambda: NOON
+    writer.close()
     assert hints(database) == {names[0]: 1, names[1]: 2, names[5]: 1}
 
 
 def test_old_hints_are_deleted_regularly(database: Database) -> None:
     seconds, moment = [0.0], [NOON]
-    notes = notebook(database, clock=lambda: seconds[0], now=lambda: moment[0])
+    writer = make_hint_writer(database, clock=lambda: seconds[0], now=lambda: moment[0])
 
     def write(ibi: str) -> None:
-        notes.add_hint(ibi, 1)
-        notes.flush()
+        writer.add_hint(ibi, 1)
+        writer.flush()
 
     write(IBI)
     for pause in (background.FIRST_CLEANUP, background.CLEANUP_PAUSE):
@@ -197,23 +197,23 @@ def test_old_hints_are_deleted_regularly(database: Database) -> None:
         write(OTHER)
         assert set(hints(database)) == {OTHER}
         write(IBI)
-    notes.close()
+    writer.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_process_does_not_write_entries_of_its_parent(database: Database) -> None:
-    notes = notebook(database)
-    notes.add_answer(1, 0)
+    writer = make_hint_writer(database)
+    writer.add_answer(1, 0)
     process = os.fork()
     if process == 0:
         status = 1
         with suppress(BaseException):
-            notes.close()
-            notes.add_answer(2, 0)
-            notes.close()
+            writer.close()
+            writer.add_answer(2, 0)
+            writer.close()
             status = 0
         os._exit(status)
     assert os.waitpid(process, 0)[1] == 0
-    notes.close()
+    writer.close()
     assert [one[0] for one in counts(database)] == [1, 1]
