@@ -15,7 +15,7 @@ from typing import Any
 from click import ClickException
 from flask import Flask
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
@@ -51,7 +51,7 @@ class IBIArchive:
         ibi = IBIArchive(app)          # or: ibi = IBIArchive(); ibi.init_app(app)
 
     One object can serve several apps. ``app.extensions["ibi_archive"].archive`` is the
-    :class:`~flask_ibi_archive.archive.archive_service.ArchiveService` of an app.
+    :class:`~flask_ibi_archive.archive.archive.Archive` of an app.
 
     :param addresses: a subclass of :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`.
         An app needs a subclass if its items, files or pages have other URLs.
@@ -90,7 +90,7 @@ class IBIArchive:
             raise StartError(error) from None
         warn_of_unknown_keys(app)
         app.extensions[EXTENSION] = ExtensionState(
-            ArchiveService(config, database, self.addresses(config.base_url), session)
+            Archive(config, database, self.addresses(config.base_url), session)
         )
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
@@ -133,7 +133,7 @@ class IBIArchive:
 class ExtensionState:
     """The Archive of one app. The object is in ``app.extensions``."""
 
-    def __init__(self, archive: ArchiveService) -> None:
+    def __init__(self, archive: Archive) -> None:
         self.archive = archive
 
 

@@ -24,7 +24,7 @@ from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.extension import hide_password, open_database
 from flask_ibi_archive.protocol.hosts import extract_host
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 
 SECRET = "do-not-show-me"
 REP = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
@@ -600,7 +600,7 @@ def test_init_with_a_service_ibi_needs_no_settings_for_minting(
     file = tmp_path / "report.txt"
     file.write_text("report")
     before = written(archive)
-    for attempt in (archive.mint, lambda: archive.deposit(ItemRecord(), [file])):
+    for attempt in (archive.mint, lambda: archive.deposit(Record(), [file])):
         with pytest.raises(ConfigError, match=f"^{key} ") as refusal:
             attempt()
         assert refusal.value.key == key

@@ -11,11 +11,11 @@ from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier
+from flask_ibi_archive.storage.models import ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.storage.rules import find_broken_rule
 
 SERVICE_KEY = "IBI_ARCHIVE_SERVICE_IBI"
@@ -60,9 +60,9 @@ def find_archives(connection: Connection, service_ibi: str | None = None) -> lis
     :param service_ibi: return only the Archive whose service has this IBI.
     """
     statement = (
-        select(Archive.id, Item.rep, Item.ibip)
-        .join(Item, Item.id == Archive.service_item_id)
-        .order_by(Archive.id)
+        select(ArchiveRow.id, Item.rep, Item.ibip)
+        .join(Item, Item.id == ArchiveRow.service_item_id)
+        .order_by(ArchiveRow.id)
     )
     if service_ibi is not None:
         name = aliased(ItemIdentifier)
@@ -142,20 +142,22 @@ def create_archive(
     now = datetime.now(timezone.utc).replace(microsecond=0)
     # The two rows refer to each other. The foreign key is checked at the end of the transaction.
     archive_id = connection.execute(
-        insert(Archive).values(service_item_id=0, **_columns(facts)).returning(Archive.id)
+        insert(ArchiveRow).values(service_item_id=0, **_columns(facts)).returning(ArchiveRow.id)
     ).scalar_one()
-    record = ItemRecord(rep=rep, ibip=ibip, timestamp=now, transferable=False)
+    record = Record(rep=rep, ibip=ibip, timestamp=now, transferable=False)
     store = ItemStore(connection, archive_id)
     [item_id] = store.insert_items([record], [{}], now, is_service=True)
     connection.execute(
-        update(Archive).where(Archive.id == archive_id).values(service_item_id=item_id)
+        update(ArchiveRow).where(ArchiveRow.id == archive_id).values(service_item_id=item_id)
     )
     return ServedArchive(archive_id, rep, ibip)
 
 
 def refresh_archive(connection: Connection, archive_id: int, facts: ArchiveRecord) -> None:
     """Update the facts that an Archive publishes about itself."""
-    connection.execute(update(Archive).where(Archive.id == archive_id).values(**_columns(facts)))
+    connection.execute(
+        update(ArchiveRow).where(ArchiveRow.id == archive_id).values(**_columns(facts))
+    )
 
 
 def _columns(facts: ArchiveRecord) -> dict[str, str | None]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.archives import find_served
 from flask_ibi_archive.errors import IBIError, NotReady, RegistrationError, TransportError
 from flask_ibi_archive.storage.database import check_writable_folder
@@ -26,7 +26,7 @@ MAX_ANSWER = 4096
 # --- the health check ----------------------------------------------------------------------------
 
 
-def check_ready(archive: ArchiveService) -> None:
+def check_ready(archive: Archive) -> None:
     """Check that the Archive exists, and that the database and the folders can be written.
 
     :raises NotReady: if a check fails. The message contains the reason and advice.
@@ -55,7 +55,7 @@ def check_files(folder: Path) -> None:
     check_writable_folder("the folder of files", folder, "IBI_FILES_FOLDER")
 
 
-def _check_served(archive: ArchiveService) -> None:
+def _check_served(archive: Archive) -> None:
     """Check that the database still contains the Archive that this process serves.
 
     :raises NotReady: if the database contains another Archive.
@@ -105,7 +105,7 @@ def run_check(name: str, check: Callable[[], str]) -> Finding:
         return Finding(name, False, str(error))
 
 
-def check_archive(archive: ArchiveService) -> Iterator[Finding]:
+def check_archive(archive: Archive) -> Iterator[Finding]:
     """Yield the findings of all checks.
 
     The checks concern the configuration, the database, the files, the Archive's own address, the
@@ -128,22 +128,22 @@ def check_archive(archive: ArchiveService) -> Iterator[Finding]:
         yield Finding("registration", False, text)
 
 
-def _check_configuration(archive: ArchiveService) -> str:
+def _check_configuration(archive: Archive) -> str:
     archive.config.check_minting()
     return f"the Archive has the address {archive.config.archive_address} and can mint identifiers"
 
 
-def _check_database(archive: ArchiveService) -> str:
+def _check_database(archive: Archive) -> str:
     archive.database.check()
     return f"the database is up to date; the service IBI is {archive.served().service_ibi}"
 
 
-def _check_files(archive: ArchiveService) -> str:
+def _check_files(archive: Archive) -> str:
     check_files(archive.config.files_folder)
     return f"{archive.config.files_folder} can be written"
 
 
-def _check_address(archive: ArchiveService) -> str:
+def _check_address(archive: Archive) -> str:
     from flask_ibi_archive.archive.registration.confirmation import call_own_address
 
     try:
@@ -155,7 +155,7 @@ def _check_address(archive: ArchiveService) -> str:
         raise CheckFailed(f"{error}; another program may use this address") from error
 
 
-def _check_resolver(archive: ArchiveService) -> str:
+def _check_resolver(archive: Archive) -> str:
     from flask_ibi_archive.archive.transport import fetch, without_password
 
     resolver_url = archive.config.resolver_url
@@ -170,7 +170,7 @@ def _check_resolver(archive: ArchiveService) -> str:
     return f"{url} answers"
 
 
-def _check_registration(archive: ArchiveService) -> str:
+def _check_registration(archive: Archive) -> str:
     from flask_ibi_archive.archive.registration.state import describe_served
 
     description = describe_served(archive)

@@ -12,7 +12,7 @@ from pathlib import Path
 from sqlalchemy import ColumnElement
 
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import copy_and_measure, measure
 from flask_ibi_archive.storage.file_store import FileStore
@@ -28,7 +28,7 @@ def export_records(
     files: FileStore,
     where: Sequence[ColumnElement[bool]] = (),
     limit: int | None = None,
-) -> Generator[ItemRecord, None, None]:
+) -> Generator[Record, None, None]:
     """Yield the records of all items except the service, in the order of their creation.
 
     All items are read in one transaction. In the records, the ``source`` of a stored file is the
@@ -48,7 +48,7 @@ def export_records(
             after, left = rows[-1][0], left - len(rows)
 
 
-def copy_files(records: Iterable[ItemRecord], folder: Path, base: Path) -> Iterator[ItemRecord]:
+def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[Record]:
     """Copy the stored files of records to a folder, and yield the records with the new paths.
 
     :param folder: the folder for the copies. Files with equal contents are copied only once.

@@ -23,7 +23,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.link_requests import (
     TIMEOUT,
     HostLimits,
@@ -120,7 +120,7 @@ class LinkChecker:
 
     def __init__(
         self,
-        archive: ArchiveService,
+        archive: Archive,
         *,
         delay: float = DELAY,
         threads: int = THREADS,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment
@@ -48,7 +48,7 @@ LocalOutcome = Redirect | NotHere | Removed | Alert
 
 
 def resolve_locally(
-    archive: ArchiveService,
+    archive: Archive,
     wanted: PersistentUrl,
     ranges: Sequence[LanguageRange],
     client_addresses: tuple[str, ...],
@@ -75,7 +75,7 @@ class _LocalResolution:
     :param removed: the removed item of the current round; None if there is no removed item.
     """
 
-    archive: ArchiveService
+    archive: Archive
     wanted: PersistentUrl
     ranges: Sequence[LanguageRange]
     client_addresses: tuple[str, ...]
@@ -134,7 +134,7 @@ class _LocalResolution:
 
 
 def answer_question(
-    archive: ArchiveService, question: Question, client_addresses: tuple[str, ...]
+    archive: Archive, question: Question, client_addresses: tuple[str, ...]
 ) -> Mapping[str, tuple[str, ...]]:
     """Return the pairs that a resolver would read from the HTTP response of the Archive.
 
@@ -165,7 +165,7 @@ def create_local_acknowledgment(
     return replace(sent, url=decode_url(redirect.url), persistent_url=decode_url(persistent_url))
 
 
-def _is_copy(archive: ArchiveService, ibi: Identifier) -> bool:
+def _is_copy(archive: Archive, ibi: Identifier) -> bool:
     """Return whether this Archive has only a Copy of an item.
 
     The Original of a Copy may have more parts.
@@ -174,7 +174,7 @@ def _is_copy(archive: ArchiveService, ibi: Identifier) -> bool:
     return item is not None and item.record.state == State.COPY.value
 
 
-def _find_removed(archive: ArchiveService, ibi: Identifier) -> ItemView | None:
+def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
     """Return an item that was removed; None if the item exists or another Archive may have it."""
     item = archive.view(ibi.text)
     if item is None or item.record.state != State.DELETED.value:

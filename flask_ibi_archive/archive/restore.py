@@ -19,7 +19,7 @@ from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.database_errors import get_driver_message
 from flask_ibi_archive.storage.file_store import FileStore, Staging
-from flask_ibi_archive.storage.models import Archive
+from flask_ibi_archive.storage.models import ArchiveRow
 from flask_ibi_archive.storage.prefixes import lock_minting, raise_last_dates, read_last_dates
 from flask_ibi_archive.storage.table_rows import (
     TableLoader,
@@ -139,7 +139,7 @@ def _has_archive(connection: Connection) -> bool:
     """Return whether a database contains an Archive. The database may have no tables yet."""
     if migrate.current_revision(connection) is None:
         return False
-    return bool(connection.execute(select(func.count()).select_from(Archive)).scalar_one())
+    return bool(connection.execute(select(func.count()).select_from(ArchiveRow)).scalar_one())
 
 
 def _occupied_error() -> StorageError:

@@ -11,7 +11,7 @@ from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import Relation, Step
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.protocol.verbs import VerbList
-from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, ItemRecord, Text
+from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, Record, Text
 from flask_ibi_archive.storage.catalogue import StoredCatalogue, networks_allow
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
@@ -30,7 +30,7 @@ class ItemView:
     :param is_service: True if the item is the service of the Archive.
     """
 
-    record: ItemRecord
+    record: Record
     is_service: bool
 
     @property

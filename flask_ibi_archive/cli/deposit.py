@@ -22,9 +22,9 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.minting import Minted
-    from flask_ibi_archive.records.record import ItemRecord
+    from flask_ibi_archive.records.record import Record
 
 #: The elements of Dublin Core that have an option. The element "language" has no option, because
 #: --language sets the language of the item.
@@ -140,7 +140,7 @@ def add_command(
     say(f"persistent URL: {archive.persistent_url(minted.rep)}")
 
 
-def build_identifier_json(archive: ArchiveService, minted: Minted) -> dict[str, str]:
+def build_identifier_json(archive: Archive, minted: Minted) -> dict[str, str]:
     """Return the identifiers and the persistent URL of an item for JSON output."""
     return {
         "rep": minted.rep,
@@ -149,12 +149,12 @@ def build_identifier_json(archive: ArchiveService, minted: Minted) -> dict[str, 
     }
 
 
-def _build_record(options: Mapping[str, Any]) -> ItemRecord:
+def _build_record(options: Mapping[str, Any]) -> Record:
     """Return the record that the options describe. The record is not validated yet."""
-    from flask_ibi_archive.records.record import AccessRule, DublinCoreMetadata, ItemRecord
+    from flask_ibi_archive.records.record import AccessRule, DublinCoreMetadata, Record
 
     elements, networks = get_elements(options), options["networks"]
-    return ItemRecord(
+    return Record(
         content_type=options["content_type"],
         language=options["language"],
         metadata=DublinCoreMetadata(elements) if elements else None,  # type: ignore[arg-type]
@@ -164,8 +164,8 @@ def _build_record(options: Mapping[str, Any]) -> ItemRecord:
 
 
 def _deposit(
-    archive: ArchiveService,
-    record: ItemRecord,
+    archive: Archive,
+    record: Record,
     files: Sequence[Path],
     edition_of: str | None,
     translation_of: str | None,

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from flask_ibi_archive.records.record import (
         AccessRule,
         DublinCoreMetadata,
-        ItemRecord,
         MetadataAddress,
         MetadataItem,
+        Record,
     )
 
 #: The parameters of the options that add or remove one file or one alias.
@@ -195,7 +195,7 @@ def _format_option(name: str) -> str:
 
 
 def build_changes(
-    item: ItemRecord, values: Mapping[str, Any], elements: Mapping[str, list[str]]
+    item: Record, values: Mapping[str, Any], elements: Mapping[str, list[str]]
 ) -> dict[str, Any]:
     """Return the changed fields of an item and their new values.
 
@@ -264,7 +264,7 @@ def _parse_translations(pairs: tuple[str, ...]) -> dict[str, str]:
 
 
 def _build_metadata(
-    item: ItemRecord, values: Mapping[str, Any], elements: Mapping[str, list[str]]
+    item: Record, values: Mapping[str, Any], elements: Mapping[str, list[str]]
 ) -> MetadataItem | MetadataAddress | DublinCoreMetadata | None:
     from flask_ibi_archive.records import fields
     from flask_ibi_archive.records.record import MetadataAddress, MetadataItem

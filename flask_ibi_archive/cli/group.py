@@ -22,7 +22,7 @@ from flask.cli import AppGroup
 from flask_ibi_archive.errors import IBIError
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.archive import Archive
 
 #: The sections of the help page. Each section maps its commands to their modules.
 SECTIONS = {
@@ -149,7 +149,7 @@ def ibi() -> None:
     """
 
 
-def get_archive() -> ArchiveService:
+def get_archive() -> Archive:
     """Return the Archive of the current app.
 
     :raises ClickException: if the app has no Archive.
@@ -162,7 +162,7 @@ def get_archive() -> ArchiveService:
             "this app has no IBIArchive; call IBIArchive(app) where the app is created"
         )
     # a command does not use the app's session, but commits its own transactions
-    return cast("ArchiveService", state.archive).without_session()
+    return cast("Archive", state.archive).without_session()
 
 
 def read_ibi(text: str) -> str:
@@ -325,7 +325,7 @@ def confirm(question: str, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
-def warn_of_private_address(archive: ArchiveService) -> None:
+def warn_of_private_address(archive: Archive) -> None:
     """Warn if IBI_ARCHIVE_IP is a private address, because IBIps may then not be unique."""
     from flask_ibi_archive.identifiers import is_private_address
 

@@ -20,12 +20,12 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.viewing import ItemView
-    from flask_ibi_archive.records.record import ItemRecord
+    from flask_ibi_archive.records.record import Record
 
 
-def find_item(archive: ArchiveService, ibi: str) -> ItemView:
+def find_item(archive: Archive, ibi: str) -> ItemView:
     """Return the item that has an identifier. Upper and lower case are equal.
 
     :raises UnknownItem: if no item of this Archive has the identifier.
@@ -135,7 +135,7 @@ def list_command(
         write_registration(archive)
 
 
-def _write_items(records: Iterable[ItemRecord], as_json: bool) -> None:
+def _write_items(records: Iterable[Record], as_json: bool) -> None:
     from flask_ibi_archive.archive.viewing import ItemView
     from flask_ibi_archive.records.format import format_record
 

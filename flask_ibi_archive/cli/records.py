@@ -23,10 +23,10 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.importing.importer import ImportResult, ImportSource
     from flask_ibi_archive.errors import RecordError
-    from flask_ibi_archive.records.record import ItemRecord
+    from flask_ibi_archive.records.record import Record
     from flask_ibi_archive.storage.imports import ImportState
 
 #: The number of lines that export writes to standard output at a time.
@@ -99,7 +99,7 @@ class ImportReport:
         self._dry_run = dry_run
         self._errors = 0
 
-    def run(self, archive: ArchiveService, archive_id: int, **options: Any) -> ImportResult | None:
+    def run(self, archive: Archive, archive_id: int, **options: Any) -> ImportResult | None:
         """Run the import and return its result; None if a dry run has found errors.
 
         :raises RecordError: if a record is wrong and this is not a dry run.
@@ -209,7 +209,7 @@ def export_command(target: str, files: Path | None) -> None:
     exported = exporting.export_records(archive.database, archive.served().id, archive.files_folder)
     # closing() ends the transaction of the generator, also after an error
     with closing(exported), Bars(items="Exporting") as bars:
-        records: Iterator[ItemRecord] = exported
+        records: Iterator[Record] = exported
         if files is not None:
             base = Path() if target == "-" else Path(target).resolve().parent
             records = exporting.copy_files(records, files.resolve(), base)
@@ -223,8 +223,8 @@ def export_command(target: str, files: Path | None) -> None:
 
 
 def _show_progress(
-    records: Iterator[ItemRecord], archive: ArchiveService, bars: Bars, target: str
-) -> Iterator[ItemRecord]:
+    records: Iterator[Record], archive: Archive, bars: Bars, target: str
+) -> Iterator[Record]:
     """Yield the records and show a progress bar.
 
     There is no bar if the records themselves are written to a terminal.

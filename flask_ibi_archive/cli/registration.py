@@ -26,7 +26,7 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.registration.inclusion import RegistrationResult
     from flask_ibi_archive.errors import ResolverFailed
     from flask_ibi_archive.storage.registration import ArchiveLine
@@ -186,9 +186,7 @@ def unregister_archive_command(moved: bool, as_json: bool) -> None:
     _send_request(get_archive(), "exclude", moved, as_json)
 
 
-def _send_request(
-    archive: ArchiveService, what: str, moved: bool, as_json: bool
-) -> RegistrationResult:
+def _send_request(archive: Archive, what: str, moved: bool, as_json: bool) -> RegistrationResult:
     """Send a request to the resolver, and print the status in its answer.
 
     :param what: the method of Registrar: include or exclude.
@@ -223,7 +221,7 @@ def _announce_retry(error: ResolverFailed, delay: float) -> None:
 
 
 def _build_status_json(
-    archive: ArchiveService,
+    archive: Archive,
     status: str | None = None,
     confirmation: str | None = None,
     error: str | None = None,
@@ -242,7 +240,7 @@ def _build_status_json(
 # --- for ibi list --------------------------------------------------------------------------------
 
 
-def write_registration(archive: ArchiveService) -> None:
+def write_registration(archive: Archive) -> None:
     """Write the registration state to standard error. Without a terminal, write only problems."""
     from flask_ibi_archive.archive.registration.state import describe_served
 
@@ -251,7 +249,7 @@ def write_registration(archive: ArchiveService) -> None:
         say(f"registration: {description.text}")
 
 
-def list_archives(archive: ArchiveService, as_json: bool) -> None:
+def list_archives(archive: Archive, as_json: bool) -> None:
     """Write the Archives of the database and the registration state of each Archive."""
     from flask_ibi_archive.storage import registration
 

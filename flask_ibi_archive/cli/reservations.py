@@ -19,7 +19,7 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.archive import Archive
 
 
 @click.command("reserve")
@@ -111,7 +111,7 @@ def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
         write(f"{'would release' if dry_run else 'released'} {rep}")
 
 
-def _find_held_names(archive: ArchiveService, ibis: Iterable[str]) -> list[str]:
+def _find_held_names(archive: Archive, ibis: Iterable[str]) -> list[str]:
     """Return the repository names of reservations, without repetition.
 
     :param ibis: the repository names or IBIps of the reservations.

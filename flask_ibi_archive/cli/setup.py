@@ -23,7 +23,7 @@ from flask_ibi_archive.cli.group import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive_service import ArchiveService
+    from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.checking import Finding
 
 
@@ -125,7 +125,7 @@ def downgrade_command(revision: str, yes: bool) -> None:
     _write_revision(archive)
 
 
-def _write_revision(archive: ArchiveService) -> None:
+def _write_revision(archive: Archive) -> None:
     from flask_ibi_archive.storage.migrate import current_revision
 
     revision = archive.database.read(current_revision)

@@ -9,9 +9,9 @@ from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
     FileRecord,
-    ItemRecord,
     MetadataAddress,
     MetadataItem,
+    Record,
     Tombstone,
 )
 
@@ -19,8 +19,8 @@ __all__ = [
     "AccessRule",
     "DublinCoreMetadata",
     "FileRecord",
-    "ItemRecord",
     "MetadataAddress",
     "MetadataItem",
+    "Record",
     "Tombstone",
 ]

@@ -1,4 +1,4 @@
-"""Formatting of records: converts an :class:`ItemRecord` to a JSON object.
+"""Formatting of records: converts an :class:`Record` to a JSON object.
 
 The JSON object does not contain fields that have their default value.
 
@@ -19,9 +19,9 @@ from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
     FileRecord,
-    ItemRecord,
     MetadataAddress,
     MetadataItem,
+    Record,
     Tombstone,
 )
 
@@ -29,7 +29,7 @@ from flask_ibi_archive.records.record import (
 EMPTY_VALUES: dict[str, Any] = {"aliases": [], "translations": {}, "formats": {}, "files": []}
 
 
-def format_record(record: ItemRecord) -> dict[str, Any]:
+def format_record(record: Record) -> dict[str, Any]:
     """Return a record as a JSON object.
 
     If the JSON object is parsed, the result is an equal record.
@@ -61,7 +61,7 @@ def format_record(record: ItemRecord) -> dict[str, Any]:
     }
 
 
-def format_line(record: ItemRecord) -> str:
+def format_line(record: Record) -> str:
     """Return a record as one line of JSON, without a line end."""
     return json.dumps(format_record(record), ensure_ascii=False)
 

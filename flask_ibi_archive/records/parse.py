@@ -1,4 +1,4 @@
-"""Parsing of records: converts a JSON object to an :class:`ItemRecord`.
+"""Parsing of records: converts a JSON object to an :class:`Record`.
 
 Every field of the JSON object is checked.
 """
@@ -19,15 +19,15 @@ from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
     FileRecord,
-    ItemRecord,
     MetadataAddress,
     MetadataItem,
+    Record,
     Text,
     Tombstone,
 )
 
 
-def parse_line(line: str | bytes) -> ItemRecord:
+def parse_line(line: str | bytes) -> Record:
     """Parse a record from a line of JSON.
 
     :raises FieldError: if a field is wrong or the line is not a JSON object.
@@ -76,7 +76,7 @@ def _read_json(line: str | bytes) -> Any:
         raise FieldError("", f"the text is not JSON: {error}") from None
 
 
-def parse_record(data: Any) -> ItemRecord:
+def parse_record(data: Any) -> Record:
     """Parse a record from a JSON object.
 
     :param data: the result of json.loads.
@@ -87,14 +87,14 @@ def parse_record(data: Any) -> ItemRecord:
     return record
 
 
-def _read_fields(data: Any) -> ItemRecord:
+def _read_fields(data: Any) -> Record:
     given = fields.parse_object("", data, FIELDS)
-    return ItemRecord(
+    return Record(
         **{name: parse(name, given[name]) for name, parse in _PARSERS.items() if name in given}
     )
 
 
-def check_record(record: ItemRecord) -> None:
+def check_record(record: Record) -> None:
     """Check that the fields of a record do not contradict each other.
 
     :raises FieldError: if two fields contradict each other.
@@ -103,7 +103,7 @@ def check_record(record: ItemRecord) -> None:
         raise error
 
 
-def _find_conflicts(record: ItemRecord) -> Iterator[FieldError]:
+def _find_conflicts(record: Record) -> Iterator[FieldError]:
     if record.rep is None and record.ibip is None:
         yield FieldError("rep", "an item needs a rep, an ibip or both")
     own = record.identifiers

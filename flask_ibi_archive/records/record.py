@@ -86,7 +86,7 @@ class Tombstone:
 
 
 @dataclass(frozen=True, slots=True)
-class ItemRecord:
+class Record:
     """The record of an item.
 
     All identifiers are canonical. If ``timestamp`` is None, the current time is used. If

@@ -10,7 +10,7 @@ from functools import partial
 
 from flask import Response, current_app, request
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.local_resolution import answer_question, resolve_locally
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.resolution.languages import LanguageRange
@@ -66,7 +66,7 @@ def resolve(
     return alert_response(outcome)
 
 
-def find_own_archive() -> ArchiveService | None:
+def find_own_archive() -> Archive | None:
     """Return the Archive of the current app, or None if the app has no Archive that is ready."""
     if EXTENSION not in current_app.extensions:
         return None
@@ -79,7 +79,7 @@ def find_own_archive() -> ArchiveService | None:
 
 
 def resolve_in_own_archive(
-    archive: ArchiveService,
+    archive: Archive,
     wanted: PersistentUrl,
     persistent_url: str,
     addresses: tuple[str, ...],

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
-from flask_ibi_archive.records.record import ItemRecord
-from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier
+from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.storage.models import ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.storage.states import State
 
 
@@ -35,7 +35,7 @@ class Copies:
             )
         )
 
-    def check_original_of(self, record: ItemRecord) -> None:
+    def check_original_of(self, record: Record) -> None:
         """Check that the Original of a Copy exists.
 
         A Copy names the Archive of the Original. If this Archive is in another database, the
@@ -48,8 +48,8 @@ class Copies:
             return
         service = aliased(ItemIdentifier)
         archive_id = self.connection.execute(
-            select(Archive.id)
-            .join(service, service.item_id == Archive.service_item_id)
+            select(ArchiveRow.id)
+            .join(service, service.item_id == ArchiveRow.service_item_id)
             .where(service.text == record.original_archive)
         ).scalar()
         if archive_id is None:
@@ -95,8 +95,10 @@ class Copies:
             .join(mine, mine.text == theirs.text)
             .join(service, service.text == Item.original_archive)
             .join(
-                Archive,
-                and_(Archive.service_item_id == service.item_id, Archive.id == self.archive_id),
+                ArchiveRow,
+                and_(
+                    ArchiveRow.service_item_id == service.item_id, ArchiveRow.id == self.archive_id
+                ),
             )
             .where(mine.item_id == item_id, theirs.state == State.COPY.value)
             .distinct()
@@ -104,7 +106,7 @@ class Copies:
         )
         return [(copy_id, archive_id) for copy_id, archive_id in rows]
 
-    def check_no_copies(self, item_id: int, record: ItemRecord) -> None:
+    def check_no_copies(self, item_id: int, record: Record) -> None:
         """Check that an item has no Copies in this database if the item is no longer an Original.
 
         :param record: the new values of the item.

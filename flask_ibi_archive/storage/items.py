@@ -17,8 +17,8 @@ from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.format import format_dublin_core
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
-    ItemRecord,
     MetadataAddress,
+    Record,
 )
 from flask_ibi_archive.storage.copies import Copies
 from flask_ibi_archive.storage.file_io import Content
@@ -89,7 +89,7 @@ class ItemStore:
 
     def insert_items(
         self,
-        records: Sequence[ItemRecord],
+        records: Sequence[Record],
         contents: Sequence[Contents],
         now: datetime,
         is_service: bool = False,
@@ -128,9 +128,7 @@ class ItemStore:
         self._insert_parts(zip(ids, records, contents, strict=True))
         return ids
 
-    def replace_item(
-        self, item_id: int, record: ItemRecord, contents: Contents, now: datetime
-    ) -> None:
+    def replace_item(self, item_id: int, record: Record, contents: Contents, now: datetime) -> None:
         """Replace an item or a stub by the item of a record.
 
         The method does not store the relations of the record.
@@ -165,7 +163,7 @@ class ItemStore:
         self._replace_identifiers(item_id, record, known=owners)
         self._insert_parts([(item_id, record, contents)])
 
-    def _unchanged_contents(self, item_id: int, record: ItemRecord) -> dict[str, Content]:
+    def _unchanged_contents(self, item_id: int, record: Record) -> dict[str, Content]:
         """Return the stored contents of the old item that the files of the new record also use."""
         stored = self.get_contents(item_id)
         return {
@@ -177,7 +175,7 @@ class ItemStore:
         }
 
     def _replace_identifiers(
-        self, item_id: int, record: ItemRecord, known: Mapping[str, object]
+        self, item_id: int, record: Record, known: Mapping[str, object]
     ) -> None:
         self.connection.execute(
             delete(ItemIdentifier).where(
@@ -196,7 +194,7 @@ class ItemStore:
             else:
                 self.connection.execute(insert(ItemIdentifier).values(**row))
 
-    def _identifier_row(self, record: ItemRecord, item_id: int, text: str) -> dict[str, Any]:
+    def _identifier_row(self, record: Record, item_id: int, text: str) -> dict[str, Any]:
         if text == record.rep:
             form = Form.REP
         elif text == record.ibip:
@@ -212,7 +210,7 @@ class ItemStore:
             "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
         }
 
-    def _insert_parts(self, items: Iterable[tuple[int, ItemRecord, Contents]]) -> None:
+    def _insert_parts(self, items: Iterable[tuple[int, Record, Contents]]) -> None:
         """Insert the rows for the files and the tombstones of items."""
         files: list[dict[str, Any]] = []
         tombstones: list[dict[str, Any]] = []
@@ -270,7 +268,7 @@ class ItemStore:
         )
 
 
-def _columns(record: ItemRecord, now: datetime) -> dict[str, Any]:
+def _columns(record: Record, now: datetime) -> dict[str, Any]:
     """Return the values of the columns of an item, except the columns of relations."""
     metadata = record.metadata
     at_address = metadata if isinstance(metadata, MetadataAddress) else None

@@ -27,9 +27,9 @@ from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
     FileRecord,
-    ItemRecord,
     MetadataAddress,
     MetadataItem,
+    Record,
     Tombstone,
 )
 from flask_ibi_archive.storage.models import (
@@ -64,7 +64,7 @@ class ItemReader:
 
     def read_records(
         self, after: int = 0, limit: int = 500, where: Sequence[ColumnElement[bool]] = ()
-    ) -> list[tuple[int, ItemRecord]]:
+    ) -> list[tuple[int, Record]]:
         """Return the ids and the records of items, sorted by id.
 
         The service of the Archive is not returned.
@@ -81,11 +81,11 @@ class ItemReader:
             select(func.count()).where(Item.archive_id == self.archive_id, *LISTED)
         ).one()
 
-    def read_record(self, item_id: int) -> ItemRecord:
+    def read_record(self, item_id: int) -> Record:
         """Return the record of one item. The item may be the service of the Archive."""
         return self._read(Item.id == item_id, limit=1)[0][1]
 
-    def _read(self, condition: Any, limit: int) -> list[tuple[int, ItemRecord]]:
+    def _read(self, condition: Any, limit: int) -> list[tuple[int, Record]]:
         rows = self.connection.execute(
             select(Item.__table__)
             .where(Item.archive_id == self.archive_id, condition)
@@ -216,12 +216,12 @@ def _record(
     translations: Mapping[str, str],
     metadata_name: str | None,
     tombstone: Tombstone | None,
-) -> ItemRecord:
+) -> Record:
     access = None
     if row.access_networks is not None:
         access = AccessRule(tuple(row.access_networks.split()), row.access_others)
     first = files[0].path if files else None
-    return ItemRecord(
+    return Record(
         rep=row.rep,
         ibip=row.ibip,
         aliases=aliases,

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
-from flask_ibi_archive.storage.models import Archive, Item, Registration
+from flask_ibi_archive.storage.models import ArchiveRow, Item, Registration
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ def find_registration(connection: Connection, archive_id: int) -> RegistrationRe
 def list_archives(connection: Connection) -> list[ArchiveLine]:
     """Return all Archives of the database. The oldest Archive comes first."""
     rows = connection.execute(
-        select(Item.rep, Item.ibip, Archive.address, Archive.ip, *_COLUMNS)
-        .join(Item, Item.id == Archive.service_item_id)
-        .outerjoin(Registration, Registration.archive_id == Archive.id)
-        .order_by(Archive.id)
+        select(Item.rep, Item.ibip, ArchiveRow.address, ArchiveRow.ip, *_COLUMNS)
+        .join(Item, Item.id == ArchiveRow.service_item_id)
+        .outerjoin(Registration, Registration.archive_id == ArchiveRow.id)
+        .order_by(ArchiveRow.id)
     )
     return [
         ArchiveLine(
@@ -114,7 +114,7 @@ def store_failure(
 
 def _lock(connection: Connection, archive_id: int) -> RegistrationRecord | None:
     """Lock the row of the Archive until the transaction ends and return its registration."""
-    connection.execute(select(Archive.id).where(Archive.id == archive_id).with_for_update())
+    connection.execute(select(ArchiveRow.id).where(ArchiveRow.id == archive_id).with_for_update())
     return find_registration(connection, archive_id)
 
 

@@ -17,11 +17,11 @@ from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.identifiers import Form, parse_identifier
-from flask_ibi_archive.records.record import ItemRecord, MetadataItem
+from flask_ibi_archive.records.record import MetadataItem, Record
 from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.editions import EditionLinks, Editions
 from flask_ibi_archive.storage.identifiers import find_owners
-from flask_ibi_archive.storage.models import Archive, Item, ItemIdentifier
+from flask_ibi_archive.storage.models import ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.storage.states import ELSEWHERE
 from flask_ibi_archive.storage.translations import TranslationJoins, Translations
 
@@ -34,9 +34,9 @@ def lock_relations(connection: Connection, archives: Collection[int]) -> None:
     needed, because SQLite has only one write transaction at a time.
     """
     connection.execute(
-        select(Archive.id)
-        .where(Archive.id.in_(archives))
-        .order_by(Archive.id)
+        select(ArchiveRow.id)
+        .where(ArchiveRow.id.in_(archives))
+        .order_by(ArchiveRow.id)
         .with_for_update(key_share=True)
     )
 
@@ -53,7 +53,7 @@ class Relations:
         self.editions = Editions(connection, archive_id)
         self.translations = Translations(connection, archive_id)
 
-    def add(self, item_id: int, record: ItemRecord, now: datetime) -> None:
+    def add(self, item_id: int, record: Record, now: datetime) -> None:
         """Store the relations of a record. The item keeps its other relations.
 
         :param now: the timestamp of new stubs.
@@ -151,7 +151,7 @@ class RelationBatch:
         self,
         connection: Connection,
         archive_id: int,
-        items: Sequence[tuple[int, ItemRecord]],
+        items: Sequence[tuple[int, Record]],
         now: datetime,
     ) -> None:
         self._connection, self._archive_id = connection, archive_id
@@ -165,7 +165,7 @@ class RelationBatch:
             self.known.update(find_owners(connection, archive_id, piece))
         self._create_stubs([text for _, record in items for text in _references(record)], now)
         self._service_id = connection.execute(
-            select(Archive.service_item_id).where(Archive.id == archive_id)
+            select(ArchiveRow.service_item_id).where(ArchiveRow.id == archive_id)
         ).scalar()
         self._metadata: list[dict[str, int]] = []
         self._editions = EditionLinks(
@@ -236,7 +236,7 @@ class RelationBatch:
             (text, (item_id, ELSEWHERE)) for item_id, (text, _) in zip(ids, new, strict=True)
         )
 
-    def add(self, item_id: int, record: ItemRecord) -> None:
+    def add(self, item_id: int, record: Record) -> None:
         """Check and remember the relations of an item; :meth:`write` stores the relations.
 
         :raises RuleBroken: rule 6, 7 or 8.
@@ -273,7 +273,7 @@ class RelationBatch:
         self._translations.write()
 
 
-def _references(record: ItemRecord) -> Iterator[str]:
+def _references(record: Record) -> Iterator[str]:
     """Yield the identifiers of the items that a record refers to."""
     if isinstance(record.metadata, MetadataItem):
         yield record.metadata.ibi

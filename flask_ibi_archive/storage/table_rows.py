@@ -34,7 +34,7 @@ from sqlalchemy.schema import sort_tables
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import (
-    Archive,
+    ArchiveRow,
     EditionSeries,
     File,
     Item,
@@ -168,7 +168,7 @@ COPY = State.COPY.value
 #: The tables that are loaded first, in this order.
 FIRST = tuple(
     model.__tablename__
-    for model in (Archive, EditionSeries, TranslationGroup, Item, ItemIdentifier, File)
+    for model in (ArchiveRow, EditionSeries, TranslationGroup, Item, ItemIdentifier, File)
 )
 
 

@@ -12,7 +12,7 @@ from werkzeug.exceptions import BadHost
 from werkzeug.routing import RequestRedirect
 
 from flask_ibi_archive.archive.accesses.acknowledgments import Agents
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.local_resolution import (
     Removed,
     create_local_acknowledgment,
@@ -118,7 +118,7 @@ _answer_unrouted = create_fallback_hook(resolve, begins_with_ibi)
 
 
 def redirect_and_count(
-    archive: ArchiveService,
+    archive: Archive,
     redirect: Redirect,
     wanted: PersistentUrl,
     persistent_url: str,
@@ -136,7 +136,7 @@ def redirect_and_count(
     return response
 
 
-def _removed_response(archive: ArchiveService, removed: Removed) -> Response:
+def _removed_response(archive: Archive, removed: Removed) -> Response:
     """Return the page of a removed item for browsers, or a list of pairs for programs."""
     item = removed.item
     if prefers_page():
@@ -153,7 +153,7 @@ def _removed_response(archive: ArchiveService, removed: Removed) -> Response:
     return alert_response(alert, resolver_url=_find_resolver_url(archive))
 
 
-def _find_resolver_url(archive: ArchiveService) -> str | None:
+def _find_resolver_url(archive: Archive) -> str | None:
     """Return the same persistent URL at the resolver.
 
     :returns: None if this host is also the host of the resolver. In this case, a redirect would be
@@ -169,7 +169,7 @@ def _find_resolver_url(archive: ArchiveService) -> str | None:
 
 def count_after_response(
     response: Response,
-    archive: ArchiveService,
+    archive: Archive,
     redirect: Redirect,
     addresses: tuple[str, ...],
     persistent_url: str,

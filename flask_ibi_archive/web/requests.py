@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from flask import current_app, has_request_context, request
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.config import Network
 from flask_ibi_archive.resolution.redirect_target import is_same_address
 from flask_ibi_archive.storage.request_budget import Budget
@@ -41,9 +41,9 @@ _REPLACEMENT = "\ufffd".encode()
 # --- the Archive and the time budget ------------------------------------------------------------
 
 
-def current_archive() -> ArchiveService:
+def current_archive() -> Archive:
     """Return the Archive of the current app."""
-    return cast(ArchiveService, current_app.extensions[EXTENSION].archive)
+    return cast(Archive, current_app.extensions[EXTENSION].archive)
 
 
 def find_budget(timeout: float) -> Budget | None:

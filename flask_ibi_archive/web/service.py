@@ -11,7 +11,7 @@ from flask import Response, current_app, request
 from werkzeug.exceptions import BadHost
 
 from flask_ibi_archive.archive.accesses.acknowledgments import Agents
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import (
@@ -79,7 +79,7 @@ def route_service_request() -> bool:
     return True
 
 
-def _is_service(archive: ArchiveService, ibi: str) -> bool:
+def _is_service(archive: Archive, ibi: str) -> bool:
     """Return whether a text is an IBI of the service, in upper or lower case."""
     if archive.serves(ibi):
         return True
@@ -89,7 +89,7 @@ def _is_service(archive: ArchiveService, ibi: str) -> bool:
         return False
 
 
-def _has_valid_key(archive: ArchiveService) -> bool:
+def _has_valid_key(archive: Archive) -> bool:
     """Return whether the request is an acknowledgment with a valid URL key of this Archive.
 
     The Archive sends a URL key together with URLs. A URL key is a number with a signature of the
@@ -106,7 +106,7 @@ def _has_valid_key(archive: ArchiveService) -> bool:
     return isinstance(message, Acknowledgment) and archive.accesses.has_valid_key(message)
 
 
-def _must_be_for_service(archive: ArchiveService) -> bool:
+def _must_be_for_service(archive: Archive) -> bool:
     """Return whether the request must be for the service, because it is not a persistent URL."""
     resolves = archive.config.local_resolution or RESOLVER_EXTENSION in current_app.extensions
     return not resolves or is_message()

@@ -17,9 +17,9 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.orm import scoped_session, sessionmaker
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 
 #: The time to which clocks are set: the same in every process, a multiple of every granularity.
 MOMENT = Fraction(1_790_000_040)
@@ -44,7 +44,7 @@ class Clock:
         self.now += Fraction(seconds)
 
 
-def make_host(uri: str, folder: str, clock: Clock) -> tuple[ArchiveService, scoped_session]:  # type: ignore[type-arg]
+def make_host(uri: str, folder: str, clock: Clock) -> tuple[Archive, scoped_session]:  # type: ignore[type-arg]
     """Return the Archive of a host and the host's session."""
     timeout = {"connect_args": {"timeout": 60}} if uri.startswith("sqlite") else {}
     session = scoped_session(sessionmaker(create_engine(uri, **timeout)))
@@ -58,7 +58,7 @@ def make_host(uri: str, folder: str, clock: Clock) -> tuple[ArchiveService, scop
         IBI_GRANULARITY="0.000001",
     )
     IBIArchive(app, session=session)
-    archive: ArchiveService = app.extensions["ibi_archive"].archive
+    archive: Archive = app.extensions["ibi_archive"].archive
     archive.init()
     archive.minter.clock = clock
     archive.minter.wait = clock.wait
@@ -77,7 +77,7 @@ def main(uri: str, folder: str) -> None:
                 session.execute(text("INSERT INTO host_report (name) VALUES ('annual')"))
             for _ in range(random.randint(1, 3)):
                 savepoint = session.begin_nested() if random.random() < 0.3 else None
-                minted = archive.deposit(ItemRecord())
+                minted = archive.deposit(Record())
                 print(minted.rep, minted.ibip, flush=True)
                 if savepoint is not None:
                     savepoint.rollback()

@@ -26,7 +26,7 @@ from support.web import ask, rep
 
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage.access_counts import (
     BATCH,
@@ -43,14 +43,14 @@ TABLES = (Access, AccessCount, ArchiveAccessCount)
 
 
 @pytest.fixture
-def archive(app: Flask) -> ArchiveService:
+def archive(app: Flask) -> Archive:
     """An Archive with two items."""
     archive = archive_of(app)
     import_records(archive, [{"rep": A}, {"rep": B}])
     return archive
 
 
-def rows_of(archive: ArchiveService) -> list[list[Any]]:
+def rows_of(archive: Archive) -> list[list[Any]]:
     with archive.database.reading() as connection:
         return [
             sorted(map(tuple, connection.execute(select(model.__table__)).all()))
@@ -58,12 +58,12 @@ def rows_of(archive: ArchiveService) -> list[list[Any]]:
         ]
 
 
-def counted(archive: ArchiveService) -> int:
+def counted(archive: Archive) -> int:
     return archive.database.read(find_newest_counted_id)
 
 
 @contextmanager
-def statements(archive: ArchiveService) -> Iterator[list[str]]:
+def statements(archive: Archive) -> Iterator[list[str]]:
     """Yield a list that collects the statements executed in the block."""
     found: list[str] = []
 
@@ -105,14 +105,14 @@ def refuse() -> None:
     raise NotReady("the database does not answer", "try again")
 
 
-def test_reading_does_not_wait_for_a_writer(archive: ArchiveService) -> None:
+def test_reading_does_not_wait_for_a_writer(archive: Archive) -> None:
     insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
     with archive.database.writing():
         assert archive.statistics(A).downloads == 1
         assert archive.statistics().downloads == 1
 
 
-def test_counted_accesses_are_not_read_again(archive: ArchiveService) -> None:
+def test_counted_accesses_are_not_read_again(archive: Archive) -> None:
     first, second = item_id(archive, A), item_id(archive, B)
     insert_accesses(
         archive,
@@ -130,7 +130,7 @@ def test_counted_accesses_are_not_read_again(archive: ArchiveService) -> None:
     assert before[0].double_clicks == 8
 
 
-def test_readers_count_only_a_few_accesses(archive: ArchiveService) -> None:
+def test_readers_count_only_a_few_accesses(archive: Archive) -> None:
     archive.accesses.counter = AccessCounter(archive.database, step=5)
     for number in range(23):
         user = f"150.163.2.{number}"
@@ -141,7 +141,7 @@ def test_readers_count_only_a_few_accesses(archive: ArchiveService) -> None:
 
 
 def test_a_long_backlog_is_counted_in_several_transactions(
-    archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     item = item_id(archive, A)
     insert_accesses(
@@ -183,7 +183,7 @@ def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Fl
         assert first.downloads == 1
 
 
-def test_counting_waits_for_a_transaction_that_stores_an_access(archive: ArchiveService) -> None:
+def test_counting_waits_for_a_transaction_that_stores_an_access(archive: Archive) -> None:
     """The id of the slow access is lower than that of a stored access, but it must be counted."""
     item = item_id(archive, A)
     values = {
@@ -214,7 +214,7 @@ def test_counting_waits_for_a_transaction_that_stores_an_access(archive: Archive
 
 
 def test_counts_are_exact_if_several_processes_store_accesses(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     start_together(
         Path(__file__).with_name("counting_process.py"),
@@ -231,7 +231,7 @@ def test_counts_are_exact_if_several_processes_store_accesses(
             assert by_day(archive, role) == count_naively(accesses, role)
 
 
-def by_day(archive: ArchiveService, role: str) -> dict[date, list[int]]:
+def by_day(archive: Archive, role: str) -> dict[date, list[int]]:
     item = item_id(archive, A if role == "asked" else B)
     found: dict[date, list[int]] = {}
     with archive.database.snapshot() as connection:

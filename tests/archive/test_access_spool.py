@@ -25,7 +25,7 @@ from support.web import CLOSED, OLD, REPORT
 from flask_ibi_archive.archive.accesses import acknowledgments as accesses
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode_url
 from flask_ibi_archive.archive.accesses.spool import Spool
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 
@@ -34,13 +34,13 @@ NewApp = Callable[..., Flask]
 
 
 def acknowledge_once(
-    archive: ArchiveService, ibi: str = REPORT, verbs: str = "", **changes: object
+    archive: Archive, ibi: str = REPORT, verbs: str = "", **changes: object
 ) -> Outcome:
     return archive.take_acknowledgment(acknowledge(archive, ibi, verbs, **changes))
 
 
 @pytest.fixture
-def archive(app: Flask, tmp_path: Path) -> ArchiveService:
+def archive(app: Flask, tmp_path: Path) -> Archive:
     """An Archive with two items and a short timeout for locks."""
     archive = archive_of(app)
     import_records(archive, [{"rep": REPORT, "next_edition": OLD}, {"rep": OLD}])
@@ -49,7 +49,7 @@ def archive(app: Flask, tmp_path: Path) -> ArchiveService:
 
 
 @contextmanager
-def locked(archive: ArchiveService) -> Iterator[None]:
+def locked(archive: Archive) -> Iterator[None]:
     """Hold a lock in another connection, so that accesses cannot be stored."""
     url = archive.config.database_uri
     if url.startswith("sqlite"):
@@ -66,7 +66,7 @@ def locked(archive: ArchiveService) -> Iterator[None]:
 
 
 @contextmanager
-def away(archive: ArchiveService) -> Iterator[None]:
+def away(archive: Archive) -> Iterator[None]:
     """Rename the database during the block, as if the server were down."""
     url = archive.config.database_uri
     archive.database.close()
@@ -90,7 +90,7 @@ def away(archive: ArchiveService) -> Iterator[None]:
     archive.database.close()
 
 
-def files(archive: ArchiveService) -> list[Path]:
+def files(archive: Archive) -> list[Path]:
     """Return the files in the spool."""
     folder = archive.config.spool_folder
     return sorted(folder.iterdir()) if folder.exists() else []
@@ -98,7 +98,7 @@ def files(archive: ArchiveService) -> list[Path]:
 
 @pytest.mark.parametrize("trouble", [locked, away])
 def test_an_access_is_spooled_while_the_database_is_locked_or_fails(
-    archive: ArchiveService, trouble: Callable[[ArchiveService], object]
+    archive: Archive, trouble: Callable[[Archive], object]
 ) -> None:
     assert acknowledge_once(archive) is COUNTED
     acknowledgment = acknowledge(archive, REPORT)
@@ -128,7 +128,7 @@ def test_an_access_is_spooled_while_the_database_is_locked_or_fails(
 
 @pytest.mark.parametrize("trouble", [locked, away])
 def test_the_spool_is_imported_after_a_restart(
-    archive: ArchiveService, new_app: NewApp, trouble: Callable[[ArchiveService], object]
+    archive: Archive, new_app: NewApp, trouble: Callable[[Archive], object]
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with trouble(archive):  # type: ignore[attr-defined]
@@ -139,9 +139,7 @@ def test_the_spool_is_imported_after_a_restart(
     assert again.statistics().downloads == 2
 
 
-def test_a_key_that_expires_in_the_spool_still_counts(
-    archive: ArchiveService, new_app: NewApp
-) -> None:
+def test_a_key_that_expires_in_the_spool_still_counts(archive: Archive, new_app: NewApp) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with locked(archive):
         assert archive.take_acknowledgment(acknowledgment) is SPOOLED
@@ -154,7 +152,7 @@ def test_a_key_that_expires_in_the_spool_still_counts(
 
 
 def test_forged_and_incomplete_acknowledgments_are_never_spooled(
-    archive: ArchiveService,
+    archive: Archive,
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with away(archive):
@@ -167,7 +165,7 @@ def test_forged_and_incomplete_acknowledgments_are_never_spooled(
 
 
 def test_an_unrelated_item_is_refused_when_the_spool_is_imported(
-    archive: ArchiveService, caplog: pytest.LogCaptureFixture
+    archive: Archive, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong = acknowledge(archive, OLD, ibi=(parse_identifier(REPORT),))
     with away(archive):
@@ -180,7 +178,7 @@ def test_an_unrelated_item_is_refused_when_the_spool_is_imported(
 
 @pytest.mark.parametrize("trouble", [locked, away])
 def test_a_url_of_another_server_is_not_stored_when_the_spool_is_imported(
-    archive: ArchiveService, trouble: Callable[[ArchiveService], object]
+    archive: Archive, trouble: Callable[[Archive], object]
 ) -> None:
     good = acknowledge(archive, REPORT)
     wrong = acknowledge(archive, REPORT, url="http://example.org/")
@@ -192,7 +190,7 @@ def test_a_url_of_another_server_is_not_stored_when_the_spool_is_imported(
 
 
 def test_a_user_allowed_by_the_last_octet_of_the_address_still_counts(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     rule = {"networks": [f"{USER}/32"], "others": "none"}
     import_records(archive, [{"rep": CLOSED, "access": rule}])
@@ -203,7 +201,7 @@ def test_a_user_allowed_by_the_last_octet_of_the_address_still_counts(
 
 
 def test_an_access_is_spooled_before_the_archive_is_known(
-    archive: ArchiveService, new_app: NewApp
+    archive: Archive, new_app: NewApp
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     fresh = archive_of(new_app())
@@ -218,9 +216,7 @@ def test_an_access_is_spooled_before_the_archive_is_known(
     assert files(fresh) == []
 
 
-def test_an_access_that_cannot_be_spooled_is_not_answered(
-    archive: ArchiveService, tmp_path: Path
-) -> None:
+def test_an_access_that_cannot_be_spooled_is_not_answered(archive: Archive, tmp_path: Path) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     (tmp_path / "file").touch()
     archive.accesses.spool = Spool(tmp_path / "file" / "spool")
@@ -230,7 +226,7 @@ def test_an_access_that_cannot_be_spooled_is_not_answered(
 
 
 def test_an_access_counts_once_after_a_crash_before_its_file_is_deleted(
-    archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with locked(archive):
         assert acknowledge_once(archive) is SPOOLED
@@ -244,7 +240,7 @@ def test_an_access_counts_once_after_a_crash_before_its_file_is_deleted(
 
 
 def test_broken_files_of_the_spool_are_renamed_and_skipped(
-    archive: ArchiveService, caplog: pytest.LogCaptureFixture
+    archive: Archive, caplog: pytest.LogCaptureFixture
 ) -> None:
     with locked(archive):
         assert acknowledge_once(archive) is SPOOLED
@@ -277,7 +273,7 @@ def test_broken_files_of_the_spool_are_renamed_and_skipped(
 
 
 def test_the_spool_is_imported_in_batches(
-    archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accesses, "BATCH", 5)
     with locked(archive):
@@ -292,7 +288,7 @@ def test_the_spool_is_imported_in_batches(
     assert found.downloads + found.double_clicks == 14
 
 
-def test_two_processes_with_one_key_count_once(archive: ArchiveService, tmp_path: Path) -> None:
+def test_two_processes_with_one_key_count_once(archive: Archive, tmp_path: Path) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     assert acknowledgment.url_key is not None
     (tmp_path / "acknowledgment").write_bytes(pickle.dumps(acknowledgment))

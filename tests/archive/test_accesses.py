@@ -40,7 +40,7 @@ from flask_ibi_archive.archive.accesses import acknowledgments as taking
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode_url
 from flask_ibi_archive.archive.accesses.delivered_item import DeliveredItem
 from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, URLKeys
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_request
 from flask_ibi_archive.protocol.url_list import list_ibi_words
@@ -52,7 +52,7 @@ COUNTED, REFUSED = Outcome.COUNTED, Outcome.REFUSED
 @pytest.fixture(scope="module", params=BACKENDS)
 def kept(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ArchiveService]:
+) -> Iterator[Archive]:
     """An Archive with the items of :func:`support.web.shelf`, which tests do not change."""
     folder = tmp_path_factory.mktemp("accesses")
     with new_database(request.param, folder, ready=True) as uri:
@@ -65,7 +65,7 @@ def kept(
 
 
 @pytest.fixture
-def archive(kept: ArchiveService) -> ArchiveService:
+def archive(kept: Archive) -> Archive:
     """The Archive without accesses."""
     forget_accesses(kept)
     return kept
@@ -124,7 +124,7 @@ def forms(*texts: str) -> tuple[Any, ...]:
     ],
 )
 def test_a_valid_key_counts_one_access_of_requested_and_delivered_item(
-    archive: ArchiveService,
+    archive: Archive,
     ibi: str,
     verbs: str,
     delivered: str | None,
@@ -160,7 +160,7 @@ def test_a_valid_key_counts_one_access_of_requested_and_delivered_item(
 )
 @for_each("named", [True, False])
 def test_a_file_requested_by_its_path_counts(
-    archive: ArchiveService, path: str, url: str, named: bool
+    archive: Archive, path: str, url: str, named: bool
 ) -> None:
     forget_accesses(archive)
     acknowledgment = acknowledge(archive, REPORT, path=path)
@@ -174,7 +174,7 @@ def test_a_file_requested_by_its_path_counts(
 
 
 @for_each("path", ["Relatório Final.pdf", "日本.pdf", "named.pdf", "self é.pdf"])
-def test_a_file_on_another_server_counts_by_its_url(archive: ArchiveService, path: str) -> None:
+def test_a_file_on_another_server_counts_by_its_url(archive: Archive, path: str) -> None:
     forget_accesses(archive)
     acknowledgment = acknowledge(archive, SERVED_ELSEWHERE, path=path, ibi=None)
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
@@ -183,7 +183,7 @@ def test_a_file_on_another_server_counts_by_its_url(archive: ArchiveService, pat
 @pytest.mark.one_database
 @for_each("added", ["", "?utm_source=x", "#page=2"])
 @for_each("verbs", ["GetFileList", "GetTranslation(pt) GetFileList", "", "GetMetadata"])
-def test_a_url_followed_by_a_query_counts(archive: ArchiveService, verbs: str, added: str) -> None:
+def test_a_url_followed_by_a_query_counts(archive: Archive, verbs: str, added: str) -> None:
     forget_accesses(archive)
     acknowledgment = acknowledge(archive, REPORT, verbs, ibi=None)
     changed = replace(acknowledgment, url=f"{acknowledgment.url}{added}")
@@ -193,7 +193,7 @@ def test_a_url_followed_by_a_query_counts(archive: ArchiveService, verbs: str, a
 
 
 def test_the_relation_with_the_same_url_is_preferred(
-    archive: ArchiveService,
+    archive: Archive,
 ) -> None:
     for verbs, relation in (
         ("GetMetadata(oai_dc)", ".metadata(oai_dc)"),
@@ -238,7 +238,7 @@ OURS = "http://mtc-m16c.sid.inpe.br"
     ],
 )
 def test_the_url_is_stored_only_if_it_is_a_url_of_the_delivered_item(
-    archive: ArchiveService, ibi: str, verbs: str, url: str, is_stored: bool
+    archive: Archive, ibi: str, verbs: str, url: str, is_stored: bool
 ) -> None:
     forget_accesses(archive)
     acknowledgment = acknowledge(archive, ibi, verbs, url=url)
@@ -249,7 +249,7 @@ def test_the_url_is_stored_only_if_it_is_a_url_of_the_delivered_item(
     assert (row["persistent_url"], row["state"]) == (acknowledgment.persistent_url, "Original")
 
 
-def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: ArchiveService) -> None:
+def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: Archive) -> None:
     named = acknowledge(archive, SERVED_ELSEWHERE, path="日本.pdf")
     other = acknowledge(archive, SERVED_ELSEWHERE, url="https://example.org/other.pdf")
     for acknowledgment in (named, other):
@@ -257,12 +257,12 @@ def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: ArchiveSe
     assert [row["url"] for row in stored(archive)] == [encode_url(named.url or ""), ""]
 
 
-def test_an_acknowledgment_without_state_counts(archive: ArchiveService) -> None:
+def test_an_acknowledgment_without_state_counts(archive: Archive) -> None:
     assert archive.take_acknowledgment(acknowledge(archive, REPORT, state=None)) is COUNTED
     assert stored(archive)[0]["state"] is None
 
 
-def test_a_closed_item_counts_as_metadata_for_other_addresses(archive: ArchiveService) -> None:
+def test_a_closed_item_counts_as_metadata_for_other_addresses(archive: Archive) -> None:
     outside = acknowledge(archive, CLOSED, user="203.0.113.9")
     assert outside.content_type == "Metadata"
     assert archive.take_acknowledgment(outside) is COUNTED
@@ -292,19 +292,19 @@ def test_a_deleted_item_counts_if_its_key_was_issued_before(app: Flask, tmp_path
 # --- acknowledgments that do not count
 
 
-def spliced(archive: ArchiveService) -> str:
+def spliced(archive: Archive) -> str:
     """Return a key with the content of a valid key and the signature of another key."""
     first, second = (archive.url_keys.issue(number) for number in (2, 3))
     body, signature = int(first.partition("-")[2]) >> 128, int(second.partition("-")[2])
     return f"{first.partition('-')[0]}-{body << 128 | signature & (1 << 128) - 1}"
 
 
-def issued_at(archive: ArchiveService, moment: float) -> str:
+def issued_at(archive: Archive, moment: float) -> str:
     keys = URLKeys(archive.config.secret_keys, 3600, lambda: moment)
     return keys.issue(item_id(archive, REPORT))
 
 
-BAD_KEYS: dict[str, tuple[Callable[[ArchiveService], str], str]] = {
+BAD_KEYS: dict[str, tuple[Callable[[Archive], str], str]] = {
     "any number": (lambda archive: "1424636122-5331490054869684", "forged"),
     "one number": (lambda archive: "1424636122", "forged"),
     "another signature": (spliced, "forged"),
@@ -327,7 +327,7 @@ BAD_KEYS: dict[str, tuple[Callable[[ArchiveService], str], str]] = {
 @pytest.mark.one_database
 @for_each("case", BAD_KEYS)
 def test_an_invalid_key_does_not_count_and_the_log_says_why(
-    archive: ArchiveService, reason: Callable[[], str], case: str
+    archive: Archive, reason: Callable[[], str], case: str
 ) -> None:
     forget_accesses(archive)
     make, said = BAD_KEYS[case]
@@ -337,7 +337,7 @@ def test_an_invalid_key_does_not_count_and_the_log_says_why(
     assert stored(archive) == []
 
 
-def test_a_key_counts_once(archive: ArchiveService, reason: Callable[[], str]) -> None:
+def test_a_key_counts_once(archive: Archive, reason: Callable[[], str]) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
     for _ in range(3):
@@ -349,14 +349,14 @@ def test_a_key_counts_once(archive: ArchiveService, reason: Callable[[], str]) -
     assert len(stored(archive)) == 1
 
 
-def test_a_key_of_a_refused_acknowledgment_can_be_used_again(archive: ArchiveService) -> None:
+def test_a_key_of_a_refused_acknowledgment_can_be_used_again(archive: Archive) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     wrong = replace(acknowledgment, ibi=forms(OLD))
     assert archive.take_acknowledgment(wrong) is REFUSED
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
 
 
-def test_64_simultaneous_acknowledgments_with_one_key_count_once(archive: ArchiveService) -> None:
+def test_64_simultaneous_acknowledgments_with_one_key_count_once(archive: Archive) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with ThreadPoolExecutor(64) as pool:
         outcomes = list(pool.map(archive.take_acknowledgment, [acknowledgment] * 64))
@@ -376,7 +376,7 @@ PAIRS = {
 }
 
 
-def read(archive: ArchiveService, pairs: list[tuple[str, str]]) -> Acknowledgment:
+def read(archive: Archive, pairs: list[tuple[str, str]]) -> Acknowledgment:
     key = archive.url_keys.issue(item_id(archive, REPORT))
     subject = [("servicesubject", "acknowledgment")]
     if not any(name == "urlkey" for name, _ in pairs):
@@ -390,7 +390,7 @@ def read(archive: ArchiveService, pairs: list[tuple[str, str]]) -> Acknowledgmen
 @for_each("lacking", [*PAIRS, "urlkey"])
 @for_each("empty", [True, False])
 def test_only_state_and_ibi_may_be_missing(
-    archive: ArchiveService, reason: Callable[[], str], lacking: str, empty: bool
+    archive: Archive, reason: Callable[[], str], lacking: str, empty: bool
 ) -> None:
     forget_accesses(archive)
     pairs = [(name, value) for name, value in PAIRS.items() if name != lacking]
@@ -422,7 +422,7 @@ def test_only_state_and_ibi_may_be_missing(
     ],
 )
 def test_an_acknowledgment_with_a_wrong_pair_does_not_count(
-    archive: ArchiveService, reason: Callable[[], str], name: str, value: str
+    archive: Archive, reason: Callable[[], str], name: str, value: str
 ) -> None:
     forget_accesses(archive)
     acknowledgment = read(archive, list({**PAIRS, name: value}.items()))
@@ -434,7 +434,7 @@ def test_an_acknowledgment_with_a_wrong_pair_does_not_count(
 @pytest.mark.one_database
 @for_each("name", [*PAIRS, "urlkey"])
 def test_an_acknowledgment_with_a_repeated_pair_does_not_count(
-    archive: ArchiveService, reason: Callable[[], str], name: str
+    archive: Archive, reason: Callable[[], str], name: str
 ) -> None:
     forget_accesses(archive)
     value = PAIRS.get(name, "1424636122-5331490054869684")
@@ -472,7 +472,7 @@ def test_an_acknowledgment_with_a_repeated_pair_does_not_count(
     ],
 )
 def test_an_item_without_a_relation_to_the_requested_item_does_not_count(
-    archive: ArchiveService,
+    archive: Archive,
     reason: Callable[[], str],
     ibi: str,
     verbs: str,
@@ -501,7 +501,7 @@ def test_a_key_of_another_archive_of_the_database_does_not_count(
 
 
 def test_an_item_of_another_archive_does_not_count(
-    archive: ArchiveService, reason: Callable[[], str]
+    archive: Archive, reason: Callable[[], str]
 ) -> None:
     with archive.database.reading() as connection:
         mentioned = connection.execute(
@@ -573,7 +573,7 @@ def all_that(
     }
 
 
-def item_key(archive: ArchiveService, ibi: str) -> int:
+def item_key(archive: Archive, ibi: str) -> int:
     with archive.database.reading() as connection:
         return connection.execute(
             text("SELECT item_id FROM ibi_identifier WHERE text = :ibi"), {"ibi": ibi}
@@ -581,7 +581,7 @@ def item_key(archive: ArchiveService, ibi: str) -> int:
 
 
 def test_an_access_that_the_database_refuses_does_not_count_and_is_logged(
-    archive: ArchiveService, reason: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+    archive: Archive, reason: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     # the item was deleted after its key was issued

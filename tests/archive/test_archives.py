@@ -12,9 +12,9 @@ from sqlalchemy import text
 from support.archives import SERVICE, archive_of, import_records
 from support.commands import start_together
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, NotReady, RuleBroken
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
 IBIP = "J8LNKB5R7W/3FUQHC5"
@@ -22,12 +22,12 @@ REP = "sid.inpe.br/mtc-m19/2013/09.04.12.27.57"
 NewApp = Callable[..., Flask]
 
 
-def rows(archive: ArchiveService, sql: str) -> list[tuple[Any, ...]]:
+def rows(archive: Archive, sql: str) -> list[tuple[Any, ...]]:
     with archive.database.reading() as connection:
         return [tuple(row) for row in connection.execute(text(sql))]
 
 
-def everything(archive: ArchiveService) -> list[list[tuple[Any, ...]]]:
+def everything(archive: Archive) -> list[list[tuple[Any, ...]]]:
     tables = ("ibi_archive", "ibi_item", "ibi_identifier", "ibi_prefix")
     return [rows(archive, f"SELECT * FROM {table} ORDER BY 1, 2") for table in tables]
 
@@ -106,7 +106,7 @@ def test_a_database_may_hold_several_Archives(new_app: NewApp) -> None:
     archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND, IBIP)]
     served = [archive.init()[0] for archive in archives]
     assert len({one.id for one in served}) == 3
-    minted = archives[1].deposit(ItemRecord())
+    minted = archives[1].deposit(Record())
     assert archives[1].view(minted.ibip) is not None
     assert archives[0].view(minted.rep) is None
     for archive, one in zip(archives, served, strict=True):

@@ -34,14 +34,14 @@ from support.full import SECOND, fill
 from support.web import REPORT, shelf
 
 from flask_ibi_archive.archive import backup as backing
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.backup import BackupWriter, ContentFault
 from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.archive.restore import Restorer
 from flask_ibi_archive.errors import BackupError, NotReady, StorageError
 from flask_ibi_archive.records.format import format_line
 from flask_ibi_archive.records.parse import parse_line
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage import migrate, models
 from flask_ibi_archive.storage.access_counts import count_batch, find_newest_counted_id
 from flask_ibi_archive.storage.database import Database
@@ -50,7 +50,7 @@ from flask_ibi_archive.storage.table_rows import dump_rows, read_last_ids, refle
 
 MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}
 
-Make = Callable[..., ArchiveService]
+Make = Callable[..., Archive]
 #: The database that is backed up; the one to restore to is of each kind.
 SQLITE = pytest.mark.parametrize("full", ["sqlite"], indirect=True)
 TO_SQLITE = pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
@@ -63,7 +63,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
     """Creates Archives that are not initialised, on a new database or on that of another one."""
     with ExitStack() as stack:
 
-        def new(backend: str, uri: str | None = None, **config: Any) -> ArchiveService:
+        def new(backend: str, uri: str | None = None, **config: Any) -> Archive:
             folder = tmp_path_factory.mktemp(backend)
             if uri is None:
                 uri = stack.enter_context(new_database(backend, folder))
@@ -84,14 +84,14 @@ def tables_of(database: Database, *left_out: str) -> dict[str, list[dict[str, An
         }
 
 
-def export(archive: ArchiveService) -> list[str]:
+def export(archive: Archive) -> list[str]:
     """Return the lines of an export without the path of the folder of files."""
     own = str(archive.files_folder.folder.absolute())
     return [format_line(item.record).replace(own, "") for item in archive.items()]
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def full(request: pytest.FixtureRequest, make: Make, tmp_path_factory: Any) -> ArchiveService:
+def full(request: pytest.FixtureRequest, make: Make, tmp_path_factory: Any) -> Archive:
     """An Archive in a database with rows in every table; tests do not change it."""
     archive = make(request.param)
     uri = archive.config.database_uri
@@ -102,7 +102,7 @@ def full(request: pytest.FixtureRequest, make: Make, tmp_path_factory: Any) -> A
 
 
 @pytest.fixture(scope="module")
-def backup(full: ArchiveService, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def backup(full: Archive, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A backup of the database of ``full``."""
     path = tmp_path_factory.mktemp("backup") / "archive.zip"
     faults: list[ContentFault] = []
@@ -112,7 +112,7 @@ def backup(full: ArchiveService, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(params=BACKENDS)
-def empty(request: pytest.FixtureRequest, make: Make) -> ArchiveService:
+def empty(request: pytest.FixtureRequest, make: Make) -> Archive:
     """An Archive to restore to."""
     return make(request.param)
 
@@ -120,14 +120,14 @@ def empty(request: pytest.FixtureRequest, make: Make) -> ArchiveService:
 # --- backup and restore ------------------------------------------------------------------------
 
 
-def test_every_table_of_the_backup_has_rows(full: ArchiveService) -> None:
+def test_every_table_of_the_backup_has_rows(full: Archive) -> None:
     rows = tables_of(full.database)
     assert all(rows.values())
     assert rows.keys() == models.metadata.tables.keys() - {"ibi_prefix", "ibi_visitor_salt"}
 
 
 def test_a_restore_returns_the_same_archives_on_each_database(
-    full: ArchiveService, backup: Path, empty: ArchiveService
+    full: Archive, backup: Path, empty: Archive
 ) -> None:
     reported: list[tuple[str, int, int]] = []
     done = restore(empty, backup, progress=lambda *words: reported.append(words))
@@ -140,13 +140,13 @@ def test_a_restore_returns_the_same_archives_on_each_database(
     assert ("rows", done.rows, done.rows) in reported
     empty.database.check()
     # the restored Archive can be used: new rows get new numbers
-    added = empty.deposit(ItemRecord())
+    added = empty.deposit(Record())
     assert added.rep not in "".join(export(full))
 
 
 @SQLITE
 def test_a_backup_of_a_restored_database_is_the_same(
-    full: ArchiveService, backup: Path, empty: ArchiveService, tmp_path: Path
+    full: Archive, backup: Path, empty: Archive, tmp_path: Path
 ) -> None:
     restore(empty, backup)
     back_up(empty, tmp_path / "again.zip")
@@ -158,7 +158,7 @@ def test_a_backup_of_a_restored_database_is_the_same(
 
 
 @SQLITE
-def test_nothing_secret_is_in_a_backup(full: ArchiveService, backup: Path) -> None:
+def test_nothing_secret_is_in_a_backup(full: Archive, backup: Path) -> None:
     assert backup.stat().st_mode & 0o777 == 0o600
     with zipfile.ZipFile(backup) as archive:
         whole = b"\n".join(archive.read(name) for name in archive.namelist())
@@ -171,7 +171,7 @@ def test_nothing_secret_is_in_a_backup(full: ArchiveService, backup: Path) -> No
     ("backend", "empty"), [BACKENDS, BACKENDS[::-1]], indirect=["empty"], ids=str
 )
 def test_the_id_of_a_deleted_row_is_not_reused(
-    make: Make, backend: str, empty: ArchiveService, tmp_path: Path
+    make: Make, backend: str, empty: Archive, tmp_path: Path
 ) -> None:
     source = make(backend)
     source.init()
@@ -193,7 +193,7 @@ def test_the_id_of_a_deleted_row_is_not_reused(
     assert numbers["ibi_edition_series"] == 2
 
 
-def test_a_backup_of_version_1_is_restored(empty: ArchiveService) -> None:
+def test_a_backup_of_version_1_is_restored(empty: Archive) -> None:
     """The backup has items, files, tombstones, reservations, accesses and a registration."""
     done = restore(empty, DATA / "backup-1.zip", clock=lambda: Fraction(1_800_000_000))
     assert (done.archives, done.items, done.rows, done.contents, done.faults) == (
@@ -214,7 +214,7 @@ def test_a_backup_of_version_1_is_restored(empty: ArchiveService) -> None:
     assert [without_sources(item.record) for item in empty.items()] == expected
 
 
-def test_an_export_made_before_is_imported(empty: ArchiveService) -> None:
+def test_an_export_made_before_is_imported(empty: Archive) -> None:
     empty.init()
     import_file(empty, DATA / "export-1.jsonl")
     assert [without_sources(item.record) for item in empty.items()] == parse_export(
@@ -223,19 +223,17 @@ def test_an_export_made_before_is_imported(empty: ArchiveService) -> None:
     assert verify(empty).faults == 0
 
 
-def parse_export(path: Path) -> list[ItemRecord]:
+def parse_export(path: Path) -> list[Record]:
     return [without_sources(parse_line(line)) for line in path.read_bytes().splitlines()]
 
 
-def without_sources(record: ItemRecord) -> ItemRecord:
+def without_sources(record: Record) -> Record:
     """Return a record without the places of its files."""
     return replace(record, files=tuple(replace(file, source=None) for file in record.files))
 
 
 @pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
-def test_a_backup_of_older_tables_is_migrated(
-    make: Make, empty: ArchiveService, tmp_path: Path
-) -> None:
+def test_a_backup_of_older_tables_is_migrated(make: Make, empty: Archive, tmp_path: Path) -> None:
     old = make("sqlite")
     old.init()
     import_records(old, shelf(tmp_path / "sources"))
@@ -256,7 +254,7 @@ def test_a_backup_of_older_tables_is_migrated(
     indirect=["empty"],
 )
 def test_the_statistics_are_the_same_after_a_restore(
-    make: Make, empty: ArchiveService, tmp_path: Path, revision: str | None
+    make: Make, empty: Archive, tmp_path: Path, revision: str | None
 ) -> None:
     """The backup may be of a version that did not store the counts of all accesses."""
     old = make("sqlite")
@@ -353,7 +351,7 @@ STEPS = st.lists(
 
 
 @pytest.fixture(scope="module")
-def grounds(make: Make) -> list[ArchiveService]:
+def grounds(make: Make) -> list[Archive]:
     """Databases that are restored to several times."""
     found = [make(backend) for backend in BACKENDS]
     for archive in found:
@@ -373,7 +371,7 @@ RUN = {
 @settings(max_examples=3)
 @given(**RUN)
 def test_no_identifier_is_minted_again_after_a_restore(
-    grounds: list[ArchiveService], tmp_path_factory: pytest.TempPathFactory, **run: Any
+    grounds: list[Archive], tmp_path_factory: pytest.TempPathFactory, **run: Any
 ) -> None:
     mint_and_restore(grounds, tmp_path_factory.mktemp("backup") / "x.zip", **run)
 
@@ -381,13 +379,13 @@ def test_no_identifier_is_minted_again_after_a_restore(
 @pytest.mark.slow
 @given(**RUN)
 def test_no_identifier_is_minted_again_after_many_restores(
-    grounds: list[ArchiveService], tmp_path_factory: pytest.TempPathFactory, **run: Any
+    grounds: list[Archive], tmp_path_factory: pytest.TempPathFactory, **run: Any
 ) -> None:
     mint_and_restore(grounds, tmp_path_factory.mktemp("backup") / "x.zip", **run)
 
 
 def mint_and_restore(
-    grounds: list[ArchiveService],
+    grounds: list[Archive],
     path: Path,
     before: Any,
     lost: Any,
@@ -439,7 +437,7 @@ def test_the_last_dates_of_replaced_tables_remain_valid(make: Make, tmp_path: Pa
 @SQLITE
 @TO_SQLITE
 def test_a_clock_earlier_than_the_backup_is_refused(
-    backup: Path, empty: ArchiveService, tmp_path: Path
+    backup: Path, empty: Archive, tmp_path: Path
 ) -> None:
     restorer = Restorer(empty.database, empty.files_folder, clock=lambda: Fraction(1287588115))
     with pytest.raises(
@@ -453,7 +451,7 @@ def test_a_clock_earlier_than_the_backup_is_refused(
 
 @SQLITE
 def test_a_database_with_an_archive_is_replaced_only_with_replace(
-    full: ArchiveService, backup: Path, empty: ArchiveService
+    full: Archive, backup: Path, empty: Archive
 ) -> None:
     empty.init()
     before = tables_of(empty.database)
@@ -470,7 +468,7 @@ def test_a_database_with_an_archive_is_replaced_only_with_replace(
 @SQLITE
 @TO_SQLITE
 def test_a_restore_leaves_intact_files_and_repairs_damaged_ones(
-    full: ArchiveService, backup: Path, empty: ArchiveService
+    full: Archive, backup: Path, empty: Archive
 ) -> None:
     restore(empty, backup)
     kept = [empty.files_folder.path(one.sha256) for one in empty.files_folder.walk()]
@@ -487,7 +485,7 @@ def test_a_restore_leaves_intact_files_and_repairs_damaged_ones(
 
 
 @SQLITE
-def test_a_dry_run_changes_nothing(backup: Path, empty: ArchiveService) -> None:
+def test_a_dry_run_changes_nothing(backup: Path, empty: Archive) -> None:
     done = restore(empty, backup, dry_run=True)
     assert done.items > 20
     assert empty.database.read(migrate.current_revision) is None
@@ -496,7 +494,7 @@ def test_a_dry_run_changes_nothing(backup: Path, empty: ArchiveService) -> None:
 
 @TO_SQLITE
 def test_a_restored_archive_is_found_by_its_service_ibi(
-    make: Make, empty: ArchiveService, tmp_path: Path
+    make: Make, empty: Archive, tmp_path: Path
 ) -> None:
     source = make("sqlite", IBI_ARCHIVE_SERVICE_IBI=SECOND)
     source.init()
@@ -512,7 +510,7 @@ def test_a_restored_archive_is_found_by_its_service_ibi(
 
 @SQLITE
 def test_rows_that_violate_a_constraint_are_refused_and_nothing_is_changed(
-    backup: Path, empty: ArchiveService, tmp_path: Path
+    backup: Path, empty: Archive, tmp_path: Path
 ) -> None:
     def two_services(rows: list[dict[str, Any]]) -> None:
         rows[3]["is_service"] = True
@@ -529,7 +527,7 @@ def test_rows_that_violate_a_constraint_are_refused_and_nothing_is_changed(
 
 @TO_SQLITE
 def test_a_backup_reports_missing_and_damaged_files_and_contains_the_others(
-    make: Make, empty: ArchiveService, tmp_path: Path
+    make: Make, empty: Archive, tmp_path: Path
 ) -> None:
     archive = make("sqlite")
     archive.init()
@@ -555,7 +553,7 @@ def test_a_backup_reports_missing_and_damaged_files_and_contains_the_others(
 @SQLITE
 @pytest.mark.parametrize("target", ["no folder/x.zip", "."])
 def test_a_target_that_cannot_be_written_is_an_error_and_nothing_remains(
-    full: ArchiveService, tmp_path: Path, target: str
+    full: Archive, tmp_path: Path, target: str
 ) -> None:
     with pytest.raises(StorageError, match="can't be written: "):
         back_up(full, tmp_path / target)
@@ -564,9 +562,7 @@ def test_a_target_that_cannot_be_written_is_an_error_and_nothing_remains(
 
 @SQLITE
 @pytest.mark.skipif(sys.platform == "win32", reason="files have no limits there")
-def test_a_full_disk_is_an_error_and_the_old_backup_remains(
-    full: ArchiveService, tmp_path: Path
-) -> None:
+def test_a_full_disk_is_an_error_and_the_old_backup_remains(full: Archive, tmp_path: Path) -> None:
     import resource
 
     path = tmp_path / "x.zip"
@@ -585,9 +581,7 @@ def test_a_full_disk_is_an_error_and_the_old_backup_remains(
 
 
 @SQLITE
-def test_a_backup_replaces_the_old_one_with_its_permissions(
-    full: ArchiveService, tmp_path: Path
-) -> None:
+def test_a_backup_replaces_the_old_one_with_its_permissions(full: Archive, tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     path.write_bytes(b"old")
     path.chmod(0o640)
@@ -598,7 +592,7 @@ def test_a_backup_replaces_the_old_one_with_its_permissions(
 
 
 @TO_SQLITE
-def test_a_database_without_tables_is_not_backed_up(empty: ArchiveService, tmp_path: Path) -> None:
+def test_a_database_without_tables_is_not_backed_up(empty: Archive, tmp_path: Path) -> None:
     with pytest.raises(NotReady, match="does not contain the tables; run: flask ibi init"):
         back_up(empty, tmp_path / "x.zip")
     assert list(tmp_path.iterdir()) == []
@@ -802,7 +796,7 @@ def test_a_truncated_backup_is_refused(backup: Path, make: Make, tmp_path: Path)
 
 
 @TO_SQLITE
-def test_a_missing_backup_is_an_error(empty: ArchiveService, tmp_path: Path) -> None:
+def test_a_missing_backup_is_an_error(empty: Archive, tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="the file can't be read: No such file"):
         restore(empty, tmp_path / "x.zip")
     with pytest.raises(BackupError, match="the file can't be read: Is a directory"):
@@ -812,7 +806,7 @@ def test_a_missing_backup_is_an_error(empty: ArchiveService, tmp_path: Path) -> 
 @SQLITE
 @TO_SQLITE
 def test_a_killed_restore_leaves_only_unneeded_files(
-    backup: Path, empty: ArchiveService, monkeypatch: pytest.MonkeyPatch
+    backup: Path, empty: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flask_ibi_archive.storage.file_store import Staging
 

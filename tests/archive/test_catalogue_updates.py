@@ -19,7 +19,7 @@ from support.stores import (
     make_request,
 )
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.importing import importer as importing
 from flask_ibi_archive.errors import RecordError
@@ -31,12 +31,12 @@ KEY = "1234567890-0"
 SIZE = 40
 
 
-def export(archive: ArchiveService) -> list[str]:
+def export(archive: Archive) -> list[str]:
     found = export_records(archive.database, archive.served().id, archive.files_folder)
     return [format_line(record) for record in found]
 
 
-def check_answers(archive: ArchiveService, records: list[dict[str, Any]]) -> None:
+def check_answers(archive: Archive, records: list[dict[str, Any]]) -> None:
     """Check that the answers for every item of an Archive match the records."""
     memory = MemoryCatalogue(records)
     facts = make_facts("archive.example", SERVICE, None, filter_url_list=False)

@@ -14,16 +14,16 @@ from flask import Flask
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import RuleBroken, StorageError
-from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, ItemRecord
+from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, Record
 
 
 def test_the_first_file_is_the_target(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     for name in ("b.txt", "a.txt"):
         (tmp_path / name).write_text(name)
-    minted = archive.deposit(ItemRecord(), [tmp_path / "b.txt", tmp_path / "a.txt"])
+    minted = archive.deposit(Record(), [tmp_path / "b.txt", tmp_path / "a.txt"])
     with archive.database.reading() as connection:
         files = connection.execute(
             text(
@@ -54,7 +54,7 @@ def test_a_file_that_cannot_be_read_uses_up_no_identifier(
         "twice": [good, tmp_path / "x" / "good.txt"],
     }[fault]
     with pytest.raises(StorageError) as refusal:
-        archive.deposit(ItemRecord(), files)
+        archive.deposit(Record(), files)
     assert "\n" not in str(refusal.value)
     with archive.database.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM ibi_item")).scalar_one() == 1
@@ -63,9 +63,9 @@ def test_a_file_that_cannot_be_read_uses_up_no_identifier(
 
 def test_a_rule_that_refuses_names_itself_and_the_item(app: Flask) -> None:
     archive = archive_of(app)
-    other = archive.deposit(ItemRecord(language="pt"))
+    other = archive.deposit(Record(language="pt"))
     with pytest.raises(RuleBroken) as refusal:
-        archive.deposit(ItemRecord(language="en", translations={"en": other.rep}))
+        archive.deposit(Record(language="en", translations={"en": other.rep}))
     assert refusal.value.rule == 8
     with archive.database.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM ibi_item")).scalar_one() == 2
@@ -74,7 +74,7 @@ def test_a_rule_that_refuses_names_itself_and_the_item(app: Flask) -> None:
 # --- the arguments of a host ----------------------------------------------------------------------
 
 
-def names_of(archive: ArchiveService, ibi: str) -> list[str]:
+def names_of(archive: Archive, ibi: str) -> list[str]:
     """Return the names of an item's files."""
     view = archive.view(ibi)
     assert view is not None
@@ -98,12 +98,12 @@ def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
             "open alone": opened,
             "iterator": iter([str(path)]),
         }[form]
-        minted = archive.deposit(ItemRecord(), files)
+        minted = archive.deposit(Record(), files)
     assert names_of(archive, minted.rep) == ["report.pdf"]
     digest = hashlib.sha256(b"%PDF").hexdigest()
     assert archive.files_folder.path(digest).read_bytes() == b"%PDF"
-    edition = archive.new_edition(minted.rep, ItemRecord(language="en"), str(path))
-    archive.add_translation(edition.rep, ItemRecord(language="pt"), [str(path)])
+    edition = archive.new_edition(minted.rep, Record(language="en"), str(path))
+    archive.add_translation(edition.rep, Record(language="pt"), [str(path)])
     (tmp_path / "other.pdf").write_bytes(b"other")
     with (tmp_path / "other.pdf").open("rb") as opened:
         archive.replace_files(minted.rep, opened)
@@ -135,7 +135,7 @@ def test_a_value_that_is_not_a_file_is_refused_before_minting(app: Flask) -> Non
     archive = archive_of(app)
     for files, reason in NO_FILES:
         with pytest.raises(StorageError) as refused:
-            archive.deposit(ItemRecord(), files)
+            archive.deposit(Record(), files)
         assert re.search(reason, str(refused.value)), (files, refused.value)
         assert "\n" not in str(refused.value), files
     assert dates(archive) == 0
@@ -149,23 +149,23 @@ def test_an_open_file_that_cannot_be_read_is_refused(app: Flask, tmp_path: Path,
         if mode == "closed":
             file.close()
         with pytest.raises(StorageError, match=r"files\[0\]: .*can't be read"):
-            archive.deposit(ItemRecord(), file)
+            archive.deposit(Record(), file)
     assert dates(archive) == 0
 
 
 #: Wrong records, and the error message (a pattern).
 WRONG_RECORDS: list[tuple[Any, str]] = [
-    (ItemRecord(metadata="A title"), "the new item: metadata: 'A title' is not an object such as"),  # type: ignore[arg-type]
-    (ItemRecord(metadata={"title": "x"}), "metadata.title: this field is unknown"),  # type: ignore[arg-type]
-    (ItemRecord(language=7), "language: 7 is not a text"),  # type: ignore[arg-type]
-    (ItemRecord(language=[], translations={"pt": "farZ/1"}), "language"),  # type: ignore[arg-type]
+    (Record(metadata="A title"), "the new item: metadata: 'A title' is not an object such as"),  # type: ignore[arg-type]
+    (Record(metadata={"title": "x"}), "metadata.title: this field is unknown"),  # type: ignore[arg-type]
+    (Record(language=7), "language: 7 is not a text"),  # type: ignore[arg-type]
+    (Record(language=[], translations={"pt": "farZ/1"}), "language"),  # type: ignore[arg-type]
     (
-        ItemRecord(files=(FileRecord("a", "http://a.br/"),)),
+        Record(files=(FileRecord("a", "http://a.br/"),)),
         "pass the files to deposit",
     ),
-    (ItemRecord(translations=["pt"], language="pt"), "translations"),  # type: ignore[arg-type]
-    ({"language": "en"}, "record: {'language': 'en'} is not an ItemRecord"),
-    (None, "record: None is not an ItemRecord"),
+    (Record(translations=["pt"], language="pt"), "translations"),  # type: ignore[arg-type]
+    ({"language": "en"}, "record: {'language': 'en'} is not an Record"),
+    (None, "record: None is not an Record"),
 ]
 
 
@@ -185,14 +185,14 @@ def test_a_record_that_is_wrong_is_refused_before_an_identifier_is_minted(app: F
 
 def test_metadata_as_json_has_them_are_kept(app: Flask) -> None:
     archive = archive_of(app)
-    record = ItemRecord(metadata={"dc": {"title": ["A report"]}})  # type: ignore[arg-type]
+    record = Record(metadata={"dc": {"title": ["A report"]}})  # type: ignore[arg-type]
     view = archive.view(archive.deposit(record).rep)
     assert view is not None
     assert view.record.metadata == DublinCoreMetadata({"title": (("A report", None),)})
     archive.attach_metadata(view.record.rep or "", {"dc": {"title": "Another"}})  # type: ignore[arg-type]
 
 
-def dates(archive: ArchiveService) -> int:
+def dates(archive: Archive) -> int:
     """Return the number of prefixes with which identifiers were minted."""
     with archive.database.reading() as connection:
         return int(connection.execute(text("SELECT count(*) FROM ibi_prefix")).scalar_one())

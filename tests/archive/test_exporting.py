@@ -13,19 +13,19 @@ from support.archives import SERVICE, archive_of, close, import_file, import_rec
 from support.databases import new_database
 from support.stores import MemoryCatalogue, MemoryItem, make_store, moment_of, rep_of
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.records.format import format_line
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 
 A, B, C, D = (rep_of(number) for number in range(4))
 
 
-def export(archive: ArchiveService) -> list[ItemRecord]:
+def export(archive: Archive) -> list[Record]:
     return list(export_records(archive.database, archive.served().id, archive.files_folder))
 
 
-def write(records: list[ItemRecord], path: Path) -> Path:
+def write(records: list[Record], path: Path) -> Path:
     path.write_text("".join(format_line(record) + "\n" for record in records), encoding="utf-8")
     return path
 

@@ -25,7 +25,7 @@ from support.databases import new_database
 from support.operations import DUBLIN_CORE, dump
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.errors import (
     ConfigError,
@@ -34,7 +34,7 @@ from flask_ibi_archive.errors import (
     RuleBroken,
     StorageError,
 )
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 
 
 class Base(DeclarativeBase):
@@ -83,7 +83,7 @@ class Host:
             **config,
         )
         IBIArchive(app, session=source)
-        self.archive: ArchiveService = archive_of(app)
+        self.archive: Archive = archive_of(app)
         self.archive.init()
 
     def reports(self) -> int:
@@ -116,9 +116,9 @@ def test_one_commit_saves_the_hosts_rows_and_ours_and_a_rollback_neither(
     (tmp_path / "a.txt").write_text("a")
     report = Report(name="annual")
     host.session.add(report)
-    item = host.archive.deposit(ItemRecord(metadata=DUBLIN_CORE), [tmp_path / "a.txt"])
+    item = host.archive.deposit(Record(metadata=DUBLIN_CORE), [tmp_path / "a.txt"])
     report.rep = item.rep
-    edition = host.archive.new_edition(item.rep, ItemRecord())
+    edition = host.archive.new_edition(item.rep, Record())
     assert host.archive.view(item.rep) is None  # not before the commit
     host.session.commit()
     found = host.archive.view(item.rep)
@@ -128,7 +128,7 @@ def test_one_commit_saves_the_hosts_rows_and_ours_and_a_rollback_neither(
 
     before = dump(host.archive.database)
     host.session.add(Report(name="another"))
-    host.archive.deposit(ItemRecord())
+    host.archive.deposit(Record())
     host.archive.delete(item.rep, "gone")
     host.archive.reserve("a draft")
     host.session.rollback()
@@ -140,11 +140,11 @@ def test_a_refused_operation_leaves_the_hosts_transaction_usable(
     new_host: Callable[..., Host],
 ) -> None:
     host = new_host()
-    item = host.archive.deposit(ItemRecord(language="en"))
+    item = host.archive.deposit(Record(language="en"))
     host.session.add(Report(name="annual"))
-    host.archive.add_translation(item.rep, ItemRecord(language="pt"))
+    host.archive.add_translation(item.rep, Record(language="pt"))
     with pytest.raises(RuleBroken):
-        host.archive.deposit(ItemRecord(language="fr", translations={"pt": item.rep}))
+        host.archive.deposit(Record(language="fr", translations={"pt": item.rep}))
     host.archive.delete(item.rep, "gone")
     with pytest.raises(ForbiddenMove):
         host.archive.edit(item.rep, language="fr")
@@ -164,9 +164,9 @@ def test_an_error_of_the_host_is_raised_as_an_error_of_the_host(
     host = new_host()
     host.session.add(Report(name=None))
     with pytest.raises(IntegrityError):
-        host.archive.deposit(ItemRecord())
+        host.archive.deposit(Record())
     host.session.rollback()
-    host.archive.deposit(ItemRecord())
+    host.archive.deposit(Record())
     host.session.commit()
     assert len(list(host.archive.items())) == 1
 
@@ -175,7 +175,7 @@ def test_constraints_hold_on_the_hosts_connections(new_host: Callable[..., Host]
     host = new_host()
     if host.engine.dialect.name == "sqlite":
         assert host.session.execute(text("PRAGMA foreign_keys")).scalar() == 1
-    item = host.archive.deposit(ItemRecord())
+    item = host.archive.deposit(Record())
     host.session.commit()
     host.session.execute(
         text("UPDATE ibi_item SET state = 'Deleted' WHERE rep = :r"), {"r": item.rep}
@@ -205,10 +205,10 @@ def test_a_host_can_begin_its_transactions_itself(
 
     host.session.remove()
     host.engine.dispose()
-    item = host.archive.deposit(ItemRecord())
+    item = host.archive.deposit(Record())
     host.session.rollback()
     assert host.archive.view(item.rep) is None
-    item = host.archive.deposit(ItemRecord())
+    item = host.archive.deposit(Record())
     host.session.commit()
     assert host.archive.view(item.rep) is not None
 
@@ -227,9 +227,9 @@ def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     minter.clock = lambda: time[0]
     minter.wait = lambda seconds: time.__setitem__(0, time[0] + Fraction(seconds))
     savepoint = host.session.begin_nested()
-    given = [host.archive.deposit(ItemRecord()), host.archive.reserve()]
+    given = [host.archive.deposit(Record()), host.archive.reserve()]
     savepoint.rollback()
-    given.append(host.archive.deposit(ItemRecord()))
+    given.append(host.archive.deposit(Record()))
     host.session.rollback()
     after = now - back if back else time[0]
     for granularity in ("60", "1", "0.1", "0.01", "0.001", "0.0001"):
@@ -267,7 +267,7 @@ def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
         minter.clock = lambda: Fraction(1_790_000_040)
         if number % 4:
             host.session.add(Report(name="annual"))
-        given.append(host.archive.deposit(ItemRecord()))
+        given.append(host.archive.deposit(Record()))
         host.session.rollback()
     assert len({one.rep for one in given}) == len({one.ibip for one in given}) == 40
 
@@ -278,7 +278,7 @@ def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
     host = new_host()
     host.archive.minter.clock = lambda: Fraction(4_000_000_020)
     host.session.add(Report(name="annual"))
-    given = [host.archive.deposit(ItemRecord()) for _ in range(2)]
+    given = [host.archive.deposit(Record()) for _ in range(2)]
     host.session.rollback()
     back_up(host.archive.without_session(), tmp_path / "x.zip")
     with new_database("sqlite", tmp_path) as uri:
@@ -303,7 +303,7 @@ def test_a_damaged_file_of_the_last_date_stops_minting(
     host.session.add(Report(name="annual"))
     for attempt in (
         host.archive.without_session().mint,
-        lambda: host.archive.deposit(ItemRecord()),
+        lambda: host.archive.deposit(Record()),
     ):
         with pytest.raises(MintingError, match="if the clock was never set back") as told:
             attempt()
@@ -312,7 +312,7 @@ def test_a_damaged_file_of_the_last_date_stops_minting(
         host.session.rollback()
         host.session.add(Report(name="annual"))
     path.unlink()
-    host.archive.deposit(ItemRecord())
+    host.archive.deposit(Record())
     host.session.commit()
 
 
@@ -330,9 +330,9 @@ def test_a_date_that_can_not_be_recorded_is_not_issued(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(MintingError, match="No space left on device") as told:
-            host.archive.deposit(ItemRecord())
+            host.archive.deposit(Record())
         assert "-ibi-last-date" in str(told.value)
-    host.archive.deposit(ItemRecord())
+    host.archive.deposit(Record())
     host.session.commit()
     assert len(list(host.archive.items())) == host.reports() == 1
 
@@ -348,7 +348,7 @@ def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(
     link.symlink_to(path)
     host = Host(f"sqlite:///{link}", tmp_path)
     host.session.add(Report(name="annual"))
-    host.archive.deposit(ItemRecord())
+    host.archive.deposit(Record())
     host.session.rollback()
     host.close()
     record = path.with_name(f"{path.name}-ibi-last-date")
@@ -362,11 +362,11 @@ def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
     host = new_host()
     held = host.archive.reserve()
     host.session.commit()
-    host.archive.deposit(ItemRecord(), reserved=held.rep)
+    host.archive.deposit(Record(), reserved=held.rep)
     with pytest.raises(StorageError, match="already used"):
-        host.archive.deposit(ItemRecord(), reserved=held.rep)
+        host.archive.deposit(Record(), reserved=held.rep)
     host.session.rollback()
-    host.archive.without_session().deposit(ItemRecord(), reserved=held.rep)
+    host.archive.without_session().deposit(Record(), reserved=held.rep)
     with pytest.raises(StorageError, match="already used"):
         host.archive.release(held.rep)
 

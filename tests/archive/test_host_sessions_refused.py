@@ -14,19 +14,19 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from support.archives import SERVICE, archive_of, close
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.extension import StartError, hide_password
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.engines import is_same_database
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[[Any], ArchiveService]]:
+def serve(tmp_path: Path) -> Iterator[Callable[[Any], Archive]]:
     """Creates the Archive of a host that passes a session."""
     made: list[Flask] = []
 
-    def make(session: Any) -> ArchiveService:
+    def make(session: Any) -> Archive:
         app = Flask("host", instance_path=str(tmp_path / "instance"))
         app.config.update(
             SECRET_KEY="a secret for tests",
@@ -71,7 +71,7 @@ class Db:
 
 @pytest.mark.parametrize("source", [Db(), lambda: None, Db], ids=["db", "nothing", "another"])
 def test_a_value_that_is_not_a_session_stops_the_start(
-    serve: Callable[[Any], ArchiveService], source: Any
+    serve: Callable[[Any], Archive], source: Any
 ) -> None:
     with pytest.raises(ConfigError, match="a scoped_session") as refused:
         serve(source)
@@ -79,26 +79,26 @@ def test_a_value_that_is_not_a_session_stops_the_start(
 
 
 def test_a_session_in_autocommit_mode_is_refused_or_has_whole_operations(
-    uri: str, serve: Callable[[Any], ArchiveService]
+    uri: str, serve: Callable[[Any], Archive]
 ) -> None:
     with session_of(uri, isolation_level="AUTOCOMMIT") as session:
         archive = serve(session)
         if uri.startswith("postgresql"):
             with pytest.raises(StorageError, match="autocommit mode"):
-                archive.deposit(ItemRecord())
+                archive.deposit(Record())
         else:  # a transaction can be begun on this database
-            item = archive.deposit(ItemRecord())
+            item = archive.deposit(Record())
             session.rollback()
             assert archive.view(item.rep) is None
 
 
 def test_a_conflict_with_another_transaction_advises_to_try_again(
-    uri: str, serve: Callable[[Any], ArchiveService]
+    uri: str, serve: Callable[[Any], Archive]
 ) -> None:
     options = {"isolation_level": "REPEATABLE READ"} if uri.startswith("postgresql") else {}
     with session_of(uri, **options) as session:
         archive = serve(session)
-        item = archive.without_session().deposit(ItemRecord())
+        item = archive.without_session().deposit(Record())
         session.execute(text("SELECT count(*) FROM ibi_item")).all()
         archive.without_session().edit(item.rep, language="en")
         with pytest.raises(
@@ -166,7 +166,7 @@ def test_an_invalid_url_is_refused_with_a_session_too(tmp_path: Path) -> None:
         start(tmp_path, f"sqlite:///{tmp_path}/host.sqlite", "no URL")
 
 
-def start(folder: Path, bound: str, given: str | None) -> ArchiveService:
+def start(folder: Path, bound: str, given: str | None) -> Archive:
     """Start an app whose session is bound to a database, with IBI_DATABASE_URI set."""
     app = Flask("host", instance_path=str(folder))
     app.config.update(

@@ -16,7 +16,7 @@ from support.archives import SERVICE, archive_of, close, import_file, import_rec
 from support.databases import BACKENDS, new_database
 from support.stores import ibip_of, moment_of, rep_of
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.importing import importer as importing
 from flask_ibi_archive.archive.importing import source as import_source
@@ -41,7 +41,7 @@ def item(rep: str, **fields: Any) -> dict[str, Any]:
     return {"rep": rep, "timestamp": WHEN, **fields}
 
 
-def dump(archive: ArchiveService) -> dict[str, Any]:
+def dump(archive: Archive) -> dict[str, Any]:
     """Return all rows, and the paths of all stored files."""
     with archive.database.reading() as connection:
         held: dict[str, Any] = {
@@ -52,18 +52,18 @@ def dump(archive: ArchiveService) -> dict[str, Any]:
     return held
 
 
-def export(archive: ArchiveService) -> list[dict[str, Any]]:
+def export(archive: Archive) -> list[dict[str, Any]]:
     """Return the records of an Archive's items as JSON objects."""
     found = export_records(archive.database, archive.served().id, archive.files_folder)
     return [format_record(record) for record in found]
 
 
-def exported(archive: ArchiveService, ibi: str) -> dict[str, Any]:
+def exported(archive: Archive, ibi: str) -> dict[str, Any]:
     """Return the record of one item."""
     return next(one for one in export(archive) if ibi in (one.get("rep"), one.get("ibip")))
 
 
-def ask(archive: ArchiveService, ibi: str, verbs: str = "") -> dict[str, Any]:
+def ask(archive: Archive, ibi: str, verbs: str = "") -> dict[str, Any]:
     """Return the URL list of an item, filtered by verbs."""
     return dict(
         archive.list_urls(
@@ -291,7 +291,7 @@ WRONG_LINES = {
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[ArchiveService]:
+def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Archive]:
     """An Archive with a few items, which refuses the files of the tests."""
     folder = tmp_path_factory.mktemp("settled")
     with new_database(request.param, folder, ready=True) as uri:
@@ -311,7 +311,7 @@ def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[A
 
 
 def test_an_error_names_file_line_and_field_and_nothing_is_changed(
-    settled: ArchiveService, tmp_path: Path
+    settled: Archive, tmp_path: Path
 ) -> None:
     before = dump(settled)
     (tmp_path / "a.txt").write_bytes(b"content")
@@ -592,7 +592,7 @@ VERBS = (
 )
 
 
-def answers(archive: ArchiveService, ibi: str) -> list[dict[str, Any]]:
+def answers(archive: Archive, ibi: str) -> list[dict[str, Any]]:
     """Return the URL lists of an item, without the URL keys."""
     return [{**ask(archive, ibi, verbs), "urlkey": ""} for verbs in VERBS]
 

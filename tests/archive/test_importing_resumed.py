@@ -21,7 +21,7 @@ from support.operations import dump
 from support.stores import StoreMaker, make_store, moment_of, rep_of
 from support.tables import describe_tables
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.importing import importer as importing
 from flask_ibi_archive.archive.importing.source import open_source
@@ -56,12 +56,12 @@ def clock() -> datetime:
     return datetime(2020, 5, 17, tzinfo=timezone.utc)
 
 
-def resume(archive: ArchiveService, path: Path, **options: Any) -> tuple[int, int, int]:
+def resume(archive: Archive, path: Path, **options: Any) -> tuple[int, int, int]:
     found = import_file(archive, path, resume=True, clock=clock, **options)
     return found.added, found.updated, found.skipped
 
 
-def state_of(archive: ArchiveService) -> dict[str, Any]:
+def state_of(archive: Archive) -> dict[str, Any]:
     """Return the contents of an Archive without the IDs of rows."""
     found = export_records(archive.database, archive.served().id, archive.files_folder)
     folder = archive.files_folder.folder
@@ -76,7 +76,7 @@ def state_of(archive: ArchiveService) -> dict[str, Any]:
 
 
 @contextmanager
-def another(request: pytest.FixtureRequest, folder: Path) -> Iterator[ArchiveService]:
+def another(request: pytest.FixtureRequest, folder: Path) -> Iterator[Archive]:
     """Return a second Archive, in a database of the same kind."""
     with new_database(request.node.callspec.params["uri"], folder, ready=True) as uri:
         app = make_app(uri, folder / "another")
@@ -100,7 +100,7 @@ def stop_after(steps: int) -> Callable[[int, int], None]:
     return hook
 
 
-def run_until_done(archive: ArchiveService, path: Path, dice: random.Random, **options: Any) -> int:
+def run_until_done(archive: Archive, path: Path, dice: random.Random, **options: Any) -> int:
     """Import, interrupted after each step or before a commit; return the number of runs."""
     runs = 0
     step = Steps.step
@@ -257,25 +257,25 @@ def test_a_completed_import_is_repeated_with_restart_or_if_the_file_was_changed(
 
 
 @pytest.fixture
-def archive(app: Flask, monkeypatch: pytest.MonkeyPatch) -> ArchiveService:
+def archive(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Archive:
     """An Archive that imports two lines at a time."""
     monkeypatch.setattr(importing, "BATCH", 2)
     return archive_of(app)
 
 
-def names(archive: ArchiveService) -> list[str | None]:
+def names(archive: Archive) -> list[str | None]:
     found = export_records(archive.database, archive.served().id, archive.files_folder)
     return [record.rep for record in found]
 
 
-def begin(archive: ArchiveService, path: Path, steps: int = 1, **options: Any) -> None:
+def begin(archive: Archive, path: Path, steps: int = 1, **options: Any) -> None:
     with pytest.raises(Killed):
         resume(archive, path, progress=stop_after(steps), **options)
 
 
 @pytest.mark.one_database
 def test_an_import_stops_at_a_wrong_line_and_continues_after_its_correction(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     records = [item(A, next_edition=D), item(B), item(C), item(D, language="english"), item(E)]
     path = write(tmp_path / "items.jsonl", records)
@@ -294,7 +294,7 @@ def test_an_import_stops_at_a_wrong_line_and_continues_after_its_correction(
 
 @pytest.mark.one_database
 def test_an_import_stops_at_a_wrong_reference_and_continues_after_its_correction(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     records = [item(A, next_edition=C), item(B, next_edition=C), item(C)]
     path = write(tmp_path / "items.jsonl", records)
@@ -316,7 +316,7 @@ def test_an_import_stops_at_a_wrong_reference_and_continues_after_its_correction
     [(1, "\n"), (2, ""), (3, "\n"), (3, ""), (3, "\r\n\n"), (4, ""), (5, "\r\n\n")],
 )
 def test_lines_added_to_the_file_are_imported_wherever_it_was_interrupted(
-    archive: ArchiveService, tmp_path: Path, steps: int, end: str
+    archive: Archive, tmp_path: Path, steps: int, end: str
 ) -> None:
     records = [item(A, next_edition=B), item(B, next_edition=C), item(C), item(D, next_edition=E)]
     path = write(tmp_path / "items.jsonl", records, end)
@@ -340,7 +340,7 @@ def test_lines_added_to_the_file_are_imported_wherever_it_was_interrupted(
     ],
 )
 def test_a_file_whose_imported_lines_were_changed_is_refused_without_restart(
-    archive: ArchiveService, tmp_path: Path, change: Callable[[list[str]], list[str]]
+    archive: Archive, tmp_path: Path, change: Callable[[list[str]], list[str]]
 ) -> None:
     path = write(tmp_path / "items.jsonl", [item(A, language="en"), item(B), item(C)])
     begin(archive, path)
@@ -359,7 +359,7 @@ def test_a_file_whose_imported_lines_were_changed_is_refused_without_restart(
 
 @pytest.mark.one_database
 def test_another_file_and_other_options_are_refused_while_an_import_is_unfinished(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "items.jsonl", [item(A), item(B), item(C)])
     other = write(tmp_path / "other.jsonl", [item(D)])
@@ -373,7 +373,7 @@ def test_another_file_and_other_options_are_refused_while_an_import_is_unfinishe
 
 
 def test_of_two_processes_that_resume_an_import_one_is_refused(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "items.jsonl", [item(A, next_edition=B), item(B), item(C), item(D)])
     results = []
@@ -390,7 +390,7 @@ def test_of_two_processes_that_resume_an_import_one_is_refused(
 
 @pytest.mark.one_database
 def test_an_identifier_twice_in_the_file_is_refused_also_when_resumed(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     import_records(archive, [item(D)])
     path = write(tmp_path / "items.jsonl", [item(A), item(D), item(B), item(C), item(A)])
@@ -403,7 +403,7 @@ def test_an_identifier_twice_in_the_file_is_refused_also_when_resumed(
 @pytest.mark.one_database
 @pytest.mark.parametrize("phase", [Phase.ITEMS, Phase.LANGUAGES, Phase.TIES])
 def test_another_import_without_resume_does_not_disturb_an_interrupted_one(
-    archive: ArchiveService, tmp_path: Path, phase: Phase
+    archive: Archive, tmp_path: Path, phase: Phase
 ) -> None:
     path = write(tmp_path / "items.jsonl", [item(A, next_edition=E), item(B), item(C)])
     begin(archive, path, {Phase.ITEMS: 2, Phase.LANGUAGES: 3, Phase.TIES: 4}[phase])
@@ -444,7 +444,7 @@ def test_the_progress_grows_to_the_total(app: Flask, tmp_path: Path) -> None:
 
 @pytest.mark.one_database
 def test_an_import_that_fails_at_the_first_line_can_be_started_with_other_options(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     import_records(archive, [item(A)])
     path = write(tmp_path / "items.jsonl", [item(A), item(B)])
@@ -458,7 +458,7 @@ def test_an_import_that_fails_at_the_first_line_can_be_started_with_other_option
 
 @pytest.mark.one_database
 def test_an_import_that_fails_at_the_first_line_does_not_block_another_file(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     with pytest.raises(RecordError):
         import_file(archive, write(tmp_path / "wrong.jsonl", [{"rep": "x"}]), resume=True)
@@ -468,7 +468,7 @@ def test_an_import_that_fails_at_the_first_line_does_not_block_another_file(
 
 @pytest.mark.one_database
 def test_an_import_that_cannot_continue_names_the_option_to_start_again(
-    archive: ArchiveService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importing, "BATCH", 1)
     import_records(archive, [item(B)])

@@ -16,7 +16,7 @@ from support.far import Clock, Far, Reply, far_server, unused_address
 from support.web import rep
 
 from flask_ibi_archive.archive import link_check
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.link_check import LinkChecker, LinkFailure, user_agent
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage import link_rows
@@ -35,7 +35,7 @@ def far() -> Iterator[Far]:
 
 
 @pytest.fixture
-def archive(app: Flask) -> ArchiveService:
+def archive(app: Flask) -> Archive:
     return archive_of(app)
 
 
@@ -45,7 +45,7 @@ def item(number: int, *urls: str, **more: Any) -> dict[str, Any]:
     return {"rep": rep(number), "files": files, **more}
 
 
-def checker(archive: ArchiveService, hours: float = 0, **options: Any) -> LinkChecker:
+def checker(archive: Archive, hours: float = 0, **options: Any) -> LinkChecker:
     """Return a run that begins some hours after :data:`BEGIN`, with a simulated clock."""
     clock = Clock()
     defaults = {"clock": clock, "pause": clock.wait, "threads": 2}
@@ -53,7 +53,7 @@ def checker(archive: ArchiveService, hours: float = 0, **options: Any) -> LinkCh
     return LinkChecker(archive, now=lambda: now, **{**defaults, **options})
 
 
-def run(archive: ArchiveService, hours: float = 0, **options: Any) -> list[LinkFailure]:
+def run(archive: Archive, hours: float = 0, **options: Any) -> list[LinkFailure]:
     """Check all links, and return the report."""
     found = checker(archive, hours, **options)
     found.find_links()
@@ -61,7 +61,7 @@ def run(archive: ArchiveService, hours: float = 0, **options: Any) -> list[LinkF
     return list(found.report())
 
 
-def results(archive: ArchiveService) -> dict[str, tuple[int, str | None]]:
+def results(archive: Archive) -> dict[str, tuple[int, str | None]]:
     """Return the number of failures and the error of each link that was checked."""
     with archive.database.reading() as connection:
         rows = connection.execute(
@@ -75,7 +75,7 @@ def results(archive: ArchiveService) -> dict[str, tuple[int, str | None]]:
 
 @pytest.mark.parametrize("uri", ["sqlite://"])  # the threads share one connection
 def test_a_host_gets_one_request_at_a_time_with_a_delay_after_each(
-    archive: ArchiveService,
+    archive: Archive,
 ) -> None:
     clock, lock = Clock(), Lock()
     busy: set[str] = set()
@@ -105,9 +105,7 @@ def test_a_host_gets_one_request_at_a_time_with_a_delay_after_each(
 
 
 @one_database
-def test_a_host_that_refuses_requests_gets_no_more_requests(
-    archive: ArchiveService, far: Far
-) -> None:
+def test_a_host_that_refuses_requests_gets_no_more_requests(archive: Archive, far: Far) -> None:
     elsewhere = far.url("d", "127.0.0.2")
     import_records(archive, [item(1, *map(far.url, "abc"), elsewhere)])
     for hour, reply in enumerate(
@@ -126,7 +124,7 @@ def test_a_host_that_refuses_requests_gets_no_more_requests(
 
 @one_database
 def test_all_links_to_a_host_that_is_down_fail_without_a_request_for_each(
-    archive: ArchiveService,
+    archive: Archive,
 ) -> None:
     address = unused_address()
     clock = Clock()
@@ -147,7 +145,7 @@ def test_the_user_agent_is_the_program_with_its_version_and_the_archive() -> Non
 
 
 def test_external_urls_of_files_metadata_and_formats_are_checked_once(
-    archive: ArchiveService, far: Far, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link_rows, "BATCH", 2)
     monkeypatch.setattr(link_check, "BATCH", 3)
@@ -201,7 +199,7 @@ def test_items_of_other_archives_are_not_checked(new_app: NewApp, far: Far) -> N
     assert set(results(archives[0])) == {far.url("of1"), far.url("of2")}
 
 
-def test_a_link_that_no_item_uses_any_longer_is_deleted(archive: ArchiveService, far: Far) -> None:
+def test_a_link_that_no_item_uses_any_longer_is_deleted(archive: Archive, far: Far) -> None:
     import_records(archive, [item(1, far.url("a"), far.url("b")), item(2, far.url("b"))])
     for hour in range(3):
         run(archive, hour)
@@ -211,7 +209,7 @@ def test_a_link_that_no_item_uses_any_longer_is_deleted(archive: ArchiveService,
     assert set(results(archive)) == {far.url("b")}
 
 
-def test_a_host_of_any_length_and_any_letters_is_stored(archive: ArchiveService) -> None:
+def test_a_host_of_any_length_and_any_letters_is_stored(archive: Archive) -> None:
     """Imports do not accept such a URL any more, but older versions may have stored it."""
     import_records(archive, [item(1, "http://x.invalid/0", "http://x.invalid/1")])
     with archive.database.writing() as connection:
@@ -227,9 +225,7 @@ def test_a_host_of_any_length_and_any_letters_is_stored(archive: ArchiveService)
 
 
 @one_database
-def test_a_link_is_reported_after_three_consecutive_failures(
-    archive: ArchiveService, far: Far
-) -> None:
+def test_a_link_is_reported_after_three_consecutive_failures(archive: Archive, far: Far) -> None:
     """In ``checks``, x is a failure, + a success, and a dot a host that refuses for now."""
     replies = {"x": Reply(404), "+": Reply(), ".": Reply(429)}
     for number, (checks, reported) in enumerate(
@@ -257,9 +253,7 @@ def test_a_link_is_reported_after_three_consecutive_failures(
 
 
 @one_database
-def test_a_report_contains_the_times_and_the_number_of_failures(
-    archive: ArchiveService, far: Far
-) -> None:
+def test_a_report_contains_the_times_and_the_number_of_failures(archive: Archive, far: Far) -> None:
     import_records(archive, [item(1, far.url("ok"), far.url("a"))])
     far.replies["ok"] = Reply()
     for hour in range(3):
@@ -294,7 +288,7 @@ def test_the_number_of_failures_is_a_setting(new_app: NewApp, far: Far) -> None:
 
 @one_database
 def test_a_link_that_was_checked_recently_is_skipped_but_still_reported(
-    archive: ArchiveService, far: Far
+    archive: Archive, far: Far
 ) -> None:
     import_records(archive, [item(1, far.url("a"))])
     for hour in (0, 21, 42):
@@ -305,7 +299,7 @@ def test_a_link_that_was_checked_recently_is_skipped_but_still_reported(
 
 
 @one_database
-def test_only_one_host_is_checked_and_reported(archive: ArchiveService, far: Far) -> None:
+def test_only_one_host_is_checked_and_reported(archive: Archive, far: Far) -> None:
     import_records(archive, [item(1, far.url("a"), far.url("b", "localhost"))])
     run(archive, 0)
     far.requests.clear()
@@ -318,7 +312,7 @@ def test_only_one_host_is_checked_and_reported(archive: ArchiveService, far: Far
 
 
 def test_the_links_with_the_oldest_checks_come_first(
-    archive: ArchiveService, far: Far, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link_rows, "BATCH", 1)
     import_records(archive, [item(1, far.url("b"))])
@@ -334,7 +328,7 @@ def test_the_links_with_the_oldest_checks_come_first(
 
 
 @one_database
-def test_the_next_run_continues_a_run_that_was_killed(archive: ArchiveService, far: Far) -> None:
+def test_the_next_run_continues_a_run_that_was_killed(archive: Archive, far: Far) -> None:
     class Killed(BaseException):
         """Raised as if the process were killed."""
 
@@ -356,7 +350,7 @@ def test_the_next_run_continues_a_run_that_was_killed(archive: ArchiveService, f
     assert results(archive).items() > before.items()
 
 
-def test_a_failure_in_two_simultaneous_runs_counts_once(archive: ArchiveService, far: Far) -> None:
+def test_a_failure_in_two_simultaneous_runs_counts_once(archive: Archive, far: Far) -> None:
     import_records(archive, [item(1, far.url("a"), far.url("b"))])
     first, second = checker(archive, threads=1), checker(archive, threads=1)
     assert (first.find_links(), second.find_links()) == (2, 2)
@@ -372,7 +366,7 @@ def test_a_failure_in_two_simultaneous_runs_counts_once(archive: ArchiveService,
 
 
 @one_database
-def test_a_run_ends_when_the_database_fails(archive: ArchiveService, far: Far) -> None:
+def test_a_run_ends_when_the_database_fails(archive: Archive, far: Far) -> None:
     import_records(archive, [item(1, *map(far.url, "abcdef"))])
     run = checker(archive)
     run.find_links()

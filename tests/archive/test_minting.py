@@ -22,7 +22,7 @@ from flask_ibi_archive.identifiers import (
     parse_granularity,
     parse_identifier,
 )
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.items import ItemStore
@@ -409,8 +409,8 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     app: Flask, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archive_of(app)
-    taken = archive.deposit(ItemRecord())
-    archive.deposit(ItemRecord(next_edition=taken.rep))
+    taken = archive.deposit(Record())
+    archive.deposit(Record(next_edition=taken.rep))
     lost: list[Minted] = []
     mint = archive.minter.mint
 
@@ -420,7 +420,7 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
 
     monkeypatch.setattr(archive.minter, "mint", remember)
     # an item cannot be the next edition of two items: only the database checks this
-    record = ItemRecord(next_edition=taken.rep if fault == "rule" else None)
+    record = Record(next_edition=taken.rep if fault == "rule" else None)
     if fault == "exception":
 
         def fail(*parts: Any) -> None:
@@ -430,7 +430,7 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     with pytest.raises(RuleBroken if fault == "rule" else RuntimeError):
         archive.deposit(record)
     monkeypatch.undo()
-    later = [archive.deposit(ItemRecord()) for _ in range(3)]
+    later = [archive.deposit(Record()) for _ in range(3)]
     assert len(lost) == 1
     assert not {lost[0].rep, lost[0].ibip} & {text for one in later for text in (one.rep, one.ibip)}
     assert archive.view(lost[0].rep) is None
@@ -438,7 +438,7 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
 
 def test_a_deposit_stores_both_forms_from_one_date(app: Flask) -> None:
     archive = archive_of(app)
-    minted = archive.deposit(ItemRecord(language="pt"))
+    minted = archive.deposit(Record(language="pt"))
     with archive.database.reading() as connection:
         rows = connection.execute(
             text("SELECT rep, ibip, state FROM ibi_item WHERE NOT is_service")

@@ -23,13 +23,13 @@ from support.operations import (
     record_of,
 )
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ForbiddenMove, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.records.record import (
     AccessRule,
-    ItemRecord,
     MetadataAddress,
     MetadataItem,
+    Record,
     Tombstone,
 )
 
@@ -37,12 +37,12 @@ OUTSIDE = "a.br/x/2000/01.01.00.00"
 
 
 @pytest.fixture
-def archive(app: Flask) -> ArchiveService:
+def archive(app: Flask) -> Archive:
     return archive_of(app)
 
 
 @pytest.fixture
-def archives(new_app: Callable[..., Flask]) -> list[ArchiveService]:
+def archives(new_app: Callable[..., Flask]) -> list[Archive]:
     return make_archives(new_app, 3)
 
 
@@ -56,7 +56,7 @@ def sha256(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def age(archive: ArchiveService) -> None:
+def age(archive: Archive) -> None:
     """Set the timestamps of all items to an old date."""
     moment = "2001-01-01 00:00:00"
     if archive.database.engine.dialect.name == "postgresql":
@@ -68,11 +68,11 @@ def age(archive: ArchiveService) -> None:
 # --- editions ------------------------------------------------------------------------------------
 
 
-def test_a_new_edition_follows_the_one_before(archive: ArchiveService) -> None:
-    first = archive.deposit(ItemRecord())
+def test_a_new_edition_follows_the_one_before(archive: Archive) -> None:
+    first = archive.deposit(Record())
     age(archive)
-    second = archive.new_edition(first.ibip.lower(), ItemRecord(metadata=DUBLIN_CORE))
-    third = archive.new_edition(second.rep.upper(), ItemRecord())
+    second = archive.new_edition(first.ibip.lower(), Record(metadata=DUBLIN_CORE))
+    third = archive.new_edition(second.rep.upper(), Record())
     assert editions_of(archive, first.rep) == [first.rep, second.rep, third.rep]
     assert record_of(archive, second.rep).metadata == DUBLIN_CORE
     before = record_of(archive, first.rep).timestamp
@@ -80,21 +80,21 @@ def test_a_new_edition_follows_the_one_before(archive: ArchiveService) -> None:
     assert before.year > 2001
 
 
-def test_an_item_that_has_a_next_edition_names_the_last_one(archive: ArchiveService) -> None:
-    first = archive.deposit(ItemRecord())
-    second = archive.new_edition(first.rep, ItemRecord())
-    third = archive.new_edition(second.rep, ItemRecord())
+def test_an_item_that_has_a_next_edition_names_the_last_one(archive: Archive) -> None:
+    first = archive.deposit(Record())
+    second = archive.new_edition(first.rep, Record())
+    third = archive.new_edition(second.rep, Record())
     with pytest.raises(RuleBroken, match=third.rep) as refusal:
-        archive.new_edition(first.rep, ItemRecord())
+        archive.new_edition(first.rep, Record())
     assert refusal.value.rule == 7
 
 
-def test_a_deleted_edition_can_have_a_next_edition(archive: ArchiveService) -> None:
-    first = archive.deposit(ItemRecord())
-    second = archive.new_edition(first.rep, ItemRecord())
+def test_a_deleted_edition_can_have_a_next_edition(archive: Archive) -> None:
+    first = archive.deposit(Record())
+    second = archive.new_edition(first.rep, Record())
     archive.delete(second.rep, "withdrawn")
     deleted = record_of(archive, second.rep)
-    third = archive.new_edition(second.rep, ItemRecord())
+    third = archive.new_edition(second.rep, Record())
     assert editions_of(archive, first.rep) == [first.rep, second.rep, third.rep]
     assert record_of(archive, second.rep).timestamp == deleted.timestamp
 
@@ -102,28 +102,28 @@ def test_a_deleted_edition_can_have_a_next_edition(archive: ArchiveService) -> N
 # --- translations --------------------------------------------------------------------------------
 
 
-def test_a_translation_joins_the_group_of_any_named_member(archive: ArchiveService) -> None:
-    english = archive.deposit(ItemRecord(language="en"))
-    portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
-    french = archive.add_translation(portuguese.ibip, ItemRecord(language="fr"))
+def test_a_translation_joins_the_group_of_any_named_member(archive: Archive) -> None:
+    english = archive.deposit(Record(language="en"))
+    portuguese = archive.add_translation(english.rep, Record(language="pt"))
+    french = archive.add_translation(portuguese.ibip, Record(language="fr"))
     everybody = {("en", english.rep), ("pt", portuguese.rep), ("fr", french.rep)}
     assert group_of(archive, portuguese.rep) == everybody
     with pytest.raises(RuleBroken, match=portuguese.rep) as refusal:
-        archive.add_translation(french.rep, ItemRecord(language="pt"))
+        archive.add_translation(french.rep, Record(language="pt"))
     assert refusal.value.rule == 8
     assert group_of(archive, french.rep) == everybody
 
 
-def test_a_translation_states_its_language(archive: ArchiveService) -> None:
-    english = archive.deposit(ItemRecord(language="en"))
+def test_a_translation_states_its_language(archive: Archive) -> None:
+    english = archive.deposit(Record(language="en"))
     with pytest.raises(StorageError, match="needs a language"):
-        archive.add_translation(english.rep, ItemRecord())
+        archive.add_translation(english.rep, Record())
 
 
 # --- edits ---------------------------------------------------------------------------------------
 
 
-def test_an_edit_changes_only_the_named_fields(archive: ArchiveService, tmp_path: Path) -> None:
+def test_an_edit_changes_only_the_named_fields(archive: Archive, tmp_path: Path) -> None:
     files = [write(tmp_path, name, name) for name in ("a.txt", "b.txt")]
     changes: dict[str, Any]
     for number, changes in enumerate(
@@ -142,7 +142,7 @@ def test_an_edit_changes_only_the_named_fields(archive: ArchiveService, tmp_path
             {"aliases": ("kLwpN6zZ/kfnE",)},
         ]
     ):
-        item = archive.deposit(ItemRecord(), files)
+        item = archive.deposit(Record(), files)
         age(archive)
         before = record_of(archive, item.rep)
         archive.edit(item.rep, **changes)
@@ -152,9 +152,9 @@ def test_an_edit_changes_only_the_named_fields(archive: ArchiveService, tmp_path
         assert after.timestamp.year > 2001, changes
 
 
-def test_an_edit_of_any_member_preserves_the_group(archive: ArchiveService) -> None:
-    english = archive.deposit(ItemRecord(language="en"))
-    portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
+def test_an_edit_of_any_member_preserves_the_group(archive: Archive) -> None:
+    english = archive.deposit(Record(language="en"))
+    portuguese = archive.add_translation(english.rep, Record(language="pt"))
     import_records(
         archive, [{"rep": "b.br/x/2001/01.01.00.00", "translations": {"en": english.rep}}]
     )
@@ -169,10 +169,10 @@ def test_an_edit_of_any_member_preserves_the_group(archive: ArchiveService) -> N
     }
 
 
-def test_an_edit_preserves_the_chain_of_editions(archive: ArchiveService) -> None:
-    first = archive.deposit(ItemRecord())
-    second = archive.new_edition(first.rep, ItemRecord())
-    third = archive.new_edition(second.rep, ItemRecord())
+def test_an_edit_preserves_the_chain_of_editions(archive: Archive) -> None:
+    first = archive.deposit(Record())
+    second = archive.new_edition(first.rep, Record())
+    third = archive.new_edition(second.rep, Record())
     archive.edit(second.rep, metadata=DUBLIN_CORE)
     assert editions_of(archive, first.rep) == [first.rep, second.rep, third.rep]
     archive.edit(second.rep, next_edition=None)
@@ -180,9 +180,9 @@ def test_an_edit_preserves_the_chain_of_editions(archive: ArchiveService) -> Non
     assert editions_of(archive, third.rep) == [third.rep]
 
 
-def test_an_edit_takes_out_mentions_that_it_leaves_behind(archive: ArchiveService) -> None:
-    plain = archive.deposit(ItemRecord())
-    item = archive.deposit(ItemRecord(language="en"))
+def test_an_edit_takes_out_mentions_that_it_leaves_behind(archive: Archive) -> None:
+    plain = archive.deposit(Record())
+    item = archive.deposit(Record(language="en"))
     before = dump(archive.database, ("ibi_identifier",))
     archive.edit(
         item.rep,
@@ -196,15 +196,15 @@ def test_an_edit_takes_out_mentions_that_it_leaves_behind(archive: ArchiveServic
     assert record_of(archive, plain.rep).state == "Original"
 
 
-def test_metadata_are_attached_and_removed(archive: ArchiveService) -> None:
-    item = archive.deposit(ItemRecord())
+def test_metadata_are_attached_and_removed(archive: Archive) -> None:
+    item = archive.deposit(Record())
     for metadata in (DUBLIN_CORE, MetadataItem(OUTSIDE), MetadataAddress("https://a.br/m"), None):
         archive.attach_metadata(item.rep, metadata)
         assert record_of(archive, item.rep).metadata == metadata
 
 
-def test_files_are_replaced(archive: ArchiveService, tmp_path: Path) -> None:
-    item = archive.deposit(ItemRecord(), [write(tmp_path, n, n) for n in ("a.txt", "b.txt")])
+def test_files_are_replaced(archive: Archive, tmp_path: Path) -> None:
+    item = archive.deposit(Record(), [write(tmp_path, n, n) for n in ("a.txt", "b.txt")])
     write(tmp_path, "a.txt", "new")
     archive.replace_files(
         item.rep, [write(tmp_path, "c.txt", "c"), tmp_path / "a.txt"], target_file="a.txt"
@@ -223,13 +223,13 @@ def test_files_are_replaced(archive: ArchiveService, tmp_path: Path) -> None:
 
 
 def test_a_tombstone_has_reason_citation_successor_and_place(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     first = archive.deposit(
-        ItemRecord(language="en", metadata=DUBLIN_CORE, access=AccessRule(("10.0.0.0/8",))),
+        Record(language="en", metadata=DUBLIN_CORE, access=AccessRule(("10.0.0.0/8",))),
         [write(tmp_path, "a.txt", "a")],
     )
-    second = archive.new_edition(first.rep, ItemRecord())
+    second = archive.new_edition(first.rep, Record())
     archive.delete(first.ibip.lower(), "a mistake", successor=second.rep.upper())
     record = record_of(archive, first.rep)
     assert record.tombstone == Tombstone(
@@ -250,10 +250,10 @@ def test_a_tombstone_has_reason_citation_successor_and_place(
 
 
 def test_the_tombstone_of_a_copy_names_the_archive_of_the_original(
-    archives: list[ArchiveService],
+    archives: list[Archive],
 ) -> None:
     first, second, _ = archives
-    item = first.deposit(ItemRecord())
+    item = first.deposit(Record())
     first.make_copy(item.rep, SECOND)
     second.delete(item.rep, "no room")
     assert record_of(second, item.rep).tombstone == Tombstone("no room", original_archive=SERVICE)
@@ -261,10 +261,10 @@ def test_the_tombstone_of_a_copy_names_the_archive_of_the_original(
     assert record_of(second, item.rep).tombstone is None
 
 
-def test_the_other_members_of_a_group_remain_after_a_deletion(archive: ArchiveService) -> None:
-    english = archive.deposit(ItemRecord(language="en"))
-    portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
-    french = archive.add_translation(english.rep, ItemRecord(language="fr"))
+def test_the_other_members_of_a_group_remain_after_a_deletion(archive: Archive) -> None:
+    english = archive.deposit(Record(language="en"))
+    portuguese = archive.add_translation(english.rep, Record(language="pt"))
+    french = archive.add_translation(english.rep, Record(language="fr"))
     archive.delete(english.rep, "gone")
     assert group_of(archive, french.rep) == {("pt", portuguese.rep), ("fr", french.rep)}
     exported = [item.record.translations for item in archive.items()]
@@ -273,9 +273,9 @@ def test_the_other_members_of_a_group_remain_after_a_deletion(archive: ArchiveSe
     assert group_of(archive, french.rep) == set()
 
 
-def test_an_original_is_deleted_after_its_copies(archives: list[ArchiveService]) -> None:
+def test_an_original_is_deleted_after_its_copies(archives: list[Archive]) -> None:
     first, second, third = archives
-    item = first.deposit(ItemRecord())
+    item = first.deposit(Record())
     first.make_copy(item.rep, SECOND)
     third.make_copy(item.rep)
     with pytest.raises(RuleBroken) as refusal:
@@ -292,16 +292,14 @@ def test_an_original_is_deleted_after_its_copies(archives: list[ArchiveService])
 # --- copies --------------------------------------------------------------------------------------
 
 
-def test_a_copy_says_all_that_its_original_says(
-    archives: list[ArchiveService], tmp_path: Path
-) -> None:
+def test_a_copy_says_all_that_its_original_says(archives: list[Archive], tmp_path: Path) -> None:
     from dataclasses import replace
 
     first, second, _ = archives
-    head = first.deposit(ItemRecord(language="en"))
+    head = first.deposit(Record(language="en"))
     item = first.add_translation(
         head.rep,
-        ItemRecord(
+        Record(
             language="pt",
             aliases=("kLwpN6zZ/kfnE",),
             metadata=DUBLIN_CORE,
@@ -321,11 +319,11 @@ def test_a_copy_says_all_that_its_original_says(
 
 
 def test_an_update_makes_a_copy_equal_to_its_original(
-    archives: list[ArchiveService], tmp_path: Path
+    archives: list[Archive], tmp_path: Path
 ) -> None:
     first, second, _ = archives
     item = first.deposit(
-        ItemRecord(
+        Record(
             language="en",
             metadata=DUBLIN_CORE,
             next_edition=OUTSIDE,
@@ -345,13 +343,13 @@ def test_an_update_makes_a_copy_equal_to_its_original(
 
 
 def test_a_translation_added_to_a_copy_stays_when_it_is_refreshed(
-    archives: list[ArchiveService],
+    archives: list[Archive],
 ) -> None:
     first, second, _ = archives
-    item = first.deposit(ItemRecord(language="en"))
+    item = first.deposit(Record(language="en"))
     second.make_copy(item.rep)
-    here = second.add_translation(item.rep, ItemRecord(language="pt"))
-    there = first.add_translation(item.rep, ItemRecord(language="fr"))
+    here = second.add_translation(item.rep, Record(language="pt"))
+    there = first.add_translation(item.rep, Record(language="fr"))
     second.make_copy(item.rep)
     assert group_of(second, item.rep) == {
         ("en", item.rep),
@@ -360,9 +358,9 @@ def test_a_translation_added_to_a_copy_stays_when_it_is_refreshed(
     }
 
 
-def test_a_tombstone_becomes_a_copy(archives: list[ArchiveService]) -> None:
+def test_a_tombstone_becomes_a_copy(archives: list[Archive]) -> None:
     first, second, _ = archives
-    item = first.deposit(ItemRecord())
+    item = first.deposit(Record())
     second.make_copy(item.rep)
     second.delete(item.rep, "no room")
     second.make_copy(item.rep)
@@ -375,25 +373,25 @@ def test_a_tombstone_becomes_a_copy(archives: list[ArchiveService]) -> None:
 
 @pytest.mark.parametrize("there", ["nothing", "stub", "copy", "tombstone"])
 def test_a_transfer_leaves_one_original_at_the_new_place(
-    archives: list[ArchiveService], tmp_path: Path, there: str
+    archives: list[Archive], tmp_path: Path, there: str
 ) -> None:
     check_transfer(archives, tmp_path, there, alias="kLwpN6zZ/kfnE", keep_copy=False)
     check_transfer(archives, tmp_path, there, alias="kLwpN6zZ/kfnF", keep_copy=True)
 
 
 def check_transfer(
-    archives: list[ArchiveService], tmp_path: Path, there: str, alias: str, keep_copy: bool
+    archives: list[Archive], tmp_path: Path, there: str, alias: str, keep_copy: bool
 ) -> None:
     first, second, third = archives
     item = first.deposit(
-        ItemRecord(language="en", metadata=DUBLIN_CORE, aliases=(alias,)),
+        Record(language="en", metadata=DUBLIN_CORE, aliases=(alias,)),
         [write(tmp_path, "a.txt", "a")],
     )
-    portuguese = first.add_translation(item.rep, ItemRecord(language="pt"))
-    following = first.new_edition(item.rep, ItemRecord())
+    portuguese = first.add_translation(item.rep, Record(language="pt"))
+    following = first.new_edition(item.rep, Record())
     third.make_copy(item.rep)
     if there == "stub":
-        second.deposit(ItemRecord(next_edition=item.ibip))
+        second.deposit(Record(next_edition=item.ibip))
     elif there != "nothing":
         second.make_copy(item.rep)
     if there == "tombstone":
@@ -423,9 +421,9 @@ def check_transfer(
     assert left.next_edition == following.rep
 
 
-def test_an_item_is_transferred_back(archives: list[ArchiveService]) -> None:
+def test_an_item_is_transferred_back(archives: list[Archive]) -> None:
     first, second, third = archives
-    item = first.deposit(ItemRecord())
+    item = first.deposit(Record())
     first.transfer(item.rep, SECOND)
     second.transfer(item.rep, THIRD, keep_copy=True)
     third.transfer(item.rep, SERVICE)
@@ -437,50 +435,50 @@ def test_an_item_is_transferred_back(archives: list[ArchiveService]) -> None:
 # --- reservations --------------------------------------------------------------------------------
 
 
-def test_a_reserved_identifier_is_used_once(archive: ArchiveService) -> None:
+def test_a_reserved_identifier_is_used_once(archive: Archive) -> None:
     held = archive.reserve("my thesis")
     assert [(one.rep, one.ibip, one.status, one.note) for one in archive.reservations()] == [
         (held.rep, held.ibip, "held", "my thesis")
     ]
-    assert archive.deposit(ItemRecord(), reserved=held.ibip.lower()) == held
+    assert archive.deposit(Record(), reserved=held.ibip.lower()) == held
     assert record_of(archive, held.rep).ibip == held.ibip
     [reservation] = archive.reservations()
     assert reservation.status == "used"
     assert reservation.settled_at is not None
     with pytest.raises(StorageError, match="already used"):
-        archive.deposit(ItemRecord(), reserved=held.rep)
+        archive.deposit(Record(), reserved=held.rep)
     with pytest.raises(StorageError, match="already used"):
         archive.release(held.rep)
 
 
-def test_a_released_identifier_is_never_used(archive: ArchiveService) -> None:
+def test_a_released_identifier_is_never_used(archive: Archive) -> None:
     held = archive.reserve()
     archive.release(held.ibip)
     with pytest.raises(StorageError, match="already released"):
-        archive.deposit(ItemRecord(), reserved=held.rep)
+        archive.deposit(Record(), reserved=held.rep)
     with pytest.raises(StorageError, match="not reserved"):
         archive.release(OUTSIDE)
 
 
-def test_a_reserved_identifier_serves_an_edition_and_a_translation(archive: ArchiveService) -> None:
-    first = archive.deposit(ItemRecord(language="en"))
+def test_a_reserved_identifier_serves_an_edition_and_a_translation(archive: Archive) -> None:
+    first = archive.deposit(Record(language="en"))
     edition, translation = archive.reserve(), archive.reserve()
-    archive.new_edition(first.rep, ItemRecord(), reserved=edition.rep)
-    archive.add_translation(first.rep, ItemRecord(language="pt"), reserved=translation.rep)
+    archive.new_edition(first.rep, Record(), reserved=edition.rep)
+    archive.add_translation(first.rep, Record(language="pt"), reserved=translation.rep)
     assert editions_of(archive, first.rep) == [first.rep, edition.rep]
     assert group_of(archive, first.rep) == {("en", first.rep), ("pt", translation.rep)}
 
 
 def test_a_deposit_with_a_reserved_identifier_replaces_its_stub(
-    archive: ArchiveService,
+    archive: Archive,
 ) -> None:
     held = archive.reserve()
-    first = archive.deposit(ItemRecord(next_edition=held.ibip))
-    archive.deposit(ItemRecord(), reserved=held.rep)
+    first = archive.deposit(Record(next_edition=held.ibip))
+    archive.deposit(Record(), reserved=held.rep)
     assert editions_of(archive, first.rep) == [first.rep, held.rep]
 
 
-def test_an_import_cannot_use_a_reserved_identifier(archive: ArchiveService) -> None:
+def test_an_import_cannot_use_a_reserved_identifier(archive: Archive) -> None:
     held = archive.reserve()
     before = dump(archive.database)
     with pytest.raises(StorageError, match="reserved for a draft"):
@@ -488,36 +486,36 @@ def test_an_import_cannot_use_a_reserved_identifier(archive: ArchiveService) -> 
     assert dump(archive.database) == before
 
 
-def test_a_reservation_serves_its_own_archive(archives: list[ArchiveService]) -> None:
+def test_a_reservation_serves_its_own_archive(archives: list[Archive]) -> None:
     held = archives[0].reserve()
     with pytest.raises(StorageError, match="another Archive"):
-        archives[1].deposit(ItemRecord(), reserved=held.rep)
+        archives[1].deposit(Record(), reserved=held.rep)
 
 
 # --- refusals ------------------------------------------------------------------------------------
 
-REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[ArchiveService], Any], object]]] = {
+REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[Archive], Any], object]]] = {
     "deposit with identifiers": (
         StorageError,
-        lambda a, i: a[0].deposit(ItemRecord(rep=OUTSIDE)),
+        lambda a, i: a[0].deposit(Record(rep=OUTSIDE)),
     ),
-    "deposit of a copy": (StorageError, lambda a, i: a[0].deposit(ItemRecord(state="Copy"))),
+    "deposit of a copy": (StorageError, lambda a, i: a[0].deposit(Record(state="Copy"))),
     "deposit with a wrong field": (
         StorageError,
-        lambda a, i: a[0].deposit(ItemRecord(language="xxx")),
+        lambda a, i: a[0].deposit(Record(language="xxx")),
     ),
     "deposit with a target that is no file": (
         StorageError,
-        lambda a, i: a[0].deposit(ItemRecord(target_file="no.txt")),
+        lambda a, i: a[0].deposit(Record(target_file="no.txt")),
     ),
     "deposit with an unknown reservation": (
         StorageError,
-        lambda a, i: a[0].deposit(ItemRecord(), reserved=OUTSIDE),
+        lambda a, i: a[0].deposit(Record(), reserved=OUTSIDE),
     ),
     "deposit with a held identifier and a broken rule": (
         RuleBroken,
         lambda a, i: a[0].deposit(
-            ItemRecord(language="pt", translations={"en": i["pt"]}), reserved=i["held"]
+            Record(language="pt", translations={"en": i["pt"]}), reserved=i["held"]
         ),
     ),
     "edition of an unknown item": (UnknownItem, lambda a, i: a[0].new_edition(OUTSIDE, i["new"])),
@@ -527,11 +525,11 @@ REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[ArchiveService], An
     "second next edition": (RuleBroken, lambda a, i: a[0].new_edition(i["item"], i["new"])),
     "translation of a tombstone": (
         ForbiddenMove,
-        lambda a, i: a[0].add_translation(i["gone"], ItemRecord(language="fr")),
+        lambda a, i: a[0].add_translation(i["gone"], Record(language="fr")),
     ),
     "translation into a language that is there": (
         RuleBroken,
-        lambda a, i: a[0].add_translation(i["item"], ItemRecord(language="pt")),
+        lambda a, i: a[0].add_translation(i["item"], Record(language="pt")),
     ),
     "edit of a copy": (ForbiddenMove, lambda a, i: a[1].edit(i["item"], language="fr")),
     "edit of a tombstone": (ForbiddenMove, lambda a, i: a[0].edit(i["gone"], language="fr")),
@@ -607,21 +605,19 @@ REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[ArchiveService], An
 
 
 @pytest.fixture
-def inhabited(archives: list[ArchiveService]) -> tuple[list[ArchiveService], dict[str, Any]]:
+def inhabited(archives: list[Archive]) -> tuple[list[Archive], dict[str, Any]]:
     """Three Archives with an item of each kind."""
     first, second, _ = archives
     item = first.deposit(
-        ItemRecord(
-            language="en", aliases=("kLwpN6zZ/kfnE",), metadata=MetadataItem(OUTSIDE + ".07")
-        )
+        Record(language="en", aliases=("kLwpN6zZ/kfnE",), metadata=MetadataItem(OUTSIDE + ".07"))
     )
-    portuguese = first.add_translation(item.rep, ItemRecord(language="pt"))
-    edition = first.new_edition(item.rep, ItemRecord())
-    gone = first.deposit(ItemRecord())
+    portuguese = first.add_translation(item.rep, Record(language="pt"))
+    edition = first.new_edition(item.rep, Record())
+    gone = first.deposit(Record())
     first.delete(gone.rep, "gone")
     second.make_copy(item.rep)
-    before = first.deposit(ItemRecord(next_edition=edition.rep.replace("m0", "m9")))
-    second.deposit(ItemRecord(next_edition=edition.rep.replace("m0", "m9")))
+    before = first.deposit(Record(next_edition=edition.rep.replace("m0", "m9")))
+    second.deposit(Record(next_edition=edition.rep.replace("m0", "m9")))
     return archives, {
         "item": item.rep,
         "pt": portuguese.rep,
@@ -629,14 +625,14 @@ def inhabited(archives: list[ArchiveService]) -> tuple[list[ArchiveService], dic
         "gone": gone.rep,
         "before": before.rep,
         "held": first.reserve().rep,
-        "fixed": first.deposit(ItemRecord(transferable=False)).rep,
+        "fixed": first.deposit(Record(transferable=False)).rep,
         "stub": OUTSIDE + ".07",
-        "new": ItemRecord(),
+        "new": Record(),
     }
 
 
 def test_a_refused_operation_changes_nothing(
-    inhabited: tuple[list[ArchiveService], dict[str, Any]],
+    inhabited: tuple[list[Archive], dict[str, Any]],
 ) -> None:
     archives, items = inhabited
     before = dump(archives[0].database)
@@ -648,7 +644,7 @@ def test_a_refused_operation_changes_nothing(
         assert dump(archives[0].database) == before, name
 
 
-def test_a_field_that_can_not_be_edited_is_a_programming_error(archive: ArchiveService) -> None:
-    item = archive.deposit(ItemRecord())
+def test_a_field_that_can_not_be_edited_is_a_programming_error(archive: Archive) -> None:
+    item = archive.deposit(Record())
     with pytest.raises(TypeError, match="state"):
         archive.edit(item.rep, state="Copy")

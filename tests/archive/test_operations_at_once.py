@@ -12,15 +12,15 @@ from flask import Flask
 from support.archives import SERVICE
 from support.operations import SECOND, THIRD, editions_of, make_archives, record_of
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import IBIError, RuleBroken, StorageError
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 
 ROUNDS = 4
 
 
 @pytest.fixture
-def archives(new_app: Callable[..., Flask]) -> list[ArchiveService]:
+def archives(new_app: Callable[..., Flask]) -> list[Archive]:
     return make_archives(new_app, 3)
 
 
@@ -39,11 +39,11 @@ def at_once(*works: Callable[[], Any]) -> list[Any]:
         return list(threads.map(run, works))
 
 
-def test_one_of_two_next_editions_wins(archives: list[ArchiveService]) -> None:
+def test_one_of_two_next_editions_wins(archives: list[Archive]) -> None:
     first, *_ = archives
     for _ in range(ROUNDS):
-        item = first.deposit(ItemRecord())
-        found = at_once(*[lambda ibi=item.rep: first.new_edition(ibi, ItemRecord())] * 3)
+        item = first.deposit(Record())
+        found = at_once(*[lambda ibi=item.rep: first.new_edition(ibi, Record())] * 3)
         [won] = [one for one in found if not isinstance(one, Exception)]
         lost = [one for one in found if isinstance(one, Exception)]
         assert [(type(one), one.rule) for one in lost] == [(RuleBroken, 7)] * 2
@@ -51,22 +51,22 @@ def test_one_of_two_next_editions_wins(archives: list[ArchiveService]) -> None:
         assert editions_of(first, item.rep) == [item.rep, won.rep]
 
 
-def test_one_of_two_who_use_a_reservation_wins(archives: list[ArchiveService]) -> None:
+def test_one_of_two_who_use_a_reservation_wins(archives: list[Archive]) -> None:
     first, *_ = archives
     for _ in range(ROUNDS):
         held = first.reserve()
         found = at_once(
-            lambda ibi=held.rep: first.deposit(ItemRecord(), reserved=ibi),
-            lambda ibi=held.ibip: first.deposit(ItemRecord(), reserved=ibi),
+            lambda ibi=held.rep: first.deposit(Record(), reserved=ibi),
+            lambda ibi=held.ibip: first.deposit(Record(), reserved=ibi),
             lambda ibi=held.ibip: first.release(ibi),
         )
         assert len([one for one in found if isinstance(one, StorageError)]) == 2
 
 
-def test_one_of_two_transfers_of_an_item_wins(archives: list[ArchiveService]) -> None:
+def test_one_of_two_transfers_of_an_item_wins(archives: list[Archive]) -> None:
     first, *_ = archives
     for _ in range(ROUNDS):
-        item = first.deposit(ItemRecord())
+        item = first.deposit(Record())
         found = at_once(
             lambda ibi=item.rep: first.transfer(ibi, SECOND),
             lambda ibi=item.rep: first.transfer(ibi, THIRD),
@@ -77,11 +77,11 @@ def test_one_of_two_transfers_of_an_item_wins(archives: list[ArchiveService]) ->
 
 
 def test_opposite_transfers_do_not_cause_a_deadlock(
-    archives: list[ArchiveService],
+    archives: list[Archive],
 ) -> None:
     first, second, third = archives
-    ours = [first.deposit(ItemRecord()).rep for _ in range(ROUNDS)]
-    theirs = [second.deposit(ItemRecord()).rep for _ in range(ROUNDS)]
+    ours = [first.deposit(Record()).rep for _ in range(ROUNDS)]
+    theirs = [second.deposit(Record()).rep for _ in range(ROUNDS)]
     for ibi in ours + theirs:
         third.make_copy(ibi)
     for ours_one, theirs_one in zip(ours, theirs, strict=True):
@@ -100,11 +100,11 @@ def test_opposite_transfers_do_not_cause_a_deadlock(
 
 
 def test_a_copy_and_a_removal_leave_a_copy_with_its_original_or_neither(
-    archives: list[ArchiveService],
+    archives: list[Archive],
 ) -> None:
     first, second, _ = archives
     for _ in range(ROUNDS):
-        item = first.deposit(ItemRecord())
+        item = first.deposit(Record())
         copied, deleted = at_once(
             lambda ibi=item.rep: second.make_copy(ibi),
             lambda ibi=item.rep: first.delete(ibi, "gone"),
@@ -115,7 +115,7 @@ def test_a_copy_and_a_removal_leave_a_copy_with_its_original_or_neither(
 
 
 def test_a_deposit_without_relations_does_not_wait_for_the_lock(
-    archives: list[ArchiveService],
+    archives: list[Archive],
 ) -> None:
     """On SQLite, writers never run at the same time."""
     first, *_ = archives
@@ -124,5 +124,5 @@ def test_a_deposit_without_relations_does_not_wait_for_the_lock(
     with first.context.transaction() as store:
         store.lock_relations()
         with ThreadPoolExecutor(1) as threads:
-            item = threads.submit(first.deposit, ItemRecord(language="en")).result(30)
+            item = threads.submit(first.deposit, Record(language="en")).result(30)
     assert record_of(first, item.rep).language == "en"

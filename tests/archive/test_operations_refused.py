@@ -9,18 +9,18 @@ from flask import Flask
 from support.archives import SERVICE, archive_of, import_records
 from support.operations import dump, record_of
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError, UnknownItem
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 
 
 @pytest.fixture
-def archive(app: Flask) -> ArchiveService:
+def archive(app: Flask) -> Archive:
     return archive_of(app)
 
 
 @pytest.mark.one_database
-def test_an_invalid_identifier_is_an_error_of_one_short_line(archive: ArchiveService) -> None:
+def test_an_invalid_identifier_is_an_error_of_one_short_line(archive: Archive) -> None:
     for text in ("a\nb", "a\0b", "\x1b[31m", "8" * 5000):
         with pytest.raises(UnknownItem) as refused:
             archive.delete(text, "gone")
@@ -29,17 +29,17 @@ def test_an_invalid_identifier_is_an_error_of_one_short_line(archive: ArchiveSer
 
 
 @pytest.mark.one_database
-def test_an_identifier_in_another_case_names_the_same_item(archive: ArchiveService) -> None:
-    item = archive.deposit(ItemRecord(language="pt"))
+def test_an_identifier_in_another_case_names_the_same_item(archive: Archive) -> None:
+    item = archive.deposit(Record(language="pt"))
     archive.edit(item.rep, translations={"pt": item.rep.upper()})
     assert record_of(archive, item.rep).language == "pt"
 
 
 @pytest.mark.one_database
 def test_an_invalid_translation_in_the_language_of_the_item_is_an_error(
-    archive: ArchiveService,
+    archive: Archive,
 ) -> None:
-    item = archive.deposit(ItemRecord(language="pt"))
+    item = archive.deposit(Record(language="pt"))
     with pytest.raises(StorageError, match=r"translations\.pt: 'x' is not an IBI") as refused:
         archive.edit(item.rep, translations={"pt": "x"})
     assert not isinstance(refused.value, RuleBroken)
@@ -47,12 +47,12 @@ def test_an_invalid_translation_in_the_language_of_the_item_is_an_error(
 
 @pytest.mark.parametrize("changes", [{"next_edition": SERVICE}, {"translations": {"ko": SERVICE}}])
 def test_the_service_cannot_be_an_edition_or_a_translation(
-    archive: ArchiveService, changes: dict[str, Any]
+    archive: Archive, changes: dict[str, Any]
 ) -> None:
-    item = archive.deposit(ItemRecord(language="en"))
+    item = archive.deposit(Record(language="en"))
     before = dump(archive.database)
     with pytest.raises(RuleBroken) as broken:
-        archive.deposit(ItemRecord(**changes))
+        archive.deposit(Record(**changes))
     assert broken.value.rule == 6
     with pytest.raises(RuleBroken) as broken:
         archive.edit(item.rep, **changes)

@@ -30,10 +30,10 @@ from sqlalchemy import text
 from support.archives import import_records
 from support.operations import SERVICES, dump, group_of, make_archives
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.errors import RuleBroken, StorageError
-from flask_ibi_archive.records.record import DublinCoreMetadata, ItemRecord
+from flask_ibi_archive.records.record import DublinCoreMetadata, Record
 
 FEW = 8
 EXAMPLES = int(os.environ.get("IBI_STATEFUL_EXAMPLES", FEW))
@@ -79,7 +79,7 @@ picks = st.integers(0, 999)
 class Library(RuleBasedStateMachine):
     """Three Archives and their model; the class counts which steps a run has reached."""
 
-    archives: ClassVar[list[ArchiveService]]
+    archives: ClassVar[list[Archive]]
     folder: ClassVar[Path]
     reached: ClassVar[Counter[str]]
 
@@ -170,7 +170,7 @@ class Library(RuleBasedStateMachine):
     def deposit(self, number: int, language: str | None, files: int) -> None:
         paths = [self.folder / name for name in NAMES[:files]]
         minted = self.attempt(
-            lambda: self.archives[number].deposit(ItemRecord(language=language), paths), False
+            lambda: self.archives[number].deposit(Record(language=language), paths), False
         )
         self.add(number, minted, language=language, files=NAMES[:files])
         self.reached["deposit"] += 1
@@ -181,7 +181,7 @@ class Library(RuleBasedStateMachine):
         item = self.known(number, name, "Original", "Deleted")
         ibi = self.spelled(number, name, pick)
         done = self.attempt(
-            lambda: self.archives[number].new_edition(ibi, ItemRecord()),
+            lambda: self.archives[number].new_edition(ibi, Record()),
             refused=item is None or item.next is not None,
         )
         if done:
@@ -195,7 +195,7 @@ class Library(RuleBasedStateMachine):
         name = self.pick(number, pick)
         item = self.known(number, name, "Original", "Copy")
         ibi = self.spelled(number, name, pick)
-        record = ItemRecord(language=language)
+        record = Record(language=language)
         done = self.attempt(
             lambda: self.archives[number].add_translation(ibi, record),
             refused=language is None
@@ -391,7 +391,7 @@ class Library(RuleBasedStateMachine):
         name = self.a_reservation(number, pick)
         archive, ibi = self.archives[number], self.held[number].get(name, name)
         done = self.attempt(
-            lambda: archive.deposit(ItemRecord(), reserved=ibi) if use else archive.release(ibi),
+            lambda: archive.deposit(Record(), reserved=ibi) if use else archive.release(ibi),
             refused=name not in self.held[number],
         )
         if done:
@@ -472,7 +472,7 @@ ITEMS = """
     WHERE item.state <> 'Elsewhere' AND NOT item.is_service"""
 
 
-def read_world(archives: list[ArchiveService]) -> World:
+def read_world(archives: list[Archive]) -> World:
     """Return the contents of the database in the form of the model."""
     places = {archive.served().id: number for number, archive in enumerate(archives)}
     found: World = [{}, {}, {}]
@@ -501,7 +501,7 @@ def read_world(archives: list[ArchiveService]) -> World:
     return found
 
 
-def empty(archive: ArchiveService) -> None:
+def empty(archive: Archive) -> None:
     """Delete everything except the Archives and their services."""
     with archive.database.writing() as connection:
         for statement in (

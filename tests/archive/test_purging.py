@@ -14,7 +14,7 @@ from support.archives import archive_of, import_records
 
 from flask_ibi_archive.archive.accesses import daily_counts
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage.accesses import start_of_day
 from flask_ibi_archive.storage.models import AccessCount
@@ -25,7 +25,7 @@ NOW = start_of_day(TODAY) + 50_000
 
 
 @pytest.fixture
-def archive(app: Flask) -> ArchiveService:
+def archive(app: Flask) -> Archive:
     """An Archive with an item that has three accesses on each of the last 30 days."""
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
@@ -45,7 +45,7 @@ def archive(app: Flask) -> ArchiveService:
 
 @pytest.mark.parametrize(("days", "first"), [(None, 29), (20, 20), (0, 0)])
 def test_old_accesses_are_purged_and_their_counts_are_not(
-    archive: ArchiveService, days: int | None, first: int
+    archive: Archive, days: int | None, first: int
 ) -> None:
     before = archive.statistics(A, "day"), archive.statistics()
     planned = archive.purge(days, dry_run=True)
@@ -78,7 +78,7 @@ def test_an_access_is_not_purged_while_its_key_is_valid(
     assert stored(archive) == []
 
 
-def test_a_late_access_is_added_to_the_counts(archive: ArchiveService) -> None:
+def test_a_late_access_is_added_to_the_counts(archive: Archive) -> None:
     archive.purge(20)
     insert_accesses(
         archive, [{"item_id": item_id(archive, A), "second": start_of_day(TODAY) - 25 * 86_400}]
@@ -90,7 +90,7 @@ def test_a_late_access_is_added_to_the_counts(archive: ArchiveService) -> None:
 
 
 def test_a_killed_purge_has_deleted_no_day_partly(
-    archive: ArchiveService, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = archive.statistics(A, "day")
     delete_day, deleted = daily_counts.delete_day, []
@@ -112,7 +112,7 @@ def test_a_killed_purge_has_deleted_no_day_partly(
     assert archive.statistics(A, "day") == before
 
 
-def test_simultaneous_purges_count_each_access_once(archive: ArchiveService) -> None:
+def test_simultaneous_purges_count_each_access_once(archive: Archive) -> None:
     before = archive.statistics(A, "day")
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: archive.purge(20).purged, range(4)))
@@ -120,7 +120,7 @@ def test_simultaneous_purges_count_each_access_once(archive: ArchiveService) -> 
     assert archive.statistics(A, "day") == before
 
 
-def test_there_is_a_count_for_each_item_role_day_and_content_type(archive: ArchiveService) -> None:
+def test_there_is_a_count_for_each_item_role_day_and_content_type(archive: Archive) -> None:
     archive.purge(28)
     with archive.database.reading() as connection:
         statement = select(AccessCount.__table__).order_by(AccessCount.day)

@@ -19,7 +19,7 @@ from flask_ibi_archive.archive.accesses.acknowledgments import NO_AGENTS, Agents
 from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.statistics import Statistics
 from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import IdentifierError, UnknownItem
 from flask_ibi_archive.storage.access_counts import count_batch, read_counts
 from flask_ibi_archive.storage.accesses import get_utc_day, start_of_day
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 @pytest.fixture(scope="module", params=BACKENDS)
 def counted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ArchiveService]:
+) -> Iterator[Archive]:
     """An Archive with three items."""
     folder = tmp_path_factory.mktemp("statistics")
     with new_database(request.param, folder, ready=True) as uri:
@@ -46,13 +46,13 @@ def counted(
 
 
 @pytest.fixture
-def archive(counted: ArchiveService) -> ArchiveService:
+def archive(counted: Archive) -> Archive:
     """The Archive, without accesses and counts."""
     forget_accesses(counted)
     return counted
 
 
-def clicks(archive: ArchiveService, *seconds: int, **more: Any) -> list[Row]:
+def clicks(archive: Archive, *seconds: int, **more: Any) -> list[Row]:
     item = item_id(archive, A)
     return [{"item_id": item, "second": second, **more} for second in seconds]
 
@@ -74,7 +74,7 @@ def clicks(archive: ArchiveService, *seconds: int, **more: Any) -> list[Row]:
 )
 @for_each("begin", [NOON, MIDNIGHT - 45])
 def test_only_the_last_click_within_30_seconds_counts(
-    archive: ArchiveService,
+    archive: Archive,
     seconds: tuple[int, ...],
     downloads: int,
     double_clicks: int,
@@ -87,7 +87,7 @@ def test_only_the_last_click_within_30_seconds_counts(
 
 
 def test_double_clicks_around_midnight_count_on_the_day_of_the_last_click(
-    archive: ArchiveService,
+    archive: Archive,
 ) -> None:
     insert_accesses(archive, clicks(archive, MIDNIGHT - 10, MIDNIGHT + 5))
     [before, after] = archive.statistics(A, "day").asked
@@ -100,7 +100,7 @@ def test_double_clicks_around_midnight_count_on_the_day_of_the_last_click(
     [{"visitor": "else"}, {"content_type": "Metadata"}, {"item": B}, {"robot": True}],
 )
 def test_clicks_of_other_users_or_on_other_items_are_not_double_clicks(
-    archive: ArchiveService, other: dict[str, Any]
+    archive: Archive, other: dict[str, Any]
 ) -> None:
     forget_accesses(archive)
     if "item" in other:
@@ -118,7 +118,7 @@ def test_clicks_of_other_users_or_on_other_items_are_not_double_clicks(
     assert found.views == (1 if other.get("content_type") else 0)
 
 
-def test_deliveries_are_counted_for_the_delivered_item(archive: ArchiveService) -> None:
+def test_deliveries_are_counted_for_the_delivered_item(archive: Archive) -> None:
     insert_accesses(archive, clicks(archive, NOON, delivered_item_id=item_id(archive, B)))
     insert_accesses(archive, clicks(archive, NOON + 40, delivered_item_id=item_id(archive, B)))
     insert_accesses(archive, clicks(archive, NOON + 50, item_id=item_id(archive, B)))
@@ -132,7 +132,7 @@ def test_deliveries_are_counted_for_the_delivered_item(archive: ArchiveService) 
     assert (whole.downloads, whole.delivered) == (3, None)
 
 
-def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: ArchiveService) -> None:
+def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archive) -> None:
     assert archive.statistics() == Statistics(None, "month", (), None)
     assert archive.statistics(A, "day") == Statistics(A, "day", (), ())
     insert_accesses(
@@ -148,7 +148,7 @@ def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archi
 
 
 @pytest.mark.one_database
-def test_json_and_csv_contain_the_same_numbers(archive: ArchiveService) -> None:
+def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
     insert_accesses(archive, clicks(archive, NOON, NOON + 5))
     insert_accesses(
         archive,
@@ -185,7 +185,7 @@ def test_json_and_csv_contain_the_same_numbers(archive: ArchiveService) -> None:
 
 
 @pytest.mark.one_database
-def test_wrong_arguments_are_refused(archive: ArchiveService) -> None:
+def test_wrong_arguments_are_refused(archive: Archive) -> None:
     with pytest.raises(UnknownItem):
         archive.statistics("a.br/x/1999/01.01.00.00")
     with pytest.raises(IdentifierError):
@@ -237,7 +237,7 @@ def model(events: list[Row]) -> Counts:
     return expected
 
 
-def check(archive: ArchiveService, expected: Counts) -> None:
+def check(archive: Archive, expected: Counts) -> None:
     """Compare the counts of each item and of the Archive with those of the model."""
     archive_id = archive.served().id
     ids = {item: item_id(archive, item) for item in (A, B, C)}
@@ -262,7 +262,7 @@ def check(archive: ArchiveService, expected: Counts) -> None:
     assert whole == expected_whole
 
 
-def put_events(archive: ArchiveService, events: list[Row]) -> None:
+def put_events(archive: Archive, events: list[Row]) -> None:
     """Store accesses in the order of the list, which may differ from the order of their times."""
     ids = {item: item_id(archive, item) for item in (A, B, C)}
     insert_accesses(
@@ -289,7 +289,7 @@ STEPS = st.lists(
 @settings(max_examples=8)
 @given(steps=STEPS)
 def test_stored_counts_equal_a_naive_count_of_all_accesses(
-    counted: ArchiveService, steps: list[Any]
+    counted: Archive, steps: list[Any]
 ) -> None:
     """Accesses are stored in any order, counted and purged; the statistics stay the same."""
     forget_accesses(counted)
@@ -363,7 +363,7 @@ def test_the_last_octet_or_the_last_80_bits_are_not_stored(address: str, kept: s
     assert anonymise(address) == kept
 
 
-def take(archive: ArchiveService, second: int, user: str, agents: Agents = NO_AGENTS) -> None:
+def take(archive: Archive, second: int, user: str, agents: Agents = NO_AGENTS) -> None:
     archive.accesses.clock = archive.url_keys.clock = lambda: second
     acknowledgment = acknowledge(archive, A, user=user)
     assert archive.take_acknowledgment(acknowledgment, agents) is Outcome.COUNTED

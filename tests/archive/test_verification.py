@@ -19,10 +19,10 @@ from support.archives import verify as verify_files
 from support.commands import ROOT
 
 from flask_ibi_archive.archive import verification
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.verification import Fault, Verification
 from flask_ibi_archive.errors import StorageError, UnknownItem
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_store import GRACE, FileStore, Staging
 
@@ -31,36 +31,34 @@ MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}
 
 
 @pytest.fixture
-def archive(new_app: Callable[..., Flask]) -> ArchiveService:
+def archive(new_app: Callable[..., Flask]) -> Archive:
     found = archive_of(new_app(**MINTING))
     found.init()
     return found
 
 
 @pytest.fixture
-def second(archive: ArchiveService, new_app: Callable[..., Flask]) -> ArchiveService:
+def second(archive: Archive, new_app: Callable[..., Flask]) -> Archive:
     """Another Archive in the same database, with the same folder."""
     found = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND, **MINTING))
     found.init()
     return found
 
 
-def add(archive: ArchiveService, folder: Path, **files: bytes) -> str:
+def add(archive: Archive, folder: Path, **files: bytes) -> str:
     """Deposit an item with files."""
     paths = []
     for name, content in files.items():
         paths.append(folder / name)
         paths[-1].write_bytes(content)
-    return archive.deposit(ItemRecord(), paths).rep
+    return archive.deposit(Record(), paths).rep
 
 
-def place(archive: ArchiveService, content: bytes) -> Path:
+def place(archive: Archive, content: bytes) -> Path:
     return archive.files_folder.path(hashlib.sha256(content).hexdigest())
 
 
-def verify(
-    archive: ArchiveService, *words: Any, **options: Any
-) -> tuple[list[Fault], Verification]:
+def verify(archive: Archive, *words: Any, **options: Any) -> tuple[list[Fault], Verification]:
     faults: list[Fault] = []
     result = verify_files(archive, *words, report=faults.append, **options)
     assert result.faults == len(faults)
@@ -97,7 +95,7 @@ DAMAGES: list[tuple[str, Callable[[Path], Any], str]] = [
 
 
 def test_each_fault_of_a_stored_file_is_found_in_every_item_that_needs_it(
-    archive: ArchiveService, second: ArchiveService, tmp_path: Path
+    archive: Archive, second: Archive, tmp_path: Path
 ) -> None:
     intact = add(archive, tmp_path, b=b"another")
     first = add(archive, tmp_path, a=b"1234567890", b=b"another")
@@ -123,7 +121,7 @@ def test_each_fault_of_a_stored_file_is_found_in_every_item_that_needs_it(
 
 
 @pytest.mark.one_database
-def test_two_swapped_stored_files_are_both_found(archive: ArchiveService, tmp_path: Path) -> None:
+def test_two_swapped_stored_files_are_both_found(archive: Archive, tmp_path: Path) -> None:
     ibi = add(archive, tmp_path, a=b"first", b=b"other")
     place(archive, b"first").write_bytes(b"other")
     place(archive, b"other").write_bytes(b"first")
@@ -132,7 +130,7 @@ def test_two_swapped_stored_files_are_both_found(archive: ArchiveService, tmp_pa
 
 
 @pytest.mark.one_database
-def test_a_row_that_states_another_size_is_a_fault(archive: ArchiveService, tmp_path: Path) -> None:
+def test_a_row_that_states_another_size_is_a_fault(archive: Archive, tmp_path: Path) -> None:
     ibi = add(archive, tmp_path, a=b"first")
     with archive.database.writing() as connection:
         connection.exec_driver_sql("UPDATE ibi_file SET size = 7")
@@ -143,7 +141,7 @@ def test_a_row_that_states_another_size_is_a_fault(archive: ArchiveService, tmp_
 
 @pytest.mark.one_database
 def test_adding_a_file_again_repairs_a_damaged_stored_file(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     add(archive, tmp_path, a=b"first")
     place(archive, b"first").write_bytes(b"FIRST")
@@ -154,7 +152,7 @@ def test_adding_a_file_again_repairs_a_damaged_stored_file(
 
 @pytest.mark.one_database
 def test_a_stored_file_is_read_once_however_many_items_share_it(
-    archive: ArchiveService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abcde":
         add(archive, tmp_path, **{name: b"the same"})
@@ -176,7 +174,7 @@ def test_a_stored_file_is_read_once_however_many_items_share_it(
 
 @pytest.mark.one_database
 def test_a_file_that_was_deleted_meanwhile_is_not_a_fault(
-    archive: ArchiveService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(archive, tmp_path, a=b"first")
 
@@ -191,7 +189,7 @@ def test_a_file_that_was_deleted_meanwhile_is_not_a_fault(
 
 
 @pytest.mark.one_database
-def test_an_unknown_item_is_refused(archive: ArchiveService) -> None:
+def test_an_unknown_item_is_refused(archive: Archive) -> None:
     with pytest.raises(UnknownItem):
         verify(archive, "sid.inpe.br/mtc-m18@80/2001/01.01.00.00")
 
@@ -205,7 +203,7 @@ def test_an_unknown_item_is_refused(archive: ArchiveService) -> None:
     ],
 )
 def test_a_killed_deposit_leaves_no_partial_file_and_no_row_without_its_file(
-    archive: ArchiveService, uri: str, tmp_path: Path, step: str
+    archive: Archive, uri: str, tmp_path: Path, step: str
 ) -> None:
     (tmp_path / "big.bin").write_bytes(b"0123456789" * 1000)
     script = Path(__file__).with_name("killed_deposit.py")
@@ -231,7 +229,7 @@ def test_a_killed_deposit_leaves_no_partial_file_and_no_row_without_its_file(
 # --- unneeded files ------------------------------------------------------------------------------
 
 
-def lose(archive: ArchiveService, content: bytes, old: bool = True) -> Path:
+def lose(archive: Archive, content: bytes, old: bool = True) -> Path:
     """Store a file that no row needs."""
     folder = archive.files_folder
     source = folder.folder / "source"
@@ -246,7 +244,7 @@ def lose(archive: ArchiveService, content: bytes, old: bool = True) -> Path:
 
 
 def test_files_that_no_item_of_any_archive_needs_are_deleted_a_day_later(
-    archive: ArchiveService, second: ArchiveService, tmp_path: Path
+    archive: Archive, second: Archive, tmp_path: Path
 ) -> None:
     add(archive, tmp_path, a=b"first")
     add(second, tmp_path, b=b"second")
@@ -277,7 +275,7 @@ def test_files_that_no_item_of_any_archive_needs_are_deleted_a_day_later(
 
 @pytest.mark.one_database
 def test_unneeded_files_are_not_counted_when_items_are_named(
-    archive: ArchiveService, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     ibi = add(archive, tmp_path, a=b"first")
     lose(archive, b"lost")
@@ -285,7 +283,7 @@ def test_unneeded_files_are_not_counted_when_items_are_named(
 
 
 @pytest.mark.one_database
-def test_nothing_is_deleted_during_a_backup(archive: ArchiveService) -> None:
+def test_nothing_is_deleted_during_a_backup(archive: Archive) -> None:
     lost = lose(archive, b"lost")
     with archive.files_folder.locked(), pytest.raises(StorageError, match="another backup"):
         verify(archive, prune=True)
@@ -300,7 +298,7 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def prune(archive: ArchiveService) -> Iterator[Callable[[], Future[Verification]]]:
+def prune(archive: Archive) -> Iterator[Callable[[], Future[Verification]]]:
     """Starts to delete unneeded files in another thread."""
     with ThreadPoolExecutor(1) as pool:
         yield lambda: pool.submit(verify_files, archive, prune=True)
@@ -308,7 +306,7 @@ def prune(archive: ArchiveService) -> Iterator[Callable[[], Future[Verification]
 
 @pytest.mark.usefixtures("no_grace")
 def test_a_file_deposited_during_the_search_for_unneeded_files_remains(
-    archive: ArchiveService,
+    archive: Archive,
     prune: Callable[[], Future[Verification]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -342,7 +340,7 @@ def test_a_file_deposited_during_the_search_for_unneeded_files_remains(
 
 @pytest.mark.usefixtures("no_grace")
 def test_a_deposit_during_a_deletion_restores_the_file(
-    archive: ArchiveService,
+    archive: Archive,
     prune: Callable[[], Future[Verification]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -373,7 +371,7 @@ def test_a_deposit_during_a_deletion_restores_the_file(
 
 @pytest.mark.usefixtures("no_grace")
 def test_concurrent_deposits_and_deletions_never_lose_a_file(
-    archive: ArchiveService, prune: Callable[[], Future[Verification]], tmp_path: Path
+    archive: Archive, prune: Callable[[], Future[Verification]], tmp_path: Path
 ) -> None:
     for round_ in range(8):
         lose(archive, b"shared %d" % round_)

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from support.archives import archive_of, close, import_records, make_app
 
 from flask_ibi_archive.archive.accesses.daily_counts import STEP
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.storage.access_counts import count_accesses
 from flask_ibi_archive.storage.accesses import start_of_day
 
@@ -68,7 +68,7 @@ def rep(number: int) -> str:
     return f"a.br/x/{1000 + number}/01.01.00.00"
 
 
-def fill(archive: ArchiveService, start: int, end: int, accesses: int, items: int) -> None:
+def fill(archive: Archive, start: int, end: int, accesses: int, items: int) -> None:
     """Store accesses of ten years, spread over the items."""
     served = archive.served().id
     dialect = archive.database.engine.dialect.name
@@ -87,7 +87,7 @@ def fill(archive: ArchiveService, start: int, end: int, accesses: int, items: in
 
 
 @contextmanager
-def large_cache(archive: ArchiveService) -> Iterator[None]:
+def large_cache(archive: Archive) -> Iterator[None]:
     """Let SQLite use half a gigabyte of memory for the duration."""
 
     def enlarge(connection: Any, record: Any) -> None:

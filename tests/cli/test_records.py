@@ -21,7 +21,7 @@ from flask_ibi_archive.archive import exporting
 from flask_ibi_archive.archive.importing import importer as importing
 from flask_ibi_archive.archive.importing import source
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 
 NewApp = Callable[..., Flask]
 
@@ -424,7 +424,7 @@ def test_an_export_is_written_to_a_named_pipe(filled: Flask, tmp_path: Path) -> 
 def test_an_export_that_fails_leaves_the_old_file_and_no_other(
     filled: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail_after_one(*arguments: Any) -> Iterator[ItemRecord]:
+    def fail_after_one(*arguments: Any) -> Iterator[Record]:
         yield next(whole(*arguments))
         raise NotReady("the database went away", "look for it")
 

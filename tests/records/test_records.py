@@ -24,8 +24,8 @@ from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
     FileRecord,
-    ItemRecord,
     MetadataAddress,
+    Record,
 )
 
 A, B = rep_of(0), rep_of(1)
@@ -372,7 +372,7 @@ def with_title(*values: Any) -> dict[str, Any]:
     ],
 )
 def test_similar_types_are_accepted(fields: dict[str, Any], meant: dict[str, Any]) -> None:
-    record = parse_record(format_record(ItemRecord(rep=A, **fields)))
+    record = parse_record(format_record(Record(rep=A, **fields)))
     assert record == parse_record({"rep": A, **meant})
 
 
@@ -411,7 +411,7 @@ def test_any_other_form_is_refused_by_the_name_of_its_field(
     field: str, value: Any, name: str | None
 ) -> None:
     def read() -> object:
-        return parse_record(format_record(ItemRecord(rep=A, **{field: value})))
+        return parse_record(format_record(Record(rep=A, **{field: value})))
 
     if name is None:
         assert read() == parse_record({"rep": A})

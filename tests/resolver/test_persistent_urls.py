@@ -37,7 +37,7 @@ from support.resolving import (
 )
 from support.web import INSIDE, Answer, ask, environ_of, run
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.extension import StartError
 from flask_ibi_archive.resolver import IBIResolver
@@ -530,7 +530,7 @@ def test_an_archive_and_a_resolver_in_one_app(
         assert access["asked"] == rep
         assert access["persistent_url"] == f"http://mtc-m16c.sid.inpe.br:80/{ibip}"
         # an error in it counts as one silent Archive
-        monkeypatch.setattr(ArchiveService, "list_urls", lambda *asked: 1 / 0)
+        monkeypatch.setattr(Archive, "list_urls", lambda *asked: 1 / 0)
         for target in (f"/{rep}", f"/{rep}{ORIGINAL}"):
             answer = ask(app, target)
             assert answer.status == 504

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from flask_ibi_archive.archive.archive_service import ArchiveService
 from support.archives import archive_of, close, import_records, make_app
 from support.databases import new_database
 from support.networks import (
@@ -29,7 +30,6 @@ from support.networks import (
 )
 from support.stores import USERS, Json, MemoryCatalogue
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.resolution.answer import ArchiveSource, Question

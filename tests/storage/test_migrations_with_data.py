@@ -15,8 +15,8 @@ from support.archives import SERVICE, archive_of, import_records
 from support.full import MOMENT, SECOND, fill
 from support.web import rep
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.access_counts import count_accesses, find_newest_counted_id
 from flask_ibi_archive.storage.accesses import start_of_day
 from flask_ibi_archive.storage.models import Link
@@ -43,7 +43,7 @@ COLUMNS = {("ibi_tombstone", "original_archive"), ("ibi_link", "host"), ("ibi_li
 Rows = dict[str, list[dict[str, Any]]]
 
 
-def rows_of(archive: ArchiveService) -> Rows:
+def rows_of(archive: Archive) -> Rows:
     with archive.database.snapshot() as connection:
         return {
             name: list(dump_rows(connection, table))
@@ -87,7 +87,7 @@ def test_a_transferred_item_is_recognised_by_its_reason(new_app: Callable[..., F
     first, second = (archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND))
     first.init()
     second.init()
-    moved, gone, said, shouted = (first.deposit(ItemRecord()).rep for _ in range(4))
+    moved, gone, said, shouted = (first.deposit(Record()).rep for _ in range(4))
     first.transfer(moved, SECOND)
     first.delete(gone, "withdrawn")
     first.delete(said, "transferred to the attic")

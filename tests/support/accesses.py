@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select
 
 from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
 from flask_ibi_archive.protocol.query import decode_url
@@ -29,7 +29,7 @@ BEFORE_MIDNIGHT = 1_772_409_540
 
 
 def acknowledge(
-    archive: ArchiveService,
+    archive: Archive,
     asked: str,
     verbs: str = "",
     user: str = USER,
@@ -57,7 +57,7 @@ def acknowledge(
     return replace(found, **changes)
 
 
-def stored(archive: ArchiveService) -> list[dict[str, Any]]:
+def stored(archive: Archive) -> list[dict[str, Any]]:
     """Return the accesses in the database, with the identifiers of their items."""
     with archive.database.reading() as connection:
         names = {
@@ -71,7 +71,7 @@ def stored(archive: ArchiveService) -> list[dict[str, Any]]:
     ]
 
 
-def item_id(archive: ArchiveService, ibi: str) -> int:
+def item_id(archive: Archive, ibi: str) -> int:
     """Return the id of an item."""
     with archive.database.reading() as connection:
         return connection.execute(
@@ -81,7 +81,7 @@ def item_id(archive: ArchiveService, ibi: str) -> int:
         ).scalar_one()
 
 
-def insert_accesses(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
+def insert_accesses(archive: Archive, rows: list[dict[str, Any]]) -> None:
     """Insert accesses into the database; other columns have default values."""
     served = archive.served().id
     with archive.database.writing() as connection:
@@ -109,7 +109,7 @@ def insert_accesses(archive: ArchiveService, rows: list[dict[str, Any]]) -> None
             )
 
 
-def insert_counts(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
+def insert_counts(archive: Archive, rows: list[dict[str, Any]]) -> None:
     """Insert daily counts of items into the database, with the sums of the Archive."""
     served = archive.served().id
     sums: dict[tuple[Any, str], dict[str, Any]] = {}
@@ -126,14 +126,14 @@ def insert_counts(archive: ArchiveService, rows: list[dict[str, Any]]) -> None:
         )
 
 
-def forget_accesses(archive: ArchiveService) -> None:
+def forget_accesses(archive: Archive) -> None:
     """Delete all accesses and their counts."""
     with archive.database.writing() as connection:
         for table in (Access, AccessCount, ArchiveAccessCount, CountedAccesses):
             connection.execute(delete(table))
 
 
-def store_and_count(archive: ArchiveService, seed: int) -> None:
+def store_and_count(archive: Archive, seed: int) -> None:
     """Store 40 random accesses of three users around midnight, and count every few of them.
 
     The accesses of a user are double clicks of each other, also if several processes store them.

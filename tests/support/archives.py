@@ -10,7 +10,7 @@ from typing import Any
 from flask import Flask
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.backup import BackupSummary, BackupWriter
 from flask_ibi_archive.archive.importing.importer import (
     Importer,
@@ -46,9 +46,9 @@ def make_app(uri: str, folder: Path, **config: Any) -> Flask:
     return app
 
 
-def archive_of(app: Flask) -> ArchiveService:
+def archive_of(app: Flask) -> Archive:
     """Return the Archive of an app."""
-    archive: ArchiveService = app.extensions["ibi_archive"].archive
+    archive: Archive = app.extensions["ibi_archive"].archive
     return archive
 
 
@@ -57,7 +57,7 @@ def close(app: Flask) -> None:
     archive_of(app).database.close()
 
 
-def import_file(archive: ArchiveService, path: Path, **options: Any) -> ImportResult:
+def import_file(archive: Archive, path: Path, **options: Any) -> ImportResult:
     """Import a file of records."""
     import io
 
@@ -68,7 +68,7 @@ def import_file(archive: ArchiveService, path: Path, **options: Any) -> ImportRe
 
 
 def import_records(
-    archive: ArchiveService, records: list[dict[str, Any]], folder: Path = Path(), **options: Any
+    archive: Archive, records: list[dict[str, Any]], folder: Path = Path(), **options: Any
 ) -> ImportResult:
     """Import records that are JSON objects."""
     import io
@@ -80,20 +80,20 @@ def import_records(
     )
 
 
-def back_up(archive: ArchiveService, path: Path, **options: Any) -> BackupSummary:
+def back_up(archive: Archive, path: Path, **options: Any) -> BackupSummary:
     """Back up an Archive as the command does; the options are those of the writer."""
     with suppress(IBIError):
         archive.accesses.import_spool()
     return BackupWriter(archive.database, archive.files_folder, **options).write(path)
 
 
-def restore(archive: ArchiveService, path: Path, **options: Any) -> BackupSummary:
+def restore(archive: Archive, path: Path, **options: Any) -> BackupSummary:
     """Restore a backup; the options are those of the restorer."""
     archive._served = None  # a server has to be restarted
     return Restorer(archive.database, archive.files_folder, **options).run(path)
 
 
-def verify(archive: ArchiveService, *identifiers: str, **options: Any) -> Verification:
+def verify(archive: Archive, *identifiers: str, **options: Any) -> Verification:
     """Verify the stored files of some items of an Archive, or of all items."""
     words = {name: options.pop(name) for name in ("prune", "dry_run") if name in options}
     verifier = Verifier(archive.database, archive.served().id, archive.files_folder, **options)

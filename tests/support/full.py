@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage import models
 from support.archives import import_records
 from support.web import REPORT, shelf
@@ -34,7 +34,7 @@ MORE: dict[str, dict[str, Any]] = {
 }
 
 
-def fill(archive: ArchiveService, second: ArchiveService, folder: Path) -> None:
+def fill(archive: Archive, second: Archive, folder: Path) -> None:
     """Add rows to every table of a database that two Archives share."""
     archive.init()
     second.init()
@@ -68,7 +68,7 @@ def fill(archive: ArchiveService, second: ArchiveService, folder: Path) -> None:
             connection.execute(insert(table).values(**{**MORE.get(table.__name__, {}), **values}))
 
 
-def second_edition(archive: ArchiveService, folder: Path) -> str:
+def second_edition(archive: Archive, folder: Path) -> str:
     path = folder / "second.txt"
     path.write_text("second edition")
-    return archive.new_edition(REPORT, ItemRecord(), [path]).rep
+    return archive.new_edition(REPORT, Record(), [path]).rep

@@ -8,8 +8,8 @@ from typing import Any
 from flask import Flask
 from sqlalchemy import text
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
-from flask_ibi_archive.records.record import DublinCoreMetadata, ItemRecord
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.records.record import DublinCoreMetadata, Record
 from flask_ibi_archive.storage.database import Database
 from support.archives import SERVICE, archive_of
 
@@ -39,7 +39,7 @@ DUBLIN_CORE = DublinCoreMetadata(
 )
 
 
-def make_archives(new_app: Callable[..., Flask], count: int, **config: Any) -> list[ArchiveService]:
+def make_archives(new_app: Callable[..., Flask], count: int, **config: Any) -> list[Archive]:
     """Create Archives in one database, with one folder of files."""
     archives = []
     for number, service in enumerate(SERVICES[:count]):
@@ -66,19 +66,19 @@ def dump(database: Database, tables: tuple[str, ...] = TABLES) -> dict[str, list
         }
 
 
-def record_of(archive: ArchiveService, ibi: str) -> ItemRecord:
+def record_of(archive: Archive, ibi: str) -> Record:
     """Return the record of an item of an Archive."""
     item = archive.view(ibi)
     assert item is not None, ibi
     return item.record
 
 
-def contents_of(record: ItemRecord) -> list[tuple[str, str | None]]:
+def contents_of(record: Record) -> list[tuple[str, str | None]]:
     """Return the paths and the checksums of the files of an item."""
     return [(file.path, file.sha256) for file in record.files]
 
 
-def editions_of(archive: ArchiveService, ibi: str | None) -> list[str]:
+def editions_of(archive: Archive, ibi: str | None) -> list[str]:
     """Return the chain of editions that begins at an item."""
     chain = []
     while ibi is not None:
@@ -88,7 +88,7 @@ def editions_of(archive: ArchiveService, ibi: str | None) -> list[str]:
     return chain
 
 
-def group_of(archive: ArchiveService, ibi: str) -> set[tuple[str | None, str]]:
+def group_of(archive: Archive, ibi: str) -> set[tuple[str | None, str]]:
     """Return the languages and identifiers of an item's group of translations."""
     with archive.database.reading() as connection:
         rows = connection.execute(

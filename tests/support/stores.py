@@ -33,9 +33,9 @@ from flask_ibi_archive.protocol.verbs import VerbList, parse_verb_list
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
-    ItemRecord,
     MetadataAddress,
     MetadataItem,
+    Record,
 )
 
 Json = dict[str, Any]
@@ -54,7 +54,7 @@ class MemoryItem:
     key: int
     rep: str | None
     ibip: str | None
-    record: ItemRecord | None
+    record: Record | None
     scope: Scope = field(default_factory=Scope)
     group: set[MemoryItem] = field(default_factory=set)
     language: str | None = None

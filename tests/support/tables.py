@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.storage.models import (
     File,
     Import,
@@ -28,7 +28,7 @@ NUMBERS = {
 }
 
 
-def describe_tables(archive: ArchiveService) -> dict[str, Any]:
+def describe_tables(archive: Archive) -> dict[str, Any]:
     """Return the tables of items and imports, with identifiers instead of ids."""
     with archive.database.reading() as connection:
         names = {

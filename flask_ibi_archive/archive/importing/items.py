@@ -17,7 +17,7 @@ from flask_ibi_archive.archive.operations.updating import with_all_identifiers
 from flask_ibi_archive.errors import RecordError, RuleBroken
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.parse import check_record
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, PendingLine
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import RULES, find_broken_rule
@@ -37,7 +37,7 @@ def rule_error(name: str, line: int, error: RuleBroken, field: str | None = None
     return RecordError(name, line, field or FIELD_OF_RULE.get(error.rule), str(error))
 
 
-def find_field(record: ItemRecord, text: str) -> str:
+def find_field(record: Record, text: str) -> str:
     """Return the name of the field of a record that contains an identifier."""
     if text == record.rep:
         return "rep"

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.parse import find_errors, parse_line
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.file_io import Content
 
 MAX_LINE = 16 << 20
@@ -32,7 +32,7 @@ class Line:
     """
 
     number: int
-    record: ItemRecord
+    record: Record
     contents: Mapping[str, Content] = field(default_factory=dict)
 
 

@@ -21,7 +21,7 @@ from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.records.fields import FieldError, parse_path, parse_text, quoted
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.file_store import FileStore, Staging
@@ -156,7 +156,7 @@ def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
     return item_id, State(state)
 
 
-def validate_record(record: ItemRecord, name: str | None) -> ItemRecord:
+def validate_record(record: Record, name: str | None) -> Record:
     """Check every field of a record and return the record in canonical form.
 
     :param name: the identifier of the item, for messages. None if the item has no identifier yet.

@@ -25,7 +25,7 @@ from flask_ibi_archive.storage.states import Event, State, next_state
 
 
 def make_copy(context: OperationContext, ibi: str, to: str | None = None) -> None:
-    """Create or update a Copy; see :meth:`ArchiveService.make_copy`."""
+    """Create or update a Copy; see :meth:`Archive.make_copy`."""
     with context.transaction(canonicalize(ibi)) as store:
         if to is None:
             source, target = _find_holder(store, ibi), context.archive
@@ -74,7 +74,7 @@ def _copy(store: ItemStore, source: ServedArchive, target: ServedArchive, ibi: s
 
 
 def transfer(context: OperationContext, ibi: str, to: str, keep_copy: bool = False) -> None:
-    """Transfer an Original to another Archive; see :meth:`ArchiveService.transfer`."""
+    """Transfer an Original to another Archive; see :meth:`Archive.transfer`."""
     with context.transaction(canonicalize(ibi)) as store:
         target = context.get_archive(store.connection, to)
         if target.id == context.archive.id:

@@ -17,7 +17,7 @@ from flask_ibi_archive.archive.operations.context import (
 from flask_ibi_archive.archive.operations.updating import upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.fields import quoted
-from flask_ibi_archive.records.record import FileRecord, ItemRecord
+from flask_ibi_archive.records.record import FileRecord, Record
 from flask_ibi_archive.storage.identifiers import USED, settle_reservation
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, next_state
@@ -29,13 +29,13 @@ PLACEHOLDER = "not-yet.invalid/x/1970/01.01.00.00"
 
 def deposit(
     context: OperationContext,
-    record: ItemRecord,
+    record: Record,
     files: Files = (),
     reserved: str | None = None,
     edition_of: str | None = None,
     translation_of: str | None = None,
 ) -> Minted:
-    """Deposit an item, an edition or a translation; see :meth:`ArchiveService.deposit`."""
+    """Deposit an item, an edition or a translation; see :meth:`Archive.deposit`."""
     _check_new(record, is_translation=translation_of is not None)
     related_to = edition_of or translation_of
     # Wrong settings are reported here, before anything is written.
@@ -73,14 +73,14 @@ def deposit(
     return minted
 
 
-def _check_new(record: ItemRecord, is_translation: bool) -> None:
+def _check_new(record: Record, is_translation: bool) -> None:
     """Check that a record can be deposited. The values of the fields are validated later.
 
     :raises StorageError: if a field is missing, or if a new record must not have a field.
     """
-    if not isinstance(record, ItemRecord):
+    if not isinstance(record, Record):
         raise StorageError(
-            f"record: {quoted(record)} is not an ItemRecord, such as ItemRecord(language='en')"
+            f"record: {quoted(record)} is not an Record, such as Record(language='en')"
         )
     if is_translation and record.language is None:
         raise StorageError("a translation needs a language, for example language='pt'")

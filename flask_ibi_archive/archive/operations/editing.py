@@ -18,7 +18,7 @@ from flask_ibi_archive.archive.operations.context import (
 )
 from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
-from flask_ibi_archive.records.record import FileRecord, ItemRecord
+from flask_ibi_archive.records.record import FileRecord, Record
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.states import Event, next_state
 
@@ -49,7 +49,7 @@ def edit(
     add_aliases: Sequence[str] = (),
     remove_aliases: Sequence[str] = (),
 ) -> None:
-    """Change fields of an Original (:data:`EDITABLE`); see :meth:`ArchiveService.edit`."""
+    """Change fields of an Original (:data:`EDITABLE`); see :meth:`Archive.edit`."""
     for name in changes:
         if name not in EDITABLE:
             raise TypeError(
@@ -109,8 +109,8 @@ def _file_records(contents: dict[str, Content]) -> tuple[FileRecord, ...]:
 
 
 def _with_aliases(
-    before: ItemRecord, record: ItemRecord, added: Sequence[str], removed: Sequence[str]
-) -> ItemRecord:
+    before: Record, record: Record, added: Sequence[str], removed: Sequence[str]
+) -> Record:
     """Return a record that has the added aliases and does not have the removed aliases."""
     for text in removed:
         if text not in before.aliases:
@@ -122,7 +122,7 @@ def _with_aliases(
     return replace(record, aliases=(*remaining, *added))
 
 
-def _check_aliases(before: ItemRecord, record: ItemRecord, removed: Sequence[str]) -> None:
+def _check_aliases(before: Record, record: Record, removed: Sequence[str]) -> None:
     """Check that the new record still has all aliases, except the aliases to remove.
 
     :param removed: the aliases to remove.

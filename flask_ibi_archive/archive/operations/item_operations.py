@@ -1,4 +1,4 @@
-"""The operations on the items of an Archive, as methods of ArchiveService.
+"""The operations on the items of an Archive, as methods of Archive.
 
 Hosts and commands call these methods. Each method calls one function of this package, and the
 documentation of the method is complete. ``RuleBroken`` contains the number of a rule of
@@ -25,9 +25,9 @@ from flask_ibi_archive.archive.operations.editing import edit
 from flask_ibi_archive.archive.operations.removing import delete
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
-    ItemRecord,
     MetadataAddress,
     MetadataItem,
+    Record,
 )
 from flask_ibi_archive.storage.identifiers import (
     RELEASED,
@@ -39,7 +39,7 @@ from flask_ibi_archive.storage.identifiers import (
 
 
 class ItemOperations(ABC):
-    """The operations on items, as methods of ArchiveService.
+    """The operations on items, as methods of Archive.
 
     An argument ``ibi`` can be either form of an identifier, in upper or lower case. Each operation
     is a transaction. If the host has a session, the operation is a savepoint in the transaction of
@@ -56,9 +56,7 @@ class ItemOperations(ABC):
 
     # --- new items -------------------------------------------------------------------------------
 
-    def deposit(
-        self, record: ItemRecord, files: Files = (), *, reserved: str | None = None
-    ) -> Minted:
+    def deposit(self, record: Record, files: Files = (), *, reserved: str | None = None) -> Minted:
         """Store a new item with its files and give the item an IBI in both forms.
 
         :param record: the description of the item, without identifiers.
@@ -74,7 +72,7 @@ class ItemOperations(ABC):
         return deposit(self.context, record, files, reserved)
 
     def new_edition(
-        self, ibi: str, record: ItemRecord, files: Files = (), *, reserved: str | None = None
+        self, ibi: str, record: Record, files: Files = (), *, reserved: str | None = None
     ) -> Minted:
         """Deposit an item as the next edition of another item; see :meth:`deposit`.
 
@@ -85,7 +83,7 @@ class ItemOperations(ABC):
         return deposit(self.context, record, files, reserved, edition_of=ibi)
 
     def add_translation(
-        self, ibi: str, record: ItemRecord, files: Files = (), *, reserved: str | None = None
+        self, ibi: str, record: Record, files: Files = (), *, reserved: str | None = None
     ) -> Minted:
         """Deposit an item as a translation of another item; see :meth:`deposit`.
 
@@ -131,7 +129,7 @@ class ItemOperations(ABC):
         :param remove_files: the paths of files to remove.
         :param add_aliases: further identifiers to add to the item.
         :param remove_aliases: wrong aliases to remove. Another item may get a removed alias.
-        :param changes: the new values of fields of :class:`ItemRecord`, by name.
+        :param changes: the new values of fields of :class:`Record`, by name.
         :raises TypeError: if a field cannot be edited.
         :raises StorageError: if a value is wrong, or if a file cannot be read.
         :raises RuleBroken: if a rule does not allow the change.

@@ -15,7 +15,7 @@ from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records import fields
 from flask_ibi_archive.records.dublin_core import format_citation
-from flask_ibi_archive.records.record import DublinCoreMetadata, ItemRecord, Tombstone
+from flask_ibi_archive.records.record import DublinCoreMetadata, Record, Tombstone
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import Event, State, next_state
 
@@ -27,7 +27,7 @@ def delete(
     citation: str | None = None,
     successor: str | None = None,
 ) -> None:
-    """Delete an item; see :meth:`ArchiveService.delete`."""
+    """Delete an item; see :meth:`Archive.delete`."""
     tombstone = _validate(Tombstone(reason, citation, successor), ibi)
     with context.transaction(canonicalize(ibi)) as store:
         store.lock_relations()
@@ -81,7 +81,7 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
     store.relations.delete_unused_stubs(near)
 
 
-def build_citation(record: ItemRecord) -> str | None:
+def build_citation(record: Record) -> str | None:
     """Return a citation of an item, made from the Dublin Core of the item.
 
     :returns: None if the item has no Dublin Core, or if the description of the item is secret.

@@ -11,13 +11,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from flask_ibi_archive.errors import RuleBroken
-from flask_ibi_archive.records.record import ItemRecord
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.items import Contents, ItemStore
 from flask_ibi_archive.storage.rules import RULES
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 
-def with_all_identifiers(record: ItemRecord, before: ItemRecord) -> ItemRecord:
+def with_all_identifiers(record: Record, before: Record) -> Record:
     """Return a record with all identifiers of the item. (Identifiers are permanent.)
 
     :param before: the present record of the item.
@@ -38,7 +38,7 @@ def with_all_identifiers(record: ItemRecord, before: ItemRecord) -> ItemRecord:
 
 
 def update_item(
-    store: ItemStore, item_id: int, record: ItemRecord, contents: Contents, now: datetime
+    store: ItemStore, item_id: int, record: Record, contents: Contents, now: datetime
 ) -> None:
     """Replace the record of an item of the Archive. Unchanged relations are not written.
 
@@ -81,7 +81,7 @@ def update_item(
 
 
 def upsert_item(
-    store: ItemStore, record: ItemRecord, contents: Contents, now: datetime, event: Event
+    store: ItemStore, record: Record, contents: Contents, now: datetime, event: Event
 ) -> int:
     """Insert an item, or replace the item or stub that already has the identifiers.
 
@@ -123,7 +123,7 @@ def upsert_item(
 
 
 def _replace(
-    store: ItemStore, item_id: int, record: ItemRecord, contents: Contents, now: datetime
+    store: ItemStore, item_id: int, record: Record, contents: Contents, now: datetime
 ) -> None:
     """Replace the record of an item.
 
@@ -142,7 +142,7 @@ def _replace(
             translations.rejoin(item_id, language, record.identifiers[0])
 
 
-def _find_stubs(store: ItemStore, record: ItemRecord, item_id: int) -> set[int]:
+def _find_stubs(store: ItemStore, record: Record, item_id: int) -> set[int]:
     """Return the row IDs of the stubs that have an identifier of a record.
 
     :raises RuleBroken: rule 1, if another item has one of the identifiers.
@@ -156,7 +156,7 @@ def _find_stubs(store: ItemStore, record: ItemRecord, item_id: int) -> set[int]:
     return stubs
 
 
-def _leave_translations(store: ItemStore, item_id: int, record: ItemRecord) -> ItemRecord:
+def _leave_translations(store: ItemStore, item_id: int, record: Record) -> Record:
     """Remove an item from its group of translations, with all members that are not Originals.
 
     :returns: the record. The Originals of the group are added to the translations of the record.

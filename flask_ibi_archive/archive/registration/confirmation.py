@@ -10,7 +10,7 @@ resolver would get an answer.
 
 from __future__ import annotations
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.transport import fetch
 from flask_ibi_archive.errors import RegistrationError
 from flask_ibi_archive.protocol.inclusion import CONFIRMATION, InclusionConfirmationRequest
@@ -20,7 +20,7 @@ from flask_ibi_archive.protocol.messages import format_request
 MAX_ANSWER = 4096
 
 
-def call_own_address(archive: ArchiveService, seconds: float) -> str:
+def call_own_address(archive: Archive, seconds: float) -> str:
     """Send a confirmation request to the Archive's own address, and return the URL of the service.
 
     :param seconds: the timeout for the whole answer.

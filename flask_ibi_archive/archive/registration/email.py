@@ -12,7 +12,7 @@ from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.guarded_http import run_within
 from flask_ibi_archive.archive.registration.inclusion import required_key
 from flask_ibi_archive.archive.registration.resolver_answer import one_line
@@ -25,7 +25,7 @@ from flask_ibi_archive.protocol.registration import build_registration_email
 STEP_TIMEOUT, TIMEOUT = 20, 60
 
 
-def registration_email(archive: ArchiveService) -> tuple[str, str]:
+def registration_email(archive: Archive) -> tuple[str, str]:
     """Return the subject and the body of the e-mail that requests registration with a resolver.
 
     :raises ConfigError: if IBI_REGISTRATION_KEY is not set.

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from threading import Event
 from time import monotonic
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.registration.resolver_answer import (
     MAX_ANSWER,
     explain_failure,
@@ -74,7 +74,7 @@ def generate_key() -> str:
     return f"{numbers[0]}-{numbers[1]}"
 
 
-def build_request(archive: ArchiveService, subject: str) -> RegistrationRequest:
+def build_request(archive: Archive, subject: str) -> RegistrationRequest:
     """Return an inclusion or exclusion request with the values of the settings.
 
     :raises ConfigError: if a setting is missing. The error names the first missing setting.
@@ -140,7 +140,7 @@ class Registrar:
     :param on_retry: called before each retry with the error and the seconds until the retry.
     """
 
-    archive: ArchiveService
+    archive: Archive
     fetch: Callable[..., HttpResponse] = fetch
     clock: Callable[[], float] = monotonic
     wait: Callable[[float], object] = field(default_factory=lambda: Event().wait)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.registration.confirmation import call_own_address
 from flask_ibi_archive.archive.registration.inclusion import Registrar, backoff, build_request
 from flask_ibi_archive.archive.registration.state import INCLUDE
@@ -45,7 +45,7 @@ FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0
 _alive_files: list[int] = []
 
 
-def register_on_start(archive: ArchiveService, folder: Path, logger: logging.Logger) -> bool:
+def register_on_start(archive: Archive, folder: Path, logger: logging.Logger) -> bool:
     """Start a thread that requests inclusion, if this is the first process of the server.
 
     :param folder: the instance folder of the app. The lock files are created in this folder.
@@ -119,7 +119,7 @@ class Starter:
     :param registrar: sends the request. Its clock and its wait function are used here, too.
     """
 
-    archive: ArchiveService
+    archive: Archive
     logger: logging.Logger
     registrar: Registrar = field(init=False)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from flask_ibi_archive.archive.archive_service import ArchiveService
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.transport import without_password
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import ArchiveMoved
@@ -35,7 +35,7 @@ class Description:
     text: str
 
 
-def describe_served(archive: ArchiveService) -> Description:
+def describe_served(archive: Archive) -> Description:
     """Describe the registration state of the Archive that the app serves.
 
     :raises NotReady: if the database does not answer, or the Archive does not exist yet.

@@ -17,7 +17,7 @@ from flask_ibi_archive.storage.models.activity import (
     VisitorSalt,
 )
 from flask_ibi_archive.storage.models.items import (
-    Archive,
+    ArchiveRow,
     Base,
     EditionSeries,
     File,
@@ -33,8 +33,8 @@ from flask_ibi_archive.storage.models.items import (
 __all__ = [
     "Access",
     "AccessCount",
-    "Archive",
     "ArchiveAccessCount",
+    "ArchiveRow",
     "Base",
     "CountedAccesses",
     "EditionSeries",

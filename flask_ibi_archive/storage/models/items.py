@@ -37,7 +37,7 @@ class Base(DeclarativeBase):
     metadata = metadata
 
 
-class Archive(Base):
+class ArchiveRow(Base):
     """An Archive, with its address and the e-mail address of its administrator ([R] Figure 3.3)."""
 
     __tablename__ = "ibi_archive"

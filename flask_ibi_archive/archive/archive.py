@@ -1,6 +1,6 @@
 """The Archive that an app serves. Hosts, web pages and commands use it.
 
-:class:`ArchiveService` reads the Archive and counts accesses. It inherits the methods that change
+:class:`Archive` reads the Archive and counts accesses. It inherits the methods that change
 items from :class:`ItemOperations`.
 """
 
@@ -53,7 +53,7 @@ from flask_ibi_archive.storage.file_store import FileStore
 
 
 @dataclass
-class ArchiveService(ItemOperations):
+class Archive(ItemOperations):
     """The Archive that an app serves.
 
     :param addresses: builds the URLs of items and pages.
@@ -94,7 +94,7 @@ class ArchiveService(ItemOperations):
             self.database, self.served(), self.files_folder, lambda: self.minter, self.session
         )
 
-    def without_session(self) -> ArchiveService:
+    def without_session(self) -> Archive:
         """Return the same Archive without the session of the host.
 
         Each operation of the returned object is committed at once.
