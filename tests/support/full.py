@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import insert
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage import models
 from support.archives import import_records
 from support.web import REPORT, shelf
@@ -71,4 +71,4 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
 def second_edition(archive: Archive, folder: Path) -> str:
     path = folder / "second.txt"
     path.write_text("second edition")
-    return archive.new_edition(REPORT, Record(), [path]).rep
+    return archive.new_edition(REPORT, ItemRecord(), [path]).rep
