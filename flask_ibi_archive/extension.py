@@ -17,6 +17,7 @@ from flask import Flask, current_app
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
+from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
@@ -67,6 +68,9 @@ class IBIArchive:
         ``db.session`` of Flask-SQLAlchemy), a ``Session``, or a callable that returns the current
         session. The Archive uses the database of the session. IBI_DATABASE_URI must not name
         another database.
+    :param catalogue: an object of a subclass of :class:`~flask_ibi_archive.RecordCatalogue`, if the
+        app keeps all data of its items in its own tables. Then the app changes the items there, and
+        operations such as ``deposit`` are refused.
     """
 
     def __init__(
@@ -75,9 +79,11 @@ class IBIArchive:
         *,
         addresses: type[ArchiveUrls] = ArchiveUrls,
         session: SessionSource | None = None,
+        catalogue: RecordCatalogue | None = None,
     ) -> None:
         self.addresses = addresses
         self.session = session
+        self.catalogue = catalogue
         if app is not None:
             self.init_app(app)
 
@@ -100,6 +106,7 @@ class IBIArchive:
         if EXTENSION in app.extensions:
             raise RuntimeError("this app already has an IBIArchive; an app can have only one")
         try:
+            self._check_catalogue()
             session, settings = self._session(app)
             config = ArchiveConfig.from_mapping(settings, app.instance_path)
             database = open_database(config.database_uri, config.database_timeout)
@@ -107,7 +114,13 @@ class IBIArchive:
             raise StartError(error) from None
         warn_of_unknown_keys(app)
         app.extensions[EXTENSION] = ExtensionState(
-            Archive(config, database, self.addresses(config.base_url), session)
+            Archive(
+                config,
+                database,
+                self.addresses(config.base_url),
+                session=session,
+                catalogue=self.catalogue,
+            )
         )
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
@@ -121,6 +134,11 @@ class IBIArchive:
             register_on_start(
                 app.extensions[EXTENSION].archive, Path(app.instance_path), app.logger
             )
+
+    def _check_catalogue(self) -> None:
+        if not isinstance(self.catalogue, RecordCatalogue | None):
+            expected = "an object of a subclass of RecordCatalogue"
+            raise ConfigError("catalogue", self.catalogue, expected)
 
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
         """Return the session and the settings of the app.

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from flask_ibi_archive.identifiers import Identifier
+from flask_ibi_archive.protocol.catalogue import Catalogue
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import Relation, Step
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, Record, Text
-from flask_ibi_archive.storage.catalogue import StoredCatalogue, networks_allow
+from flask_ibi_archive.storage.catalogue import networks_allow
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.identifiers import find_owners
@@ -110,12 +111,7 @@ def view_item(database: Database, archive_id: int, folder: FileStore, ibi: str) 
 
 
 def find_metadata_url(
-    database: Database,
-    archive_id: int,
-    facts: ArchiveFacts,
-    ibi: Identifier,
-    user: str,
-    step: Step,
+    catalogue: Catalogue, facts: ArchiveFacts, ibi: Identifier, user: str, step: Step
 ) -> str | None:
     """Return the URL of the metadata of an item for a user.
 
@@ -127,12 +123,7 @@ def find_metadata_url(
     """
     relation = Relation((step,))
     whole = replace(facts, relations=None, filter_url_list=True)
-    with database.reading() as connection:
-        pairs = answer_url_request(
-            StoredCatalogue(connection, archive_id),
-            UrlRequest(ibi, (user,), verbs=VerbList(relation)),
-            whole,
-            lambda item: "",
-        )
+    request = UrlRequest(ibi, (user,), verbs=VerbList(relation))
+    pairs = answer_url_request(catalogue, request, whole, lambda item: "")
     url = dict(pairs).get("url" + relation.name)
     return url if isinstance(url, str) else None

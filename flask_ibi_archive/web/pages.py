@@ -20,7 +20,7 @@ from flask_ibi_archive.protocol.query import decode_query_string, list_candidate
 from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
-from flask_ibi_archive.web.downloads import send_content
+from flask_ibi_archive.web.downloads import describe_version, send_content
 from flask_ibi_archive.web.requests import (
     UNKNOWN_USER,
     current_archive,
@@ -158,12 +158,14 @@ def file(item: ItemView, path: str) -> Response:
         found.url, current_archive().config.archive_address
     ):
         return _redirect(found.url)
-    if found.source is not None and found.sha256 is not None:
+    if found.source is not None:
         name = found.path.rpartition("/")[2]
         is_closed = item.record.access is not None
         changed = item.record.timestamp
+        content = Path(found.source)
         try:
-            return send_content(Path(found.source), name, found.sha256, changed, is_closed)
+            etag = found.sha256 or describe_version(content)
+            return send_content(content, name, etag, changed, is_closed)
         except OSError as error:
             ibi = item.record.identifiers[0]
             current_app.logger.error(
@@ -219,8 +221,8 @@ def _linked_metadata(item: ItemView, step: Step) -> Response:
     url = None
     if not (is_closed and user == UNKNOWN_USER):
         identifier = parse_identifier(item.record.identifiers[0])
-        url = find_metadata_url(
-            archive.database, archive.served().id, archive.facts(), identifier, user, step
+        url = archive.read_catalogue(
+            lambda catalogue: find_metadata_url(catalogue, archive.facts(), identifier, user, step)
         )
     if url is not None:
         return _redirect(url)
