@@ -118,15 +118,21 @@ class ClockError(MintingError):
     :param wait: the seconds until the next free date.
     :param limit: the longest allowed wait in seconds.
     :param advice: what the administrator can do.
+    :param rule: who sets the limit, in words.
     """
 
-    def __init__(self, wait: float, limit: float, advice: str) -> None:
+    def __init__(
+        self,
+        wait: float,
+        limit: float,
+        advice: str,
+        rule: str = "IBI_MINT_MAX_WAIT allows only",
+    ) -> None:
         self.wait = wait
         self.limit = limit
         self.advice = advice
         super().__init__(
-            f"the next free date is {wait:.3f} s in the future, but IBI_MINT_MAX_WAIT allows only "
-            f"{limit:g} s; {advice}"
+            f"the next free date is {wait:.3f} s in the future, but {rule} {limit:g} s; {advice}"
         )
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from sqlalchemy import event, inspect
 from sqlalchemy.orm import Session, SessionTransaction, object_session
@@ -25,12 +25,15 @@ from flask_ibi_archive.archive.host_rows.describing import (
 )
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
 from flask_ibi_archive.archive.host_rows.writing import (
+    Mint,
     Removal,
     RowWriter,
-    assign_stored,
+    bind,
     check_database,
     mint,
+    write_identifiers,
 )
+from flask_ibi_archive.archive.operations.context import OperationContext
 from flask_ibi_archive.archive.operations.description import Identified
 from flask_ibi_archive.errors import RowError, StorageError
 from flask_ibi_archive.records.fields import parse_text
@@ -44,12 +47,12 @@ ANNOUNCED = "ibi_removal"
 class Changes:
     """The rows that the current flush of a session writes.
 
-    :ivar assigned: the rows that got an identifier in the present transaction of the session.
+    :ivar assigned: references to the rows that got an identifier in the present transaction.
     """
 
     written: list[IdentifiedItem] = field(default_factory=list)
     removed: list[Removal] = field(default_factory=list)
-    assigned: list[IdentifiedItem] = field(default_factory=list)
+    assigned: list[ref[IdentifiedItem]] = field(default_factory=list)
 
 
 _changes: WeakKeyDictionary[Session, Changes] = WeakKeyDictionary()
@@ -85,10 +88,10 @@ def refresh(row: IdentifiedItem) -> None:
     if session is None:
         raise StorageError(f"{name_row(row)} is not in a session; add the row to the session first")
     session.flush()
+    context = bind(get_archive_with_session().context, session)
     if row.ibi is None:
-        context = get_archive_with_session().context
-        assign_stored(session, [row], mint(context, session, 1))
-    _write(session, [row], [])
+        assign_stored(context, session, [row])
+    _write(context, session, [row], [])
 
 
 # --- events --------------------------------------------------------------------------------------
@@ -144,7 +147,7 @@ def _write_items(session: Session, context: Any) -> None:
         return
     rows, removals = changes.written, changes.removed
     changes.written, changes.removed = [], []
-    _write(session, rows, removals)
+    _write(bind(get_archive_with_session().context, session), session, rows, removals)
 
 
 @event.listens_for(Session, "after_soft_rollback")
@@ -154,14 +157,13 @@ def _forget(session: Session, previous: SessionTransaction) -> None:
     if changes is None:
         return
     changes.written, changes.removed = [], []
-    remaining = []
-    for row in changes.assigned:
-        if inspect_row(row).transient:
+    for row in filter(None, (reference() for reference in changes.assigned)):
+        state = inspect_row(row)
+        if state.transient:
             set_committed_value(row, "ibi_rep", None)
             set_committed_value(row, "ibi_ibip", None)
-        else:
-            remaining.append(row)
-    changes.assigned = remaining
+        elif state.persistent:
+            session.expire(row, ("ibi_rep", "ibi_ibip"))
 
 
 @event.listens_for(Session, "after_transaction_end")
@@ -174,18 +176,35 @@ def _end(session: Session, transaction: SessionTransaction) -> None:
 
 
 def _assign(session: Session, rows: Sequence[IdentifiedItem]) -> None:
+    """Give identifiers to rows that the flush will write."""
     for row_class in {type(row) for row in rows}:
         check_database(session, row_class)
-    minted = mint(get_archive_with_session().context, session, len(rows))
+    minted = mint(bind(get_archive_with_session().context, session), len(rows))
     for row, one in zip(rows, minted, strict=True):
         row.ibi_rep, row.ibi_ibip = one.rep, one.ibip
-    _get_changes(session).assigned += rows
+    _get_changes(session).assigned += map(ref, rows)
 
 
-def _write(session: Session, rows: Sequence[IdentifiedItem], removals: Sequence[Removal]) -> None:
-    context = get_archive_with_session().context
-    with context.folder.staging() as staging:
-        RowWriter(context, session, staging, partial(mint, context, session)).write(rows, removals)
+def assign_stored(
+    context: OperationContext,
+    session: Session,
+    rows: Sequence[IdentifiedItem],
+    mint: Mint = mint,
+) -> None:
+    """Give identifiers to rows that are in the database already, without a flush."""
+    _get_changes(session).assigned += map(ref, rows)
+    write_identifiers(session, rows, mint(context, len(rows)))
+
+
+def _write(
+    context: OperationContext,
+    session: Session,
+    rows: Sequence[IdentifiedItem],
+    removals: Sequence[Removal],
+) -> None:
+    with context.staging() as staging:
+        assign = partial(assign_stored, context, session)
+        RowWriter(context, staging, assign).write(rows, removals)
 
 
 def _build_removal(row: IdentifiedItem) -> Removal:

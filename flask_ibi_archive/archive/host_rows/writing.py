@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import inspect, update
 from sqlalchemy.exc import IntegrityError
@@ -90,17 +90,23 @@ class NewItem:
     is_simple: bool
 
 
+#: Returns a number of new identifiers.
+Mint: TypeAlias = Callable[[OperationContext, int], list[Minted]]
+
+
 def bind(context: OperationContext, session: Session) -> OperationContext:
     """Return a context whose operations use the connection of a session, also in its flush."""
     return replace(context, session=FlushingSession(session))
 
 
-def mint(context: OperationContext, session: Session, count: int) -> list[Minted]:
+def mint(context: OperationContext, count: int) -> list[Minted]:
     """Return new identifiers for rows of a session. The session may be in a flush.
+
+    :param context: the result of :func:`bind`.
 
     :raises MintingError: if no identifiers can be minted now without a longer wait.
     """
-    return bind(context, session).mint_many(count, context.get_minter().for_flush(count))
+    return context.mint_many(count, context.get_minter().for_flush(count))
 
 
 def check_database(session: Session, row_class: type[Any]) -> None:
@@ -117,7 +123,9 @@ def check_database(session: Session, row_class: type[Any]) -> None:
         )
 
 
-def assign_stored(session: Session, rows: Sequence[IdentifiedItem], minted: list[Minted]) -> None:
+def write_identifiers(
+    session: Session, rows: Sequence[IdentifiedItem], minted: Sequence[Minted]
+) -> None:
     """Write identifiers into rows that are in the database already, without a flush.
 
     Columns that the database or the model sets at each update keep their values, because the
@@ -144,14 +152,13 @@ def assign_stored(session: Session, rows: Sequence[IdentifiedItem], minted: list
 class RowWriter:
     """Writes the items of rows. An error changes nothing.
 
-    :param session: the session that contains the rows.
-    :param mint: returns new identifiers for rows that are older than the identifiers.
+    :param context: the result of :func:`bind` for the session of the rows.
+    :param assign: gives identifiers to rows that are older than the identifiers.
     """
 
     context: OperationContext
-    session: Session
     staging: Staging
-    mint: Callable[[int], list[Minted]]
+    assign: Callable[[list[IdentifiedItem]], None]
     _contents: list[Content] = field(default_factory=list)
 
     def write(self, rows: Sequence[IdentifiedItem], removals: Sequence[Removal] = ()) -> None:
@@ -162,8 +169,7 @@ class RowWriter:
 
         :raises RowError: if the item of a row cannot be stored.
         """
-        context = bind(self.context, self.session)
-        with context.transaction() as store:
+        with self.context.transaction() as store:
             described = self._describe(rows)
             new, links = self._sort(store, described)
             self._insert(store, new)
@@ -194,7 +200,7 @@ class RowWriter:
                     if not inspect_row(other).persistent:
                         reason = "the row is not in the session; add it to the session first"
                         raise RowError(one.name, name, f"{name_row(other)}: {reason}")
-                    assign_stored(self.session, [other], self.mint(1))
+                    self.assign([other])
                     waiting.append(other)
         return list(found.values())
 

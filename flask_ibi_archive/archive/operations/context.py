@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from flask_ibi_archive.archive.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.minting import Minted, Minter
 from flask_ibi_archive.archive.operations.description import Files
+from flask_ibi_archive.archive.operations.host_files import stage_for_session
 from flask_ibi_archive.archive.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
@@ -78,6 +79,15 @@ class OperationContext:
             ) from error
         except DBAPIError as error:
             raise self.database.explain(error) from error
+
+    def staging(self) -> AbstractContextManager[Staging]:
+        """Return a staging folder for the files of an operation.
+
+        If the host has a session and rolls back, the files are deleted.
+        """
+        if self.session is None:
+            return self.folder.staging()
+        return stage_for_session(self.session.current(), self.database, self.folder)
 
     @contextmanager
     def reading(self) -> Iterator[ItemStore]:

@@ -42,7 +42,7 @@ def deposit(
     related_to = edition_of or translation_of
     # Wrong settings are reported here, before anything is written.
     minter = context.get_minter() if reserved is None else None
-    with context.folder.staging() as staging:
+    with context.staging() as staging:
         files, contents = stage_files(staging, description.files)
         record = Record(**{**description.values, "rep": PLACEHOLDER, "files": files})
         record = validate_record(record, None)
