@@ -116,7 +116,7 @@ class LoopbackResolver:
                 subject=INCLUSION_REQUEST,
                 service_ibi=parse_identifier(service),
                 address=config.archive_address,
-                ip=config.archive_ip,
+                ip=config.archive_ip or HOST,
                 platform_version=config.archive_platform_version,
                 admin_email=config.archive_admin_email or "admin@example.org",
                 key=KEY,
