@@ -43,52 +43,48 @@ def add_user(name: str, *, is_librarian: bool = False) -> User:
 
 
 def add_publications(librarian: User, ana: User) -> None:
-    """Add a thesis with two editions and a translation, and publications of other kinds."""
+    """Add a thesis with two editions and a translation, and four reports."""
     thesis = {
         "kind": "thesis",
-        "title": "Ice clouds over the Amazon basin",
         "authors": "Silva, Ana",
         "advisor": "Souza, Davi",
         "abstract": "Twelve years of lidar measurements show how often ice clouds form over the "
         "Amazon basin, and how they change the balance of radiation.",
-        "owner": ana,
     }
-    first = add_publication(year=2024, **thesis)
+    first = add_publication(ana, "Ice clouds over the Amazon basin", 2024, **thesis)
     second = add_publication(
-        **{**thesis, "title": f"{thesis['title']}, second edition"},
-        year=2025,
-        previous_edition=first,
+        ana, "Ice clouds over the Amazon basin, revised", 2025, previous_edition=first, **thesis
     )
-    add_publication(
-        **{**thesis, "title": "Nuvens de gelo sobre a bacia amazônica"},
-        year=2025,
-        language="pt",
-        translation_of=second,
+    thesis["abstract"] = (
+        "Doze anos de medidas de lidar mostram com que frequência nuvens de gelo se formam sobre "
+        "a bacia amazônica, e como elas mudam o balanço de radiação."
     )
-    report = {"kind": "report", "authors": "Souza, Davi\nSilva, Ana", "owner": librarian}
-    add_publication(title="Annual report of the observatory", year=2025, **report)
-    next_year = date.today().replace(month=1, day=1)
-    next_year = next_year.replace(year=next_year.year + 1)
-    add_publication(
-        title="Calibration of the cloud lidar", year=2026, embargo=next_year, **report
-    )
-    withdrawn = add_publication(title="Preliminary rain statistics", year=2023, **report)
+    title = "Nuvens de gelo sobre a bacia amazônica"
+    add_publication(ana, title, 2025, language="pt", translation_of=second, **thesis)
+    add_publication(librarian, "Annual report of the observatory", 2025)
+    next_year = date(date.today().year + 1, 1, 1)
+    add_publication(librarian, "Calibration of the cloud lidar", 2026, embargo=next_year)
+    add_publication(ana, "Measurements of the rainy season", 2026, status="draft")
+    withdrawn = add_publication(librarian, "Preliminary rain statistics", 2023)
     db.session.flush()
     withdrawn.status, withdrawn.reason = "withdrawn", "The data of March contain an error."
-    add_publication(
-        **{**thesis, "title": "Measurements of 2026"}, kind="report", year=2026, status="draft"
-    )
 
 
-def add_publication(**values: Any) -> Publication:
-    """Add a public publication, with a PDF file that contains its title."""
+def add_publication(owner: User, title: str, year: int, **more: Any) -> Publication:
+    """Add a publication with a PDF file that contains the title; by default, a public report."""
+    name, stored = f"{title.replace(' ', '-')}.pdf", f"{uuid4().hex}.pdf"
     folder = Path(current_app.config["UPLOAD_FOLDER"])
     folder.mkdir(parents=True, exist_ok=True)
-    stored = f"{uuid4().hex}.pdf"
-    (folder / stored).write_bytes(make_pdf(values["title"]))
-    name = f"{values['title'].split(',')[0].replace(' ', '-')}.pdf"
-    values = {"status": "public", "language": "en", "files": {name: stored}, **values}
-    publication = Publication(**values)
+    (folder / stored).write_bytes(make_pdf(title))
+    values = {
+        "status": "public",
+        "kind": "report",
+        "authors": "Souza, Davi\nSilva, Ana",
+        "language": "en",
+        "files": {name: stored},
+        **more,
+    }
+    publication = Publication(owner=owner, title=title, year=year, **values)
     db.session.add(publication)
     return publication
 
