@@ -168,7 +168,9 @@ def request_addresses() -> tuple[str, ...]:
         the user is unknown, the tuple contains only :data:`UNKNOWN_USER`.
     """
     addresses = forwarded_addresses(
-        request.remote_addr, request.headers.getlist("X-Forwarded-For"), shared_config().trusted_proxies
+        request.remote_addr,
+        request.headers.getlist("X-Forwarded-For"),
+        shared_config().trusted_proxies,
     )
     return addresses or (UNKNOWN_USER,)
 

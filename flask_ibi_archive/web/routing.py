@@ -15,6 +15,7 @@ from werkzeug.routing import AnyConverter, BaseConverter
 
 from flask_ibi_archive.web import health, pages, statistics
 from flask_ibi_archive.web.local_resolution import answer_persistent_url
+from flask_ibi_archive.web.responses import add_policy_hook
 from flask_ibi_archive.web.service import answer_service_request, route_service_request
 
 NAME = "ibi_archive"
@@ -40,8 +41,8 @@ class IBIConverter(BaseConverter):
 class OwnItemConverter(IBIConverter):
     """Matches an identifier in the routes of this package.
 
-    Of several rules with the same form, werkzeug selects the rule with the smallest weights. Because
-    of the large weight here, rules of the app have precedence, whichever converter they use.
+    Of several rules with the same form, werkzeug selects the rule with the smallest weights. The
+    large weight gives rules of the app precedence, whichever converter they use.
     """
 
     weight = 1_000_000
@@ -57,12 +58,13 @@ class OwnWordConverter(AnyConverter):
     weight = -1
 
 
-def add_word_converter(state: BlueprintSetupState) -> None:
-    """Add the converter for fixed words to the app.
+def prepare_app(state: BlueprintSetupState) -> None:
+    """Add what the pages need to the app: the converter for fixed words, and a hook for headers.
 
     The blueprint of an Archive and the blueprint of a resolver call this function.
     """
     state.app.url_map.converters[OWN_WORD] = OwnWordConverter
+    add_policy_hook(state.app)
 
 
 def add_page(blueprint: Blueprint, endpoint: str, path: str, view: Callable[[], Response]) -> None:
@@ -89,7 +91,7 @@ def create_blueprint() -> Blueprint:
     """
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
     blueprint.record_once(_add_item_converters)
-    blueprint.record_once(add_word_converter)
+    blueprint.record_once(prepare_app)
     blueprint.before_app_request(answer_unrouted)
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
