@@ -93,9 +93,11 @@ def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
 
 
 def protect_page(response: Response) -> Response:
-    """Forbid pages to load anything from other hosts. The pages of the Archive have own rules."""
+    """Forbid pages to load anything from other hosts."""
     if response.mimetype == "text/html":
-        response.headers.setdefault("Content-Security-Policy", "default-src 'self'")
+        # the pages of the Archive contain a style element
+        policy = "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
+        response.headers.setdefault("Content-Security-Policy", policy)
         response.headers.setdefault("X-Content-Type-Options", "nosniff")
     return response
 
