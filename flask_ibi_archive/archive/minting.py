@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -40,6 +41,8 @@ from flask_ibi_archive.storage.prefixes import (
 #: While such a transaction waits for the date of the identifier, no other process can write. A
 #: small granularity makes the wait short.
 COARSEST_IN_TRANSACTION = Fraction(1, 1000)
+#: The maximum number of seconds that a flush of the host waits for its identifiers.
+FLUSH_WAIT = Fraction(1, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +133,21 @@ class Minter:
         self._wait_until(moment)
         return minted
 
-    def mint_within(self, connection: Connection) -> Minted:
-        """Issue one identifier in a transaction of the host.
+    def for_flush(self, count: int) -> Minter:
+        """Return a minter that issues identifiers almost without a wait.
+
+        :param count: the number of identifiers. The granularity is so small that their dates are
+            reached within :data:`FLUSH_WAIT`.
+        """
+        minter = copy(self)
+        minter.granularity = min(
+            self.granularity, COARSEST_IN_TRANSACTION, find_granularity(count, FLUSH_WAIT)
+        )
+        minter.max_wait = min(self.max_wait, 2 * float(FLUSH_WAIT))
+        return minter
+
+    def mint_within(self, connection: Connection, count: int = 1) -> list[Minted]:
+        """Issue identifiers in a transaction of the host.
 
         The host may roll back the transaction. Therefore the date is also written to a file.
 
@@ -141,7 +157,7 @@ class Minter:
         """
         insert_prefixes(connection, self.prefixes)
         granularity = min(self.granularity, COARSEST_IN_TRANSACTION)
-        [minted], date, moment = self._issue(connection, 1, granularity)
+        minted, date, moment = self._issue(connection, count, granularity)
         if self._last_date_file is not None:
             self._last_date_file.write(date)
         self._wait_until(moment)

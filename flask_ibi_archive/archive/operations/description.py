@@ -154,10 +154,13 @@ def read_description(given: Mapping[str, Any], before: Metadata = None) -> Descr
                 f"{name}: this field is unknown; {meant or f'the known fields are {known}'}"
             )
     values = {name: value for name, value in given.items() if name not in (*APART, *ELEMENTS)}
-    elements = {ELEMENTS[name]: value for name, value in given.items() if name in ELEMENTS}
+    elements: Mapping[str, Any] = {
+        ELEMENTS[name]: value for name, value in given.items() if name in ELEMENTS
+    }
     if elements:
-        metadata = values.get("metadata", before)
-        values["metadata"] = {"dc": {**_get_dublin_core(metadata), **_list_values(elements)}}
+        present = _get_dublin_core(values.get("metadata", before))
+        elements = _list_values({**present, **elements})
+        values["metadata"] = {"dc": elements} if elements else None
     return Description(
         values,
         given.get("files", ()),
@@ -196,6 +199,6 @@ def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
     )
 
 
-def _list_values(elements: dict[str, Any]) -> dict[str, Any]:
+def _list_values(elements: Mapping[str, Any]) -> dict[str, Any]:
     """Return the elements, except those without values."""
     return {name: value for name, value in elements.items() if value not in (None, "", (), [])}

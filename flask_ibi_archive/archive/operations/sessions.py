@@ -86,6 +86,11 @@ class HostSession:
             url = url.set(drivername="postgresql+psycopg")
         return url.render_as_string(hide_password=False)
 
+    def current(self) -> Session:
+        """Return the current session of the host."""
+        session = self._get_session()
+        return session() if isinstance(session, scoped_session) else session
+
     def connection(self) -> Connection:
         """Write the pending changes of the host, and return the connection of the session."""
         session = self._get_session()
@@ -102,23 +107,50 @@ class HostSession:
             enabled, because the connection is older than the IBIArchive.
         """
         session = self._get_session()
-        connection = self.connection()
-        if connection.dialect.name == "sqlite":
-            if not connection.exec_driver_sql("PRAGMA foreign_keys").scalar():
-                raise StorageError(
-                    "foreign keys are off on the connection of the session; create IBIArchive "
-                    "before the first use of the session, or end the transaction of the session"
-                )
-            if not in_transaction(connection):
-                # Without a transaction, the driver would commit at the end of the savepoint.
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-        elif getattr(connection.connection.dbapi_connection, "autocommit", False):
-            raise StorageError(
-                "the connection of the session is in autocommit mode, which has no rollback; "
-                "configure another isolation level for the engine"
-            )
+        begin_transaction(self.connection())
         with session.begin_nested():
             yield session.connection(bind_arguments=self._bind)
+
+
+class FlushingSession(HostSession):
+    """A session that is in a flush, or whose pending changes must not be written now.
+
+    A session that flushes can begin no savepoint. Therefore the connection begins the savepoint.
+    """
+
+    def connection(self) -> Connection:
+        """Return the connection of the session."""
+        return self.current().connection(bind_arguments={"mapper": class_mapper(Item)})
+
+    @contextmanager
+    def savepoint(self) -> Iterator[Connection]:
+        """Yield the connection in a savepoint; see :meth:`HostSession.savepoint`."""
+        connection = self.connection()
+        begin_transaction(connection)
+        with connection.begin_nested():
+            yield connection
+
+
+def begin_transaction(connection: Connection) -> None:
+    """Begin a transaction of the driver, if the driver has not begun one yet.
+
+    :raises StorageError: if the connection is in autocommit mode; or if foreign keys are not
+        enabled, because the connection is older than the IBIArchive.
+    """
+    if connection.dialect.name == "sqlite":
+        if not connection.exec_driver_sql("PRAGMA foreign_keys").scalar():
+            raise StorageError(
+                "foreign keys are off on the connection of the session; create IBIArchive "
+                "before the first use of the session, or end the transaction of the session"
+            )
+        if not in_transaction(connection):
+            # Without a transaction, the driver would commit at the end of the savepoint.
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+    elif getattr(connection.connection.dbapi_connection, "autocommit", False):
+        raise StorageError(
+            "the connection of the session is in autocommit mode, which has no rollback; "
+            "configure another isolation level for the engine"
+        )
 
 
 def in_transaction(connection: Connection) -> bool:
