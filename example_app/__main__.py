@@ -143,7 +143,8 @@ class Example:
         """
         for number, (app, service) in enumerate(zip(self.archives, SERVICES, strict=True), 1):
             key_file = shlex.quote(str(self.folder / f"archive{number}/registration.key"))
-            run(self.resolver, f"ibi-resolver register {service} --key-file {key_file}")
+            command = f"ibi-resolver register {service} --key-file {key_file}"
+            run(self.resolver, command, shows_output=False)  # a long e-mail
             # --moved: the port may have changed since the last run
             run(app, "ibi register-archive --moved")
 
@@ -157,7 +158,7 @@ class Example:
         print("\nIn another terminal:")
         for modifier, description in EXAMPLES:
             url = f"http://{self.resolver_address}/8JMKD3MGP8W/35MMLL8{modifier}"
-            print(f"  curl -i '{url}'".ljust(62), f"# {description}")
+            print(f"  # {description}:\n  curl -i '{url}'")
         print("\nTo see the messages between the resolver and the Archives:")
         print("  . .venv/bin/activate && export FLASK_APP=example_app:create_resolver")
         print(f"  export FLASK_IBI_RESOLVER_DATABASE_URI=sqlite:///{self.folder}/resolver.sqlite")
@@ -165,7 +166,7 @@ class Example:
         print("  flask ibi-resolver resolve --trace '8JMKD3MGP8W/35MMLL8!:(oai_dc)'\n")
 
 
-def run(app: Flask, command: str) -> None:
+def run(app: Flask, command: str, *, shows_output: bool = True) -> None:
     """Run a Flask command; print the command and its output.
 
     :raises SystemExit: if the command fails; contains its output.
@@ -174,7 +175,7 @@ def run(app: Flask, command: str) -> None:
     result = app.test_cli_runner().invoke(args=shlex.split(command))
     if result.exit_code:
         raise SystemExit(result.output.strip() or str(result.exception))
-    if result.output:
+    if result.output and shows_output:
         print(result.output.rstrip())
 
 

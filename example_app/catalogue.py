@@ -29,23 +29,20 @@ def index() -> str:
     return render_template("index.html", page=page, text=text)
 
 
-# The extension has a page at this address, too, and a route of the app takes precedence. So the page
-# of a publication is at the address that resolvers and persistent URLs know, and there is no second
-# one. What has no row here, or was withdrawn, still gets the page of the extension.
+# The extension has a page at this address, too, but a route of the app takes precedence. So the
+# page of a publication is where resolvers expect it, and it needs no second address.
 @catalogue.get("/col/<flask_ibi_archive_item:identifier>/")
 def record(identifier: str) -> str | Response:
-    """Show a publication, an imported item, or the tombstone of a withdrawn publication."""
+    """Show a publication. Imported items and tombstones have a page of the extension."""
     publication = find_publication(identifier)
-    manages = publication is not None and publication.is_managed_by(get_user())
-    if publication is None or not (
-        publication.status == "public" or publication.status == "draft" and manages
-    ):
-        page: Response = current_app.view_functions["ibi_archive.landing"](ibi=identifier)
+    if publication is None or not publication.is_visible_to(get_user()):
+        show_item = current_app.ensure_sync(current_app.view_functions["ibi_archive.landing"])
+        page: Response = show_item(ibi=identifier)
         return page
     return render_template(
         "record.html",
         publication=publication,
-        manages=manages,
+        manages=publication.is_managed_by(get_user()),
         is_embargoed=publication.embargo and publication.embargo > ibi.archive.today,
         kinds=KINDS,
         languages=LANGUAGES,

@@ -19,7 +19,7 @@ from sqlalchemy import or_, select
 from werkzeug import Response
 
 from example_app.accounts import get_user
-from example_app.extensions import db, ibi, login
+from example_app.extensions import db, login
 from example_app.forms import PublicationForm, WithdrawalForm
 from example_app.models import Publication, User
 from flask_ibi_archive import IBIError
@@ -64,9 +64,7 @@ def translation(id: int) -> str | Response:
     return edit_new("Translation", original, translation_of=original.translation_of or original)
 
 
-def edit_new(
-    title: str, like: Publication | None = None, **related: Publication
-) -> str | Response:
+def edit_new(title: str, like: Publication | None = None, **related: Publication) -> str | Response:
     """Show the form of a new publication, and store the publication as a draft of the user.
 
     :param title: the title of the page.

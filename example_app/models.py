@@ -124,13 +124,19 @@ class Publication(IdentifiedItem, db.Model):  # type: ignore[name-defined,misc]
         """The next edition, if there is a public one."""
         return next((other for other in self.next_editions if other.status == "public"), None)
 
-    def may_be_edited_by(self, user: User | None) -> bool:
-        """Return whether a user may edit the publication: a librarian, or the owner of a draft."""
-        return self.is_managed_by(user) and (self.status == "draft" or user.is_librarian)
-
     def is_managed_by(self, user: User | None) -> bool:
         """Return whether a user is a librarian or the owner of the publication."""
         return user is not None and (user.is_librarian or user.id == self.owner_id)
+
+    def is_visible_to(self, user: User | None) -> bool:
+        """Return whether a user may see the publication."""
+        return self.status == "public" or (self.status == "draft" and self.is_managed_by(user))
+
+    def may_be_edited_by(self, user: User) -> bool:
+        """Return whether a user may edit the publication: a librarian, or the owner of a draft."""
+        if self.status == "withdrawn":
+            return False
+        return user.is_librarian or (self.status == "draft" and self.is_managed_by(user))
 
 
 def search(text: str) -> Select[tuple[Publication]]:
