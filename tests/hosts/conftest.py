@@ -27,13 +27,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]
 
 
 @pytest.fixture
-def host(place: tuple[str, Path], tmp_path: Path) -> Iterator[Callable[..., Flask]]:
+def host(place: tuple[str, Path]) -> Iterator[Callable[..., Flask]]:
     """A function that creates apps of hosts with the shelf; see :func:`support.hosts.make_host`."""
     made: list[Flask] = []
 
     def make(**options: Any) -> Flask:
-        made.append(make_host(*place, **({"place": tmp_path} if "templates" in options else {}),
-                              **options))  # fmt: skip
+        made.append(make_host(*place, **options))
         return made[-1]
 
     yield make

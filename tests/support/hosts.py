@@ -22,6 +22,7 @@ def make_host(
     before: Step | None = None,
     after: Step | None = None,
     templates: Mapping[str, str] | None = None,
+    place: Path = Path(),
     ibi: IBIArchive | None = None,
     **config: Any,
 ) -> Flask:
@@ -31,10 +32,10 @@ def make_host(
     :param before: what the host does before it adds the extension, such as to register routes.
     :param after: what the host does after it has added the extension.
     :param templates: the names and texts of the templates of the host.
+    :param place: a folder for the templates.
     """
     app = Flask("host", instance_path=str(folder / "instance"), static_folder=None)
     if templates is not None:
-        place = Path(config.pop("place"))
         for name, text in templates.items():
             path = place / "templates" / name
             path.parent.mkdir(parents=True, exist_ok=True)
