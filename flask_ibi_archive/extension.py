@@ -16,6 +16,7 @@ from click import ClickException
 from flask import Flask
 
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
@@ -60,6 +61,8 @@ class IBIArchive:
         ``db.session`` of Flask-SQLAlchemy), a ``Session``, or a callable that returns the current
         session. The Archive uses the database of the session. IBI_DATABASE_URI must not name
         another database.
+    :param clock: returns the current time, with a time zone; see
+        :class:`~flask_ibi_archive.archive.archive.Archive`. Tests use a clock that stands still.
     """
 
     def __init__(
@@ -68,9 +71,11 @@ class IBIArchive:
         *,
         addresses: type[ArchiveUrls] = ArchiveUrls,
         session: SessionSource | None = None,
+        clock: Clock = read_utc_clock,
     ) -> None:
         self.addresses = addresses
         self.session = session
+        self.clock = clock
         if app is not None:
             self.init_app(app)
 
@@ -90,7 +95,7 @@ class IBIArchive:
             raise StartError(error) from None
         warn_of_unknown_keys(app)
         app.extensions[EXTENSION] = ExtensionState(
-            Archive(config, database, self.addresses(config.base_url), session)
+            Archive(config, database, self.addresses(config.base_url), session, self.clock)
         )
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)

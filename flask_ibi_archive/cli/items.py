@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -130,12 +131,12 @@ def list_command(
     selection = select_items(state, search)
     folder = archive.files_folder
     records = export_records(archive.database, archive.served().id, folder, selection, limit)
-    _write_items(records, as_json)
+    _write_items(records, as_json, archive.today)
     if not as_json:
         write_registration(archive)
 
 
-def _write_items(records: Iterable[Record], as_json: bool) -> None:
+def _write_items(records: Iterable[Record], as_json: bool, today: date) -> None:
     from flask_ibi_archive.archive.viewing import ItemView
     from flask_ibi_archive.records.format import format_record
 
@@ -143,7 +144,7 @@ def _write_items(records: Iterable[Record], as_json: bool) -> None:
         write_json_list({**format_record(record), "state": record.state} for record in records)
         return
     for record in records:
-        title = " ".join(ItemView(record, False).title.split())
+        title = " ".join(ItemView(record, False, today).title.split())
         write("\t".join([record.rep or "", record.ibip or "", record.state, title]))
 
 

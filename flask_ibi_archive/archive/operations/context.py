@@ -34,6 +34,13 @@ FileSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 Files: TypeAlias = "FileSource | Sequence[FileSource]"
 #: The description of a FileSource in messages.
 FILE_FORMS = "a path (text or Path) or a file open in binary mode"
+#: Clock returns the current time with a time zone. Tests can replace the clock of an Archive.
+Clock: TypeAlias = "Callable[[], datetime]"
+
+
+def read_utc_clock() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(timezone.utc)
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ class OperationContext:
     :param get_minter: returns the minter. Raises ConfigError if the settings do not allow minting.
     :param session: the session of the host, or None. With a session, operations are part of the
         transaction of the host.
+    :param clock: returns the current time.
     """
 
     database: Database
@@ -51,6 +59,11 @@ class OperationContext:
     folder: FileStore
     get_minter: Callable[[], Minter]
     session: HostSession | None = None
+    clock: Clock = read_utc_clock
+
+    def now(self) -> datetime:
+        """Return the current time in UTC, in whole seconds."""
+        return self.clock().astimezone(timezone.utc).replace(microsecond=0)
 
     @contextmanager
     def transaction(self, ibi: str | None = None) -> Iterator[ItemStore]:
@@ -123,11 +136,6 @@ class OperationContext:
                 f"the services of the database are {names}"
             )
         return found[0]
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC, in whole seconds."""
-    return datetime.now(timezone.utc).replace(microsecond=0)
 
 
 def canonicalize(ibi: str) -> str:

@@ -11,7 +11,6 @@ from flask_ibi_archive.archive.operations.context import (
     canonicalize,
     find_item,
     stage_files,
-    utc_now,
     validate_record,
 )
 from flask_ibi_archive.archive.operations.updating import upsert_item
@@ -52,7 +51,7 @@ def deposit(
         with context.transaction(minted.rep if minted else reserved) as store:
             if record.has_references or related_to is not None or reserved is not None:
                 store.lock_relations()
-            now = utc_now()
+            now = context.now()
             other_id = 0
             if related_to is not None:
                 other_id = _find_related(store, edition_of, translation_of)
