@@ -78,7 +78,7 @@ class ItemView:
         return next((files[path] for path in paths if path in files), None)
 
     def is_inside(self, address: str) -> bool:
-        """Return whether an IP address is in the networks of the access rule, if there is a rule."""
+        """Return whether the access rule of the item, if any, allows an IP address."""
         rule = self.record.access
         return rule is None or networks_allow(" ".join(rule.networks), address)
 

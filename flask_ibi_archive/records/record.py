@@ -90,9 +90,9 @@ class Record:
     """The record of an item.
 
     All identifiers are canonical. If ``timestamp`` is None, the current time is used. If
-    ``target_file`` is None, the first file is the target file. ``embargo`` is the first day (UTC) on
-    which readers may read the files; None if there is no embargo. A host application that deposits
-    an item may use similar types; :mod:`flask_ibi_archive.records.format` converts them.
+    ``target_file`` is None, the first file is the target file. ``embargo`` is the first day (UTC)
+    on which readers may read the files; None if there is no embargo. A host application that
+    deposits an item may use similar types; :mod:`flask_ibi_archive.records.format` converts them.
     """
 
     rep: str | None = None

@@ -23,5 +23,15 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop the column and its constraint. All embargoes end."""
+    """Drop the column and its constraint.
+
+    No earlier version knows embargoes. Therefore the files of items under embargo are restricted to
+    a network in which nobody is; otherwise the downgrade would publish these files.
+    """
+    is_sqlite = op.get_bind().dialect.name == "sqlite"
+    today = "CURRENT_DATE" if is_sqlite else "CAST(CURRENT_TIMESTAMP AT TIME ZONE 'UTC' AS DATE)"
+    op.execute(
+        "UPDATE ibi_item SET access_networks = '192.0.2.0/32',"
+        f" access_others = coalesce(access_others, 'metadata') WHERE embargo > {today}"
+    )
     op.execute("ALTER TABLE ibi_item DROP COLUMN embargo")

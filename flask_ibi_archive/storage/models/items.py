@@ -220,7 +220,7 @@ class Item(Base):
     #: The networks that have access, in CIDR form, separated by spaces; None: everybody has access.
     access_networks: Mapped[str | None] = mapped_column(Text)
     access_others: Mapped[str | None] = mapped_column(String(8))
-    #: This value is long and a urlRequest does not read it. It is therefore one of the last columns.
+    #: This value is long, and a urlRequest does not read it. Therefore it is in a late column.
     dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
     #: The first day (UTC) on which readers may read the files; None: there is no embargo.
     embargo: Mapped[date | None] = mapped_column(Date)
