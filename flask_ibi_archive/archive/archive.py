@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import date, timezone
 from functools import cached_property
 
 from sqlalchemy import Connection
@@ -31,7 +32,11 @@ from flask_ibi_archive.archive.archives import (
 )
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.archive.operations.context import OperationContext
+from flask_ibi_archive.archive.operations.context import (
+    Clock,
+    OperationContext,
+    read_utc_clock,
+)
 from flask_ibi_archive.archive.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
@@ -61,18 +66,22 @@ class Archive(ItemOperations):
 
     :param addresses: builds the URLs of items and pages.
     :param session: the database session of the host, if the host has one.
+    :param clock: returns the current time, with a time zone. Embargoes, the timestamps of items and
+        the times of accesses depend on the clock. New identifiers always contain the real time,
+        because they must be unique.
     """
 
     config: ArchiveConfig
     database: Database
     addresses: ArchiveUrls
     session: HostSession | None = None
+    clock: Clock = read_utc_clock
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
 
     @cached_property
     def url_keys(self) -> URLKeys:
         """The object that issues and verifies URL keys (:mod:`..accesses.url_keys`)."""
-        return URLKeys(self.config.secret_keys, self.config.url_key_max_age)
+        return URLKeys(self.config.secret_keys, self.config.url_key_max_age, self._read_seconds)
 
     @cached_property
     def files_folder(self) -> FileStore:
@@ -94,8 +103,21 @@ class Archive(ItemOperations):
     def context(self) -> OperationContext:
         """The objects that the operations on items need."""
         return OperationContext(
-            self.database, self.served(), self.files_folder, lambda: self.minter, self.session
+            self.database,
+            self.served(),
+            self.files_folder,
+            lambda: self.minter,
+            self.session,
+            self.clock,
         )
+
+    @property
+    def today(self) -> date:
+        """The current day (UTC), on which embargoes depend."""
+        return self.clock().astimezone(timezone.utc).date()
+
+    def _read_seconds(self) -> float:
+        return self.clock().timestamp()
 
     def without_session(self) -> Archive:
         """Return the same Archive without the session of the host.
@@ -226,7 +248,7 @@ class Archive(ItemOperations):
         served, facts = self._find()
 
         def answer(connection: Connection) -> list[UrlPair]:
-            catalogue = StoredCatalogue(connection, served.id)
+            catalogue = StoredCatalogue(connection, served.id, self.today)
             return answer_url_request(catalogue, request, facts, self._issue_key, requested_only)
 
         return self.database.read(answer)
@@ -249,7 +271,7 @@ class Archive(ItemOperations):
         :raises IdentifierError: if the text is not an identifier.
         """
         text = parse_identifier(ibi).text
-        return view_item(self.database, self.served().id, self.files_folder, text)
+        return view_item(self.database, self.served().id, self.files_folder, text, self.today)
 
     def find(
         self, search: str | None = None, *, state: str | None = None, limit: int | None = None
@@ -268,11 +290,12 @@ class Archive(ItemOperations):
         :param state: yield only items in this state: Original, Copy or Deleted.
         :param limit: the maximum number of items; None: no limit.
         """
+        today = self.today
         selection = select_items(state, search)
         for record in export_records(
             self.database, self.served().id, self.files_folder, selection, limit
         ):
-            yield ItemView(record, is_service=False)
+            yield ItemView(record, is_service=False, today=today)
 
     def persistent_url(self, item: str | Identified) -> str:
         """Return the persistent URL of an item, such as ``http://urlib.net/8JMKD3MGP8W/35MME4E``.
@@ -301,6 +324,7 @@ class Archive(ItemOperations):
             Spool(self.config.spool_folder),
             self._find,
             self.config.anonymise_ips,
+            clock=self._read_seconds,
         )
 
     def take_acknowledgment(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
     import_records(archive, shelf(folder))
     archive.make_copy(REPORT, SECOND)
     archive.delete(second_edition(archive, folder), "withdrawn", citation="Banon, G.: A report")
+    archive.deposit(Record(embargo=date(2001, 1, 1)))
     archive.reserve("a draft — für später")
     archive.release(archive.reserve().rep)
     with archive.database.writing() as connection:
