@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
+from datetime import date, timezone
 from functools import cached_property
 from typing import TypeVar
 
@@ -31,7 +32,11 @@ from flask_ibi_archive.archive.archives import (
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.host_catalogue import HostItems, open_catalogue
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.archive.operations.context import OperationContext
+from flask_ibi_archive.archive.operations.context import (
+    Clock,
+    OperationContext,
+    read_utc_clock,
+)
 from flask_ibi_archive.archive.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
@@ -65,6 +70,9 @@ class Archive(ItemOperations):
     :param addresses: builds the URLs of items and pages.
     :param session: the database session of the host, if the host has one.
     :param catalogue: the host's own catalogue, if the items are in the tables of the host.
+    :param clock: returns the current time, with a time zone. Embargoes, the timestamps of items and
+        the times of accesses depend on the clock. New identifiers always contain the real time,
+        because they must be unique.
     """
 
     config: ArchiveConfig
@@ -72,12 +80,13 @@ class Archive(ItemOperations):
     addresses: ArchiveUrls
     session: HostSession | None = None
     catalogue: RecordCatalogue | None = None
+    clock: Clock = read_utc_clock
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
 
     @cached_property
     def url_keys(self) -> URLKeys:
         """The object that issues and verifies URL keys (:mod:`..accesses.url_keys`)."""
-        return URLKeys(self.config.secret_keys, self.config.url_key_max_age)
+        return URLKeys(self.config.secret_keys, self.config.url_key_max_age, self._read_seconds)
 
     @cached_property
     def files_folder(self) -> FileStore:
@@ -115,8 +124,21 @@ class Archive(ItemOperations):
     def own_context(self) -> OperationContext:
         """The objects that the operations need, also if the items are in a host's catalogue."""
         return OperationContext(
-            self.database, self.served(), self.files_folder, lambda: self.minter, self.session
+            self.database,
+            self.served(),
+            self.files_folder,
+            lambda: self.minter,
+            self.session,
+            self.clock,
         )
+
+    @property
+    def today(self) -> date:
+        """The current day (UTC), on which embargoes depend."""
+        return self.clock().astimezone(timezone.utc).date()
+
+    def _read_seconds(self) -> float:
+        return self.clock().timestamp()
 
     def without_session(self) -> Archive:
         """Return the same Archive without the session of the host.
@@ -204,17 +226,34 @@ class Archive(ItemOperations):
         return create_or_refresh_archive(self.database, facts, wanted, forms)
 
     def upgrade(self, revision: str = "head") -> None:
-        """Upgrade the tables to a revision; the database is created if it does not exist."""
+        """Upgrade the tables to a revision; the database is created if it does not exist.
+
+        If our migrations are part of the history of the host, the revision is only checked.
+
+        :raises NotReady: if the host must upgrade the tables.
+        """
+        history = self.database.history
+        if history.is_shared:
+            if revision != "head":
+                raise _migrated_by_host(history, f"flask db upgrade {revision}")
+            self.database.check_revision()
+            return
         self.database.create()
         with self.database.writing() as connection:
             lock_table_setup(connection)
-            migrate.upgrade(connection, revision)
+            migrate.upgrade(connection, revision, history)
 
     def downgrade(self, revision: str) -> None:
-        """Downgrade the tables to a revision."""
+        """Downgrade the tables to a revision.
+
+        :raises StorageError: if our migrations are part of the history of the host.
+        """
+        history = self.database.history
+        if history.is_shared:
+            raise _migrated_by_host(history, f"flask db downgrade ibi@{revision}")
         with self.database.writing() as connection:
             lock_table_setup(connection)
-            migrate.downgrade(connection, revision)
+            migrate.downgrade(connection, revision, history)
         self._served = None
 
     # --- reading ---------------------------------------------------------------------------------
@@ -224,8 +263,10 @@ class Archive(ItemOperations):
 
         :raises NotReady: if the database or the catalogue of the host does not respond.
         """
-        served, host = self.served(), self.host_items
-        return self.database.read(lambda connection: read(open_catalogue(connection, served, host)))
+        served, host, today = self.served(), self.host_items, self.today
+        return self.database.read(
+            lambda connection: read(open_catalogue(connection, served, today, host))
+        )
 
     def list_urls(self, request: UrlRequest, requested_only: bool = False) -> list[UrlPair]:
         """Return the answer to a request for the URLs of an item.
@@ -262,8 +303,8 @@ class Archive(ItemOperations):
         text = parse_identifier(ibi).text
         if self.host_items is not None and not self.serves(text):
             record = self.host_items.get(text)
-            return None if record is None else ItemView(record, is_service=False)
-        return view_item(self.database, self.served().id, self.files_folder, text)
+            return None if record is None else ItemView(record, False, self.today)
+        return view_item(self.database, self.served().id, self.files_folder, text, self.today)
 
     def find(
         self, search: str | None = None, *, state: str | None = None, limit: int | None = None
@@ -282,8 +323,9 @@ class Archive(ItemOperations):
         :param state: yield only items in this state: Original, Copy or Deleted.
         :param limit: the maximum number of items; None: no limit.
         """
+        today = self.today
         for record in self.list_records(search, state, limit):
-            yield ItemView(record, is_service=False)
+            yield ItemView(record, is_service=False, today=today)
 
     def list_records(
         self, search: str | None = None, state: str | None = None, limit: int | None = None
@@ -321,6 +363,7 @@ class Archive(ItemOperations):
             Spool(self.config.spool_folder),
             self._find,
             self.config.anonymise_ips,
+            clock=self._read_seconds,
             host=self.host_items,
         )
 
@@ -372,3 +415,10 @@ class Archive(ItemOperations):
             self.accesses.clock(),
             dry_run,
         )
+
+
+def _migrated_by_host(history: migrate.History, command: str) -> StorageError:
+    return StorageError(
+        f"IBI_VERSION_TABLE is {history.version_table!r}, so only the host migrates the tables; "
+        f"run: {command}"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from datetime import date
 from itertools import islice
 
 from sqlalchemy import Connection
@@ -23,14 +24,15 @@ from flask_ibi_archive.storage.catalogue import StoredCatalogue
 
 
 def open_catalogue(
-    connection: Connection, served: ServedArchive, host: HostItems | None
+    connection: Connection, served: ServedArchive, today: date, host: HostItems | None
 ) -> Catalogue:
     """Return the catalogue of an Archive.
 
+    :param today: the current day (UTC), on which embargoes depend.
     :param host: the items of the host; None if the items are in the tables of this package.
     """
-    stored = StoredCatalogue(connection, served.id)
-    return stored if host is None else HostCatalogue(stored, served, host)
+    stored = StoredCatalogue(connection, served.id, today)
+    return stored if host is None else HostCatalogue(stored, served, today, host)
 
 
 class HostItems:
@@ -43,10 +45,10 @@ class HostItems:
         self._catalogue = catalogue
         self._name = type(catalogue).__name__
 
-    def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
+    def find(self, ibi: str, scope: Scope, today: date) -> CatalogueItem | None:
         """Return the item with an identifier for a urlRequest; None if there is no such item."""
         with self._explaining():
-            return self._catalogue.find(ibi, scope)
+            return self._catalogue.find(ibi, scope, today)
 
     def get(self, ibi: str) -> Record | None:
         """Return the record of the item with an identifier; None if there is no such item."""
@@ -86,17 +88,22 @@ class HostCatalogue:
     """The items of a host, and the service of the Archive, which is in the tables of this package.
 
     :param stored: the items in the tables of this package.
+    :param today: the current day (UTC), on which embargoes depend.
     """
 
-    def __init__(self, stored: StoredCatalogue, served: ServedArchive, host: HostItems) -> None:
+    def __init__(
+        self, stored: StoredCatalogue, served: ServedArchive, today: date, host: HostItems
+    ) -> None:
         self._stored = stored
         self._served = served
+        self._today = today
         self._host = host
 
     def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
         """Return the item with an identifier, or None if no such item exists."""
-        is_service = ibi in (self._served.rep, self._served.ibip)
-        return (self._stored if is_service else self._host).find(ibi, scope)
+        if ibi in (self._served.rep, self._served.ibip):
+            return self._stored.find(ibi, scope)
+        return self._host.find(ibi, scope, self._today)
 
 
 def _contains(record: Record, search: str | None) -> bool:

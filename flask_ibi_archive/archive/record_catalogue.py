@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,7 @@ class RecordCatalogue(ABC):
             f"{type(self).__name__} can't list its items, because it has no method records()"
         )
 
-    def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
+    def find(self, ibi: str, scope: Scope, today: date) -> CatalogueItem | None:
         """Return the item with an identifier for a urlRequest, in any state.
 
         This method calls :meth:`record` for the item and for each related item that the request
@@ -124,8 +124,9 @@ class RecordCatalogue(ABC):
         must be an identifier.
 
         :param scope: the data that the caller will read.
+        :param today: the current day (UTC), on which embargoes depend.
         """
-        return _Search(self, scope).find(ibi)
+        return _Search(self, scope, today).find(ibi)
 
 
 def read_record(catalogue: RecordCatalogue, ibi: str) -> Record | None:
@@ -211,11 +212,11 @@ class RecordItem:
         self.timestamp = format_moment(record.timestamp) or ""
         self.language = record.language
         self.formats = record.formats
-        self.shows_metadata = record.access is None or record.access.others == "metadata"
+        self.shows_metadata = record.access is None or record.access.others != "none"
 
     def allows(self, address: str) -> bool:
         """Return True if a user at an IP address may read the files."""
-        return ItemView(self._record, is_service=False).allows(address)
+        return ItemView(self._record, False, self._search.today).allows(address)
 
     def file(self) -> File | None:
         """Return the requested file, or None if the item does not have this file."""
@@ -269,10 +270,12 @@ class _Search:
     """Reads the records that one urlRequest needs, each only once.
 
     :param scope: the data of the items that the caller will read.
+    :param today: the current day (UTC), on which embargoes depend.
     """
 
-    def __init__(self, catalogue: RecordCatalogue, scope: Scope) -> None:
+    def __init__(self, catalogue: RecordCatalogue, scope: Scope, today: date) -> None:
         self.scope = scope
+        self.today = today
         self._catalogue = catalogue
         self._items: dict[str, RecordItem] = {}
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date
 
 from sqlalchemy import Connection
 
 from flask_ibi_archive.identifiers import Identifier
-from flask_ibi_archive.protocol.catalogue import Catalogue
+from flask_ibi_archive.protocol.catalogue import Catalogue, OpenCatalogue
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import Relation, Step
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, answer_url_request
@@ -29,10 +30,12 @@ class ItemView:
     :param record: the record of the item. The ``source`` of each file is the path of the stored
         content, or None if no content is stored.
     :param is_service: True if the item is the service of the Archive.
+    :param today: the current day (UTC), on which the embargo depends.
     """
 
     record: Record
     is_service: bool
+    today: date
 
     @property
     def rep(self) -> str | None:
@@ -58,6 +61,12 @@ class ItemView:
         return [text for text, _ in metadata.elements.get("creator", ())]
 
     @property
+    def embargo(self) -> date | None:
+        """The first day (UTC) on which readers may read the files; None if today is not earlier."""
+        day = self.record.embargo
+        return day if day is not None and self.today < day else None
+
+    @property
     def stated_title(self) -> Text | None:
         """The title in the Dublin Core of the item and the language of the title, or None."""
         metadata = self.record.metadata
@@ -70,7 +79,8 @@ class ItemView:
         """The title in the Dublin Core; otherwise the public target file; otherwise the IBI."""
         if self.stated_title is not None:
             return self.stated_title[0]
-        open_file = self.record.target_path if self.record.access is None else None
+        is_open = self.record.access is None and self.embargo is None
+        open_file = self.record.target_path if is_open else None
         return open_file or self.record.identifiers[0]
 
     def find_file(self, paths: tuple[str, ...]) -> FileRecord | None:
@@ -81,21 +91,33 @@ class ItemView:
         files = {file.path: file for file in self.record.files}
         return next((files[path] for path in paths if path in files), None)
 
-    def allows(self, address: str) -> bool:
-        """Return whether a user with an IP address has access to the files of the item."""
+    def is_inside(self, address: str) -> bool:
+        """Return whether the access rule of the item, if any, allows an IP address."""
         rule = self.record.access
         return rule is None or networks_allow(" ".join(rule.networks), address)
 
+    def allows(self, address: str) -> bool:
+        """Return whether a user with an IP address has access to the files of the item today."""
+        return self.embargo is None and self.is_inside(address)
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether users who may not read the files must not see the description either."""
+        rule = self.record.access
+        return rule is not None and rule.others == "none"
+
     def shows_itself(self, address: str) -> bool:
         """Return whether a user with an IP address may see the description or files of the item."""
-        rule = self.record.access
-        return rule is None or rule.others == "metadata" or self.allows(address)
+        return not self.is_hidden or self.allows(address)
 
 
-def view_item(database: Database, archive_id: int, folder: FileStore, ibi: str) -> ItemView | None:
+def view_item(
+    database: Database, archive_id: int, folder: FileStore, ibi: str, today: date
+) -> ItemView | None:
     """Return the item that has an identifier; None if this Archive has no such item.
 
     :param ibi: the identifier in canonical case.
+    :param today: the current day (UTC), on which the embargo depends.
     """
 
     def read(connection: Connection) -> ItemView | None:
@@ -105,13 +127,18 @@ def view_item(database: Database, archive_id: int, folder: FileStore, ibi: str) 
             return None
         reader = ItemReader(connection, archive_id, lambda sha256: str(folder.path(sha256)))
         is_service = ItemStore(connection, archive_id).is_service(item_id)
-        return ItemView(reader.read_record(item_id), is_service)
+        return ItemView(reader.read_record(item_id), is_service, today)
 
     return database.read(read)
 
 
 def find_metadata_url(
-    catalogue: Catalogue, facts: ArchiveFacts, ibi: Identifier, user: str, step: Step
+    catalogue: Catalogue,
+    facts: ArchiveFacts,
+    ibi: Identifier,
+    user: str,
+    step: Step,
+    is_open: bool = False,
 ) -> str | None:
     """Return the URL of the metadata of an item for a user.
 
@@ -119,11 +146,13 @@ def find_metadata_url(
 
     :param user: the IP address of the user.
     :param step: the step of a relation that selects the metadata, with or without a format.
+    :param is_open: True if the user may read the metadata in spite of networks and embargoes.
     :returns: None if the item has no such URL for this user.
     """
     relation = Relation((step,))
     whole = replace(facts, relations=None, filter_url_list=True)
     request = UrlRequest(ibi, (user,), verbs=VerbList(relation))
-    pairs = answer_url_request(catalogue, request, whole, lambda item: "")
+    searched = OpenCatalogue(catalogue) if is_open else catalogue
+    pairs = answer_url_request(searched, request, whole, lambda item: "")
     url = dict(pairs).get("url" + relation.name)
     return url if isinstance(url, str) else None

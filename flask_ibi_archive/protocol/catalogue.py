@@ -111,7 +111,10 @@ class CatalogueItem(Protocol):
         """True if the metadata are for all users, including users who may not read the files."""
 
     def allows(self, address: str) -> bool:
-        """Return True if a user at an IP address may read the files."""
+        """Return True if a user at an IP address may read the files today.
+
+        Networks and embargoes decide.
+        """
 
     def file(self) -> File | None:
         """Return the file that the scope requests."""
@@ -216,3 +219,18 @@ class OpenItem:
 def open_item(item: CatalogueItem) -> CatalogueItem:
     """Return an item for users who have access to all files of all items."""
     return cast(CatalogueItem, OpenItem(item))
+
+
+class OpenCatalogue:
+    """A catalogue for users who have access to all files of all items.
+
+    :param catalogue: the catalogue with the same items.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
+        """Return the item with an identifier; None if the identifier is unknown."""
+        found = self._catalogue.find(ibi, scope)
+        return None if found is None else open_item(found)

@@ -20,6 +20,7 @@ from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
 from flask_ibi_archive.storage.models import metadata
+from flask_ibi_archive.storage.table_rows import reflect_tables
 
 pytestmark = pytest.mark.no_tables
 
@@ -92,7 +93,7 @@ def test_an_upgraded_database_does_not_reuse_numbers_in_use(uri: str, full: Data
         if uri.startswith("sqlite"):
             connection.execute(text("DELETE FROM sqlite_sequence WHERE name LIKE 'ibi_item'"))
         deleted = {
-            name: delete_newest(connection, metadata.tables[name])
+            name: delete_newest(connection, reflect_tables(connection)[name])
             for name in ("ibi_item", "ibi_archive")
         }
         newest = {"number": deleted["ibi_item"]["id"]}
@@ -101,7 +102,8 @@ def test_an_upgraded_database_does_not_reuse_numbers_in_use(uri: str, full: Data
         migrate.upgrade(connection, "0008")
     with without_rules(uri) as connection:
         for name, row in deleted.items():
-            assert number_of_next(connection, metadata.tables[name], row) > row["id"]
+            table = reflect_tables(connection)[name]
+            assert number_of_next(connection, table, row) > row["id"]
 
 
 def test_a_downgrade_and_an_upgrade_do_not_make_numbers_reusable(uri: str, full: Database) -> None:

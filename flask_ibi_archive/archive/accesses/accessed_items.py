@@ -7,13 +7,14 @@ a row with the state Elsewhere when its first access is stored, because accesses
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.archives import ServedArchive
 from flask_ibi_archive.archive.host_catalogue import HostItems, open_catalogue
 from flask_ibi_archive.errors import IBIError
+from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.storage.accesses import find_files, find_item
 from flask_ibi_archive.storage.relations import find_or_create_stub
 
@@ -35,9 +36,15 @@ class AccessedItems:
         self, connection: Connection, served: ServedArchive, host: HostItems | None
     ) -> None:
         self._connection = connection
-        self._archive_id = served.id
+        self._served = served
         self._host = host
-        self.find = open_catalogue(connection, served, host).find
+
+    def find(self, ibi: str, scope: Scope, day: date) -> CatalogueItem | None:
+        """Return the item with an identifier, or None if there is no such item.
+
+        :param day: the day (UTC) of the access, on which embargoes depend.
+        """
+        return open_catalogue(self._connection, self._served, day, self._host).find(ibi, scope)
 
     def get_identifier(self, key: ItemKey) -> str:
         """Return an identifier of an item.
@@ -49,7 +56,7 @@ class AccessedItems:
         found = find_item(self._connection, key)
         if found is None:
             raise NotCounted("the URL key is for an item that no longer exists")
-        if found[0] != self._archive_id:
+        if found[0] != self._served.id:
             raise NotCounted("the URL key is for an item of another Archive")
         return found[1]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import NamedTuple
 
 from flask_ibi_archive.archive.accesses.accessed_items import (
@@ -39,6 +40,7 @@ class Claim:
         acknowledgment contains no identifier.
     :param url: the URL of the delivered item, decoded once.
     :param user: the user's IP address.
+    :param day: the day (UTC) of the access, on which embargoes depend.
     :param is_anonymised: whether the IP address is anonymised. Rules that allow only some
         addresses cannot be applied to an anonymised address.
     """
@@ -47,6 +49,7 @@ class Claim:
     ibi: tuple[str, ...]
     url: str
     user: str
+    day: date
     is_anonymised: bool = False
 
 
@@ -93,7 +96,7 @@ def find_delivered_item(
     requested = items.get_identifier(key)
     whole = replace(facts, relations=None, filter_url_list=False)
     scope = Scope(whole.shapes, next_edition=True, follow_editions=facts.follow_editions)
-    item = items.find(requested, scope)
+    item = items.find(requested, scope, claim.day)
     if item is None:
         raise NotCounted(f"no item of this Archive has the identifier {requested}")
     if item.state == "Deleted":

@@ -108,6 +108,7 @@ class ItemRecord(TypedDict, total=False):
     state: Literal["Original", "Reserved", "Deleted"]
     tombstone: Tombstone | None
     access: AccessRule | Mapping[str, Any] | None
+    embargo: str | None
     content_type: Literal["Data", "Metadata"]
     formats: Mapping[str, str]
     transferable: bool

@@ -15,7 +15,6 @@ from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     canonicalize,
-    utc_now,
     validate_note,
 )
 from flask_ibi_archive.archive.operations.copying import make_copy, transfer
@@ -293,7 +292,7 @@ class ItemOperations(ABC):
         minted = context.mint()
         with context.transaction(minted.rep) as store:
             add_reservation(
-                store.connection, store.archive_id, minted.rep, minted.ibip, note, utc_now()
+                store.connection, store.archive_id, minted.rep, minted.ibip, note, context.now()
             )
         return minted
 
@@ -307,8 +306,9 @@ class ItemOperations(ABC):
         :raises StorageError: if the identifier is not reserved for a draft of this Archive.
         """
         text = canonicalize(ibi)
-        with self.own_context.transaction(text) as store:
-            settle_reservation(store.connection, store.archive_id, text, RELEASED, utc_now())
+        context = self.own_context
+        with context.transaction(text) as store:
+            settle_reservation(store.connection, store.archive_id, text, RELEASED, context.now())
 
     def reservations(self) -> list[Reservation]:
         """Return the reservations of the Archive. The oldest reservation is the first."""

@@ -53,10 +53,10 @@ def delete_item(store: ItemStore, ibi: str, tombstone: Tombstone) -> None:
 def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: datetime) -> None:
     """Replace the record of an item by a tombstone.
 
-    The metadata, the access rule and the rows of the files are deleted. The contents of the files
-    remain in the store. If the Original is in another Archive, the item remains in the group of
-    translations, because a resolver finds the Original there. Otherwise the item is removed from
-    the group.
+    The metadata, the access rule, the embargo and the rows of the files are deleted. The contents
+    of the files remain in the store. If the Original is in another Archive, the item remains in the
+    group of translations, because a resolver finds the Original there. Otherwise the item is
+    removed from the group.
 
     :param tombstone: the tombstone. If the tombstone has no citation, a citation is made from the
         Dublin Core of the item.
@@ -79,6 +79,7 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
         target_file=None,
         list_files=True,
         access=None,
+        embargo=None,
         tombstone=replace(
             tombstone,
             citation=tombstone.citation or build_citation(before),
