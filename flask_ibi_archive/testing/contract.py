@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from flask_ibi_archive.archive.operations.description import ItemRecord
 from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.testing.asking import Pairs, Reader
+from flask_ibi_archive.testing.fixtures import FixedClock
 from flask_ibi_archive.testing.servers import LoopbackResolver, LoopbackServer
 
 #: The network whose users may read closed items, a user in it, and a user outside.
@@ -38,7 +40,7 @@ class CatalogueContract:
 
         class TestRepository(CatalogueContract):
             def create_app(self, settings):
-                return my_repository.create_app(settings)
+                return my_repository.create_app(settings, clock=self.clock)
 
             def add_item(self, record):
                 row = Document(title=record["title"], ...)
@@ -54,12 +56,16 @@ class CatalogueContract:
     fixture ``ibi_database_uri``.
     """
 
-    #: What the host does not have: "editions", "translations", "access" (rules by network), "list"
-    #: (the catalogue can't list its items) or "removal". The tests of these features are skipped.
+    #: What the host does not have: "editions", "translations", "access" (rules by network),
+    #: "embargo", "list" (the catalogue can't list its items) or "removal". The tests of these
+    #: features are skipped.
     without: Collection[str] = ()
 
     app: Flask
+    #: A temporary folder, which is deleted after the test.
     folder: Path
+    #: A clock that stands still, for ``IBIArchive(clock=self.clock)``; embargoes are tested with it.
+    clock: FixedClock
 
     # --- what the host writes --------------------------------------------------------------------
 
@@ -81,7 +87,7 @@ class CatalogueContract:
 
         The method of this class deposits the item.
 
-        :param record: some of the fields title, creators, language, files (paths), access,
+        :param record: some of the fields title, creators, language, files (paths), access, embargo,
             previous_edition and translation_of.
         """
         return self.archive.deposit(record).ibi
@@ -93,8 +99,10 @@ class CatalogueContract:
     # --- helpers ---------------------------------------------------------------------------------
 
     @pytest.fixture(autouse=True)
-    def _set_up(self, ibi_settings: dict[str, Any], tmp_path: Path) -> Iterator[None]:
-        self.folder = tmp_path
+    def _set_up(
+        self, ibi_settings: dict[str, Any], ibi_clock: FixedClock, tmp_path: Path
+    ) -> Iterator[None]:
+        self.folder, self.clock = tmp_path, ibi_clock
         self.app = self.create_app(ibi_settings)
         with self.app.app_context():
             self.archive.init()
@@ -283,6 +291,19 @@ class CatalogueContract:
         outside = self.ask(ibi, user=OUTSIDE)
         assert outside["contenttype"] == ("Metadata",)
         assert self.open(outside["url"][0], OUTSIDE)[0] == 200
+
+    def test_nobody_gets_the_files_before_the_day_of_the_embargo(self) -> None:
+        self.require("embargo")
+        if self.archive.clock is not self.clock:
+            pytest.skip("create_app() does not pass self.clock to IBIArchive")
+        day = self.clock.now.date() + timedelta(days=2)
+        ibi = self.add(embargo=day.isoformat(), files=[self.write_file()])
+        during = self.ask(ibi)
+        assert during["contenttype"] == ("Metadata",)
+        url = self.archive.addresses.file(self.get(ibi), "report.txt")
+        assert self.open(url)[0] == 403
+        self.clock.advance(days=2)
+        assert self.open(self.ask(ibi)["url"][0]) == self.open(url) == (200, "The content.")
 
     def test_a_removed_item_is_deleted_and_has_a_tombstone(self) -> None:
         self.require("removal")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 from flask import Flask
 from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy import JSON, select
+from sqlalchemy.orm import Mapped, mapped_column
 from support import library
 
-from flask_ibi_archive import IBIArchive, ItemRecord
+from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.testing import CatalogueContract, Reader
 
@@ -22,7 +25,7 @@ class TestPlainFlask(CatalogueContract):
     def create_app(self, settings: dict[str, Any]) -> Flask:
         app = Flask("plain", instance_path=str(self.folder / "instance"))
         app.config.from_mapping(settings)
-        IBIArchive(app)
+        IBIArchive(app, clock=self.clock)
         return app
 
 
@@ -35,7 +38,7 @@ class TestFlaskSQLAlchemy(CatalogueContract):
         app.config.from_mapping(settings, SQLALCHEMY_DATABASE_URI=uri)
         self.db = SQLAlchemy(app)
         Migrate(app, self.db)
-        IBIArchive(app, session=self.db.session)
+        IBIArchive(app, session=self.db.session, clock=self.clock)
         return app
 
     def add_item(self, record: ItemRecord) -> str:
@@ -52,11 +55,61 @@ class TestFlaskSQLAlchemy(CatalogueContract):
         self.db.engine.dispose()
 
 
+db = SQLAlchemy()
+
+
+class Thesis(IdentifiedItem, db.Model):  # type: ignore[name-defined, misc]
+    __tablename__ = "thesis"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    title: Mapped[str]
+    #: The other fields of the description.
+    details: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+    def ibi_record(self) -> ItemRecord:
+        record = ItemRecord(title=self.title)
+        record.update(self.details)  # type: ignore[typeddict-item]
+        return record
+
+
+class TestModels(CatalogueContract):
+    """A host whose items are the rows of a model with IdentifiedItem."""
+
+    def create_app(self, settings: dict[str, Any]) -> Flask:
+        app = Flask("models", instance_path=str(self.folder / "instance"))
+        uri = settings.pop("IBI_DATABASE_URI")
+        app.config.from_mapping(settings, SQLALCHEMY_DATABASE_URI=uri)
+        db.init_app(app)
+        self.ibi = IBIArchive(app, session=db.session, clock=self.clock)
+        return app
+
+    def prepare_app(self, app: Flask) -> None:
+        db.create_all()
+
+    def close_app(self, app: Flask) -> None:
+        db.session.remove()
+        db.drop_all()
+        db.engine.dispose()
+
+    def add_item(self, record: ItemRecord) -> str:
+        details = {**record, "files": [str(path) for path in record.get("files", ())]}
+        row = Thesis(title=details.pop("title"), details=details)
+        db.session.add(row)
+        db.session.commit()
+        return str(row.ibi)
+
+    def remove_item(self, ibi: str, reason: str) -> None:
+        row = db.session.scalars(select(Thesis).where(Thesis.ibi_ibip == ibi)).one()
+        self.ibi.removing(row, reason=reason)
+        db.session.delete(row)
+        db.session.commit()
+
+
 class TestOwnTables(CatalogueContract):
     """A host whose items are in its own tables (:mod:`support.library`)."""
 
     def create_app(self, settings: dict[str, Any]) -> Flask:
-        app, self.ibi = library.create_library(settings, self.folder)
+        app, self.ibi = library.create_library(settings, self.folder, clock=self.clock)
         return app
 
     def prepare_app(self, app: Flask) -> None:
@@ -77,6 +130,7 @@ class TestOwnTables(CatalogueContract):
             translates=record.get("translation_of"),
             language=record["language"],
             campus_only="access" in record,
+            closed_until=date.fromisoformat(record["embargo"]) if "embargo" in record else None,
         )
         return document.ibip
 

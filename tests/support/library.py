@@ -7,7 +7,7 @@ and the class :class:`LibraryCatalogue`, were added for them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -56,6 +56,7 @@ class Document(db.Model):  # type: ignore[name-defined, misc]
     title: Mapped[str]
     language: Mapped[str | None]
     changed_at: Mapped[datetime]
+    closed_until: Mapped[date | None]
     campus_only: Mapped[bool] = mapped_column(default=False)
     removal_reason: Mapped[str | None]
     #: The earlier edition.
@@ -99,6 +100,8 @@ def describe(document: Document) -> CatalogueRecord:
         record["translations"] = {
             str(one.language): one.ibip for one in db.session.scalars(versions) if one != document
         }
+    if document.closed_until is not None:
+        record["embargo"] = document.closed_until.isoformat()
     if document.campus_only:
         record["access"] = AccessRule(("150.163.0.0/16",))
     return record
@@ -165,7 +168,9 @@ def now() -> datetime:
     return datetime.now(timezone.utc).replace(tzinfo=None)
 
 
-def create_library(settings: dict[str, Any], root: Path) -> tuple[Flask, IBIArchive]:
+def create_library(
+    settings: dict[str, Any], root: Path, **options: Any
+) -> tuple[Flask, IBIArchive]:
     """Return the app of the library and its Archive."""
     app = Flask("library", instance_path=str(root / "instance"))
     app.config.from_mapping(
@@ -174,4 +179,4 @@ def create_library(settings: dict[str, Any], root: Path) -> tuple[Flask, IBIArch
         LIBRARY_FOLDER=str(root / "library"),
     )
     db.init_app(app)
-    return app, IBIArchive(app, catalogue=LibraryCatalogue())
+    return app, IBIArchive(app, catalogue=LibraryCatalogue(), **options)
