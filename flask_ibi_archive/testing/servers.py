@@ -72,6 +72,7 @@ class LoopbackServer:
             self._server.shutdown()
             self._thread.join()
             self._server.server_close()
+            self._server = None
         self._socket.close()
 
 
