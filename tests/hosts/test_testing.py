@@ -120,7 +120,7 @@ def run_suite(folder: Path, text: str) -> str:
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     (folder / "test_host.py").write_text(text)
-    words = ["-q", "-rf", "--tb=no", "-p", "no:cacheprovider", f"--basetemp={folder / 'run'}"]
+    words = ["-q", "-rf", "--tb=short", "-p", "no:cacheprovider", f"--basetemp={folder / 'run'}"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *words], cwd=folder, capture_output=True, text=True
     ).stdout
