@@ -14,11 +14,13 @@ from typing import Any
 
 from click import ClickException
 from flask import Flask, current_app
+from sqlalchemy import Engine
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
+from flask_ibi_archive.cli.host_migrations import hide_tables_from_flask_migrate
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
@@ -28,7 +30,7 @@ from flask_ibi_archive.storage.engines import (
     NoSuchModuleError,
     is_same_database,
 )
-from flask_ibi_archive.storage.migrate import ARCHIVE, History
+from flask_ibi_archive.storage.migrate import ARCHIVE, History, archive_history
 from flask_ibi_archive.web.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
@@ -38,6 +40,7 @@ from flask_ibi_archive.web.requests import (
 from flask_ibi_archive.web.routing import create_blueprint
 
 DATABASE = ARCHIVE.setting
+BIND = "IBI_DATABASE_BIND"
 
 
 class StartError(ConfigError, ClickException):
@@ -65,8 +68,8 @@ class IBIArchive:
     :param session: the database session of the app. Operations on items are then part of the
         transactions of the app, and the app commits. The session is a ``scoped_session`` (such as
         ``db.session`` of Flask-SQLAlchemy), a ``Session``, or a callable that returns the current
-        session. The Archive uses the database of the session. IBI_DATABASE_URI must not name
-        another database.
+        session. The Archive uses the database of the session, or the bind of Flask-SQLAlchemy that
+        IBI_DATABASE_BIND names. IBI_DATABASE_URI must not name another database.
     """
 
     def __init__(
@@ -102,7 +105,11 @@ class IBIArchive:
         try:
             session, settings = self._session(app)
             config = ArchiveConfig.from_mapping(settings, app.instance_path)
-            database = open_database(config.database_uri, config.database_timeout)
+            database = open_database(
+                config.database_uri,
+                config.database_timeout,
+                archive_history(config.version_table),
+            )
         except ConfigError as error:
             raise StartError(error) from None
         warn_of_unknown_keys(app)
@@ -114,6 +121,7 @@ class IBIArchive:
         app.add_template_global(
             lambda item: self.archive.persistent_url(item), "ibi_persistent_url"
         )
+        hide_tables_from_flask_migrate(app)
         if config.register_on_start and not is_flask_command():
             # imported here, because apps without this setting do not need the module
             from flask_ibi_archive.archive.registration.start import register_on_start
@@ -129,9 +137,14 @@ class IBIArchive:
         of the session.
         """
         if self.session is None:
+            if app.config.get(BIND):
+                expected = (
+                    f"unset, or used with IBIArchive(session=...); {DATABASE} is also possible"
+                )
+                raise ConfigError(BIND, app.config[BIND], expected)
             return None, app.config
-        session = HostSession(self.session)
         with app.app_context():
+            session = HostSession(self.session, find_bind(app))
             uri = session.prepare()
         configured = app.config.get(DATABASE)
         if configured is None or configured == "":
@@ -155,6 +168,29 @@ class ExtensionState:
 
     def __init__(self, archive: Archive) -> None:
         self.archive = archive
+
+
+def find_bind(app: Flask) -> Engine | None:
+    """Return the engine that IBI_DATABASE_BIND names; None if this setting is not set.
+
+    Call this in the application context of the app.
+
+    :raises ConfigError: if Flask-SQLAlchemy has no such engine for the app.
+    """
+    key = app.config.get(BIND)
+    if key is None or key == "":
+        return None
+    flask_sqlalchemy = app.extensions.get("sqlalchemy")
+    if flask_sqlalchemy is None:
+        expected = "unset, or the app should call init_app() of Flask-SQLAlchemy before IBIArchive"
+        raise ConfigError(BIND, key, expected)
+    engines: dict[str | None, Engine] = flask_sqlalchemy.engines
+    if key not in engines:
+        names = ", ".join(sorted(name for name in engines if name is not None))
+        raise ConfigError(
+            BIND, key, f"a key of SQLALCHEMY_BINDS: {names or 'this setting has none'}"
+        )
+    return engines[key]
 
 
 def warn_of_unknown_keys(app: Flask) -> None:

@@ -37,6 +37,7 @@ from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
 from flask_ibi_archive.archive.viewing import ItemView, view_item
 from flask_ibi_archive.config import ArchiveConfig
+from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import CatalogueItem
@@ -182,17 +183,34 @@ class Archive(ItemOperations):
         return create_or_refresh_archive(self.database, facts, wanted, forms)
 
     def upgrade(self, revision: str = "head") -> None:
-        """Upgrade the tables to a revision; the database is created if it does not exist."""
+        """Upgrade the tables to a revision; the database is created if it does not exist.
+
+        If our migrations are part of the history of the host, the revision is only checked.
+
+        :raises NotReady: if the host must upgrade the tables.
+        """
+        history = self.database.history
+        if history.is_shared:
+            if revision != "head":
+                raise _migrated_by_host(history, f"flask db upgrade {revision}")
+            self.database.check_revision()
+            return
         self.database.create()
         with self.database.writing() as connection:
             lock_table_setup(connection)
-            migrate.upgrade(connection, revision)
+            migrate.upgrade(connection, revision, history)
 
     def downgrade(self, revision: str) -> None:
-        """Downgrade the tables to a revision."""
+        """Downgrade the tables to a revision.
+
+        :raises StorageError: if our migrations are part of the history of the host.
+        """
+        history = self.database.history
+        if history.is_shared:
+            raise _migrated_by_host(history, f"flask db downgrade ibi@{revision}")
         with self.database.writing() as connection:
             lock_table_setup(connection)
-            migrate.downgrade(connection, revision)
+            migrate.downgrade(connection, revision, history)
         self._served = None
 
     # --- reading ---------------------------------------------------------------------------------
@@ -327,3 +345,10 @@ class Archive(ItemOperations):
             self.accesses.clock(),
             dry_run,
         )
+
+
+def _migrated_by_host(history: migrate.History, command: str) -> StorageError:
+    return StorageError(
+        f"IBI_VERSION_TABLE is {history.version_table!r}, so only the host migrates the tables; "
+        f"run: {command}"
+    )

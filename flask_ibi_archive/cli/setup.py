@@ -126,9 +126,7 @@ def downgrade_command(revision: str, yes: bool) -> None:
 
 
 def _write_revision(archive: Archive) -> None:
-    from flask_ibi_archive.storage.migrate import current_revision
-
-    revision = archive.database.read(current_revision)
+    revision = archive.database.read(archive.database.find_revision)
     say(
         "the database has no tables"
         if revision is None
