@@ -21,7 +21,12 @@ from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSo
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
 from flask_ibi_archive.cli.host_migrations import hide_tables_from_flask_migrate
-from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
+from flask_ibi_archive.config import (
+    ArchiveConfig,
+    SettingsReader,
+    find_unknown_keys,
+    parse_text,
+)
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.storage.database import Database
@@ -139,7 +144,7 @@ class IBIArchive:
         if self.session is None:
             if app.config.get(BIND):
                 expected = (
-                    f"unset, or used with IBIArchive(session=...); {DATABASE} is also possible"
+                    f"unset, because IBIArchive has no session; {DATABASE} names the database"
                 )
                 raise ConfigError(BIND, app.config[BIND], expected)
             return None, app.config
@@ -177,19 +182,21 @@ def find_bind(app: Flask) -> Engine | None:
 
     :raises ConfigError: if Flask-SQLAlchemy has no such engine for the app.
     """
-    key = app.config.get(BIND)
-    if key is None or key == "":
+    key = SettingsReader(app.config).read(BIND, parse_text)
+    if key is None:
         return None
     flask_sqlalchemy = app.extensions.get("sqlalchemy")
     if flask_sqlalchemy is None:
-        expected = "unset, or the app should call init_app() of Flask-SQLAlchemy before IBIArchive"
-        raise ConfigError(BIND, key, expected)
+        raise ConfigError(BIND, key, "unset, or used after init_app() of Flask-SQLAlchemy")
     engines: dict[str | None, Engine] = flask_sqlalchemy.engines
     if key not in engines:
         names = ", ".join(sorted(name for name in engines if name is not None))
-        raise ConfigError(
-            BIND, key, f"a key of SQLALCHEMY_BINDS: {names or 'this setting has none'}"
+        expected = (
+            f"a key of SQLALCHEMY_BINDS: {names}"
+            if names
+            else "unset, because SQLALCHEMY_BINDS is empty"
         )
+        raise ConfigError(BIND, key, expected)
     return engines[key]
 
 

@@ -36,6 +36,7 @@ class HostSession:
     """
 
     def __init__(self, source: SessionSource, engine: Engine | None = None) -> None:
+        # copied for each call, because the session removes keys
         self._bind: dict[str, Any] = (
             {"mapper": class_mapper(Item)} if engine is None else {"bind": engine}
         )
@@ -90,7 +91,7 @@ class HostSession:
         """Write the pending changes of the host, and return the connection of the session."""
         session = self._get_session()
         session.flush()
-        return session.connection(bind_arguments=self._bind)
+        return session.connection(bind_arguments={**self._bind})
 
     @contextmanager
     def savepoint(self) -> Iterator[Connection]:
@@ -118,7 +119,7 @@ class HostSession:
                 "configure another isolation level for the engine"
             )
         with session.begin_nested():
-            yield session.connection(bind_arguments=self._bind)
+            yield session.connection(bind_arguments={**self._bind})
 
 
 def in_transaction(connection: Connection) -> bool:
