@@ -86,7 +86,8 @@ def write_findings(results: Iterable[Finding], as_json: bool) -> None:
 def upgrade_command(revision: str) -> None:
     """Upgrade the tables to a revision.
 
-    By default, REVISION is the newest revision.
+    By default, REVISION is the newest revision. If IBI_VERSION_TABLE is set, the app's own
+    migrations upgrade the tables, and this command only checks the revision.
 
     \b
     Example:

@@ -30,6 +30,8 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.resolver.tables import resolver_metadata
 from flask_ibi_archive.storage.migrate import ARCHIVE
 from flask_ibi_archive.storage.models import metadata
 from flask_ibi_archive.storage.table_rows import dump_rows, reflect_tables
@@ -49,7 +51,8 @@ def unchanged_logging(monkeypatch: pytest.MonkeyPatch) -> None:
 
 SETTINGS = {
     "SECRET_KEY": "a secret for tests",
-    "IBI_ARCHIVE_ADDRESS": "mtc-m16c.sid.inpe.br",
+    "IBI_ARCHIVE_ADDRESS": "127.0.0.1:1",
+    "IBI_RESOLVER_URL": "http://127.0.0.1:1",
     "IBI_ARCHIVE_SERVICE_IBI": SERVICE,
     "IBI_ARCHIVE_IP": "150.163.34.243",
     "IBI_MINT_HOST": "sid.inpe.br",
@@ -320,8 +323,7 @@ def test_a_host_may_have_one_history_for_its_tables_and_ours(one_history: Host) 
     upgrade_both(host)
     assert host.tables() == {*metadata.tables, "thesis", "alembic_version"}
     assert host.migrate("--head", "app@head") == ""
-    host.flask("ibi", "upgrade")
-    host.archive.database.check()
+    assert "ok   database: the database is up to date" in command(host.app, "check").out
     assert ask(host.app, "/ibi/health").status == 200
     host.archive.without_session().deposit(Record())
     host.flask("db", "downgrade", "app@base")
@@ -418,7 +420,7 @@ def test_a_host_may_change_from_two_histories_to_one(new_host: NewHost) -> None:
     host = new_host()
     host.flask("db", "init")
     host.flask("ibi", "init")
-    host.migrate("--branch-label", "app")
+    host.migrate()
     host.flask("db", "upgrade")
     use_one_history(host)
     changed = new_host(IBI_VERSION_TABLE="alembic_version")
@@ -430,7 +432,16 @@ def test_a_host_may_change_from_two_histories_to_one(new_host: NewHost) -> None:
     changed.flask("db", "upgrade", "heads")
     assert command(changed.app, "init").data == f"{SERVICE}\n"
     changed.archive.database.check()
-    assert changed.migrate("--head", "app@head") == ""
+    [first] = changed.files()
+    theirs = f"{first.name.partition('_')[0]}@head"  # the branch of this revision, without a label
+    assert changed.migrate("--head", theirs) == ""
+    changed.add_table("review")
+    assert "create_table('review'" in changed.migrate("--head", theirs)
+    changed.flask("db", "upgrade", "heads")
+    assert {"review", "thesis", "ibi_item"} < changed.tables()
+    changed.flask("db", "downgrade", f"{theirs.partition('@')[0]}@-1")
+    assert "review" not in changed.tables()
+    changed.archive.database.check()
 
 
 # --- plain alembic -------------------------------------------------------------------------------
@@ -524,6 +535,18 @@ def test_tables_that_no_migration_created_are_an_error_with_advice(
     )
 
 
+def test_tables_of_a_resolver_that_no_migration_created_are_an_error(
+    new_host: NewHost, uri: str
+) -> None:
+    host = new_host(resolver=True)
+    engine = create_engine(uri)
+    resolver_metadata.create_all(engine)
+    engine.dispose()
+    assert command(host.app, "init", group=ibi_resolver).error.endswith(
+        "drop them and run: flask ibi-resolver init; otherwise restore a backup"
+    )
+
+
 def test_tables_of_the_hosts_history_are_an_error_that_names_the_setting(
     one_history: Host, new_app: Callable[..., Flask]
 ) -> None:
@@ -595,6 +618,21 @@ def test_our_tables_may_be_in_a_bind_of_the_hosts_session(two_databases: Host) -
         assert host.archive.view(lost.rep) is None
         assert host.db.session.get(host.models["thesis"], 1) is not None
     assert host.tables("archive") == OURS
+
+
+def test_models_of_the_same_bind_share_our_transaction(two_databases: Host) -> None:
+    host = two_databases
+    host.add_table("paper", bind="archive")
+    with host.app.app_context():
+        host.db.create_all()
+        session, paper = host.db.session, host.models["paper"]
+        session.add(paper(id=1))
+        host.archive.deposit(Record())
+        theirs = session.connection(bind_arguments={"mapper": inspect(paper)})
+        assert theirs.scalar(text("SELECT count(*) FROM ibi_item WHERE content_type = 'Data'"))
+        session.rollback()
+        assert session.get(paper, 1) is None
+        assert list(host.archive.items()) == []
 
 
 def test_commands_for_several_databases_ignore_our_tables(two_databases: Host) -> None:
