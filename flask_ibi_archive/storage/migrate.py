@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, MetaData, inspect
 
-from flask_ibi_archive.config import VERSION_TABLE as VERSION_TABLE
+from flask_ibi_archive.config import VERSION_TABLE
 from flask_ibi_archive.errors import NotReady, StorageError
 
 if TYPE_CHECKING:
