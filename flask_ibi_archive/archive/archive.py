@@ -37,7 +37,6 @@ from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
 from flask_ibi_archive.archive.viewing import ItemView, view_item
 from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import CatalogueItem
@@ -192,7 +191,7 @@ class Archive(ItemOperations):
         history = self.database.history
         if history.is_shared:
             if revision != "head":
-                raise _migrated_by_host(history, f"flask db upgrade {revision}")
+                migrate.refuse_shared(history, f"flask db upgrade {revision}")
             self.database.check_revision()
             return
         self.database.create()
@@ -207,7 +206,7 @@ class Archive(ItemOperations):
         """
         history = self.database.history
         if history.is_shared:
-            raise _migrated_by_host(history, f"flask db downgrade ibi@{revision}")
+            migrate.refuse_shared(history, f"flask db downgrade ibi@{revision}")
         with self.database.writing() as connection:
             lock_table_setup(connection)
             migrate.downgrade(connection, revision, history)
@@ -345,10 +344,3 @@ class Archive(ItemOperations):
             self.accesses.clock(),
             dry_run,
         )
-
-
-def _migrated_by_host(history: migrate.History, command: str) -> StorageError:
-    return StorageError(
-        f"IBI_VERSION_TABLE is {history.version_table!r}, so only the host migrates the tables; "
-        f"run: {command}"
-    )

@@ -28,7 +28,6 @@ from support.web import ask
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.tables import resolver_metadata
@@ -188,12 +187,12 @@ def test_the_hosts_migrations_ignore_our_tables(new_host: NewHost, before: bool)
     host.flask("db", "upgrade")
     assert host.migrate() == ""
     assert host.tables() == OURS | {"thesis", "alembic_version"}
-    host.archive.without_session().deposit(Record())
+    host.archive.without_session().deposit(title="Report")
     for direction, theirs in (("downgrade", set()), ("upgrade", {"thesis"})):
         host.flask("db", direction)
         assert host.tables() == OURS | theirs | {"alembic_version"}
         host.archive.database.check()
-        assert len(list(host.archive.items())) == 1
+        assert len(list(host.archive.find())) == 1
 
 
 def test_our_tables_may_be_created_after_the_hosts(new_host: NewHost) -> None:
@@ -325,10 +324,10 @@ def test_a_host_may_have_one_history_for_its_tables_and_ours(one_history: Host) 
     assert host.migrate("--head", "app@head") == ""
     assert "ok   database: the database is up to date" in command(host.app, "check").out
     assert ask(host.app, "/ibi/health").status == 200
-    host.archive.without_session().deposit(Record())
+    host.archive.without_session().deposit(title="Report")
     host.flask("db", "downgrade", "app@base")
     host.flask("db", "upgrade", "heads")
-    assert len(list(host.archive.items())) == 1
+    assert len(list(host.archive.find())) == 1
     host.flask("db", "downgrade", "ibi@base")
     assert host.tables() == {"thesis", "alembic_version"}
     with pytest.raises(NotReady, match="not contain the tables; run: flask db upgrade heads"):
@@ -403,14 +402,14 @@ def test_a_backup_is_restored_within_the_hosts_history(one_history: Host, tmp_pa
     host = one_history
     upgrade_both(host)
     archive = host.archive.without_session()
-    item = archive.deposit(Record())
+    item = archive.deposit(title="Report")
     back_up(archive, tmp_path / "backup.zip")
     for restored_into_tables in (True, False):
         if not restored_into_tables:
             host.flask("db", "downgrade", "ibi@base")
         restore(archive, tmp_path / "backup.zip", replace=restored_into_tables)
         archive.database.check()
-        assert archive.view(item.rep) is not None
+        assert archive.get(item.rep) is not None
         assert host.tables() == {*metadata.tables, "thesis", "alembic_version"}
         host.flask("db", "upgrade", "heads")
         assert host.migrate("--head", "app@head") == ""
@@ -602,20 +601,20 @@ def test_our_tables_may_be_in_a_bind_of_the_hosts_session(two_databases: Host) -
     with host.app.app_context():
         host.db.create_all()
         host.db.session.add(host.models["thesis"](id=1))
-        item = host.archive.deposit(Record())
-        assert host.archive.without_session().view(item.rep) is None
+        item = host.archive.deposit(title="Report")
+        assert host.archive.without_session().get(item.rep) is None
         host.db.session.rollback()
-        assert host.archive.view(item.rep) is None
+        assert host.archive.get(item.rep) is None
         assert host.db.session.get(host.models["thesis"], 1) is None
 
         host.db.session.add(host.models["thesis"](id=1))
-        item = host.archive.deposit(Record())
+        item = host.archive.deposit(title="Report")
         savepoint = host.db.session.begin_nested()
-        lost = host.archive.deposit(Record())
+        lost = host.archive.deposit(title="Report")
         savepoint.rollback()
         host.db.session.commit()
-        assert host.archive.view(item.rep) is not None
-        assert host.archive.view(lost.rep) is None
+        assert host.archive.get(item.rep) is not None
+        assert host.archive.get(lost.rep) is None
         assert host.db.session.get(host.models["thesis"], 1) is not None
     assert host.tables("archive") == OURS
 
@@ -627,12 +626,12 @@ def test_models_of_the_same_bind_share_our_transaction(two_databases: Host) -> N
         host.db.create_all()
         session, paper = host.db.session, host.models["paper"]
         session.add(paper(id=1))
-        host.archive.deposit(Record())
+        host.archive.deposit(title="Report")
         theirs = session.connection(bind_arguments={"mapper": inspect(paper)})
         assert theirs.scalar(text("SELECT count(*) FROM ibi_item WHERE content_type = 'Data'"))
         session.rollback()
         assert session.get(paper, 1) is None
-        assert list(host.archive.items()) == []
+        assert list(host.archive.find()) == []
 
 
 def test_commands_for_several_databases_ignore_our_tables(two_databases: Host) -> None:
@@ -671,10 +670,10 @@ def test_apps_with_the_same_session_may_have_different_binds(tmp_path: Path) -> 
             apps.append((app, bound))
     for app, bound in apps:
         with app.app_context():
-            item = archive_of(app).deposit(Record())
+            item = archive_of(app).deposit(title="Report")
             db.session.commit()
             assert archive_of(app).config.database_uri == bound
-            found = [archive_of(one).view(item.rep) is not None for one, _ in apps]
+            found = [archive_of(one).get(item.rep) is not None for one, _ in apps]
             assert found == [one is app for one, _ in apps]
     for app, _ in apps:
         with app.app_context():
