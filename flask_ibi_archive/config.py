@@ -54,6 +54,8 @@ SECRETS = (
 )
 #: The longest timeout in seconds. The timers of operating systems have an upper limit.
 LONGEST_TIMEOUT = 3600
+#: The default of IBI_VERSION_TABLE: the table that contains the revision of the tables.
+VERSION_TABLE = "ibi_alembic_version"
 #: The default of IBI_DATABASE_TIMEOUT in seconds. Archives and resolvers use this setting.
 DATABASE_TIMEOUT = 5
 
@@ -283,6 +285,9 @@ parse_service_ibi = make_parser(
 parse_ip = make_parser(
     "an IPv4 or IPv6 address, as 150.163.34.243", lambda value: canonical_address(str(value))
 )
+parse_table_name = make_parser(
+    "the name of a table, as alembic_version", _require_text, re.compile(r"[A-Za-z_]\w*").fullmatch
+)
 #: A word that needs no encoding in a message of the protocol (a list of pairs).
 parse_ascii_word = make_parser(
     "one word of ASCII, as 2014:11.09.02.16.15",
@@ -423,6 +428,8 @@ class ArchiveConfig:
     platform_software_ibi: Identifier | None = setting(parse_identifier_setting)
     database_uri: str = setting(parse_text, "sqlite:///{instance_path}/ibi_archive.sqlite")
     database_timeout: float = setting(parse_timeout, DATABASE_TIMEOUT)
+    database_bind: str | None = setting(parse_text)
+    version_table: str = setting(parse_table_name, VERSION_TABLE)
     files_folder: Path = setting(parse_folder, "{instance_path}/ibi_files")
     granularity: Fraction = setting(parse_granularity_setting, "0.001")
     mint_host: str = setting(parse_text, default_mint_host)

@@ -14,12 +14,19 @@ from typing import Any
 
 from click import ClickException
 from flask import Flask, current_app
+from sqlalchemy import Engine
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
-from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
+from flask_ibi_archive.cli.host_migrations import hide_tables_from_flask_migrate
+from flask_ibi_archive.config import (
+    ArchiveConfig,
+    SettingsReader,
+    find_unknown_keys,
+    parse_text,
+)
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.storage.database import Database
@@ -28,7 +35,7 @@ from flask_ibi_archive.storage.engines import (
     NoSuchModuleError,
     is_same_database,
 )
-from flask_ibi_archive.storage.migrate import ARCHIVE, History
+from flask_ibi_archive.storage.migrate import ARCHIVE, History, archive_history
 from flask_ibi_archive.web.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
@@ -38,6 +45,7 @@ from flask_ibi_archive.web.requests import (
 from flask_ibi_archive.web.routing import create_blueprint
 
 DATABASE = ARCHIVE.setting
+BIND = "IBI_DATABASE_BIND"
 
 
 class StartError(ConfigError, ClickException):
@@ -65,8 +73,8 @@ class IBIArchive:
     :param session: the database session of the app. Operations on items are then part of the
         transactions of the app, and the app commits. The session is a ``scoped_session`` (such as
         ``db.session`` of Flask-SQLAlchemy), a ``Session``, or a callable that returns the current
-        session. The Archive uses the database of the session. IBI_DATABASE_URI must not name
-        another database.
+        session. The Archive uses the database of the session, or the bind of Flask-SQLAlchemy that
+        IBI_DATABASE_BIND names. IBI_DATABASE_URI must not name another database.
     """
 
     def __init__(
@@ -102,7 +110,11 @@ class IBIArchive:
         try:
             session, settings = self._session(app)
             config = ArchiveConfig.from_mapping(settings, app.instance_path)
-            database = open_database(config.database_uri, config.database_timeout)
+            database = open_database(
+                config.database_uri,
+                config.database_timeout,
+                archive_history(config.version_table),
+            )
         except ConfigError as error:
             raise StartError(error) from None
         warn_of_unknown_keys(app)
@@ -114,6 +126,7 @@ class IBIArchive:
         app.add_template_global(
             lambda item: self.archive.persistent_url(item), "ibi_persistent_url"
         )
+        hide_tables_from_flask_migrate(app)
         if config.register_on_start and not is_flask_command():
             # imported here, because apps without this setting do not need the module
             from flask_ibi_archive.archive.registration.start import register_on_start
@@ -129,9 +142,14 @@ class IBIArchive:
         of the session.
         """
         if self.session is None:
+            if app.config.get(BIND):
+                expected = (
+                    f"unset, because IBIArchive has no session; {DATABASE} names the database"
+                )
+                raise ConfigError(BIND, app.config[BIND], expected)
             return None, app.config
-        session = HostSession(self.session)
         with app.app_context():
+            session = HostSession(self.session, find_bind(app))
             uri = session.prepare()
         configured = app.config.get(DATABASE)
         if configured is None or configured == "":
@@ -155,6 +173,31 @@ class ExtensionState:
 
     def __init__(self, archive: Archive) -> None:
         self.archive = archive
+
+
+def find_bind(app: Flask) -> Engine | None:
+    """Return the engine that IBI_DATABASE_BIND names; None if this setting is not set.
+
+    Call this in the application context of the app.
+
+    :raises ConfigError: if Flask-SQLAlchemy has no such engine for the app.
+    """
+    key = SettingsReader(app.config).read(BIND, parse_text)
+    if key is None:
+        return None
+    flask_sqlalchemy = app.extensions.get("sqlalchemy")
+    if flask_sqlalchemy is None:
+        raise ConfigError(BIND, key, "unset, or used after init_app() of Flask-SQLAlchemy")
+    engines: dict[str | None, Engine] = flask_sqlalchemy.engines
+    if key not in engines:
+        names = ", ".join(sorted(name for name in engines if name is not None))
+        expected = (
+            f"a key of SQLALCHEMY_BINDS: {names}"
+            if names
+            else "unset, because SQLALCHEMY_BINDS is empty"
+        )
+        raise ConfigError(BIND, key, expected)
+    return engines[key]
 
 
 def warn_of_unknown_keys(app: Flask) -> None:

@@ -182,17 +182,34 @@ class Archive(ItemOperations):
         return create_or_refresh_archive(self.database, facts, wanted, forms)
 
     def upgrade(self, revision: str = "head") -> None:
-        """Upgrade the tables to a revision; the database is created if it does not exist."""
+        """Upgrade the tables to a revision; the database is created if it does not exist.
+
+        If our migrations are part of the history of the host, the revision is only checked.
+
+        :raises NotReady: if the host must upgrade the tables.
+        """
+        history = self.database.history
+        if history.is_shared:
+            if revision != "head":
+                migrate.refuse_shared(history, f"flask db upgrade {revision}")
+            self.database.check_revision()
+            return
         self.database.create()
         with self.database.writing() as connection:
             lock_table_setup(connection)
-            migrate.upgrade(connection, revision)
+            migrate.upgrade(connection, revision, history)
 
     def downgrade(self, revision: str) -> None:
-        """Downgrade the tables to a revision."""
+        """Downgrade the tables to a revision.
+
+        :raises StorageError: if our migrations are part of the history of the host.
+        """
+        history = self.database.history
+        if history.is_shared:
+            migrate.refuse_shared(history, f"flask db downgrade ibi@{revision}")
         with self.database.writing() as connection:
             lock_table_setup(connection)
-            migrate.downgrade(connection, revision)
+            migrate.downgrade(connection, revision, history)
         self._served = None
 
     # --- reading ---------------------------------------------------------------------------------

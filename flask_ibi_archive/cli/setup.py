@@ -86,7 +86,8 @@ def write_findings(results: Iterable[Finding], as_json: bool) -> None:
 def upgrade_command(revision: str) -> None:
     """Upgrade the tables to a revision.
 
-    By default, REVISION is the newest revision.
+    By default, REVISION is the newest revision. If IBI_VERSION_TABLE is set, the app's own
+    migrations upgrade the tables, and this command only checks the revision.
 
     \b
     Example:
@@ -126,9 +127,7 @@ def downgrade_command(revision: str, yes: bool) -> None:
 
 
 def _write_revision(archive: Archive) -> None:
-    from flask_ibi_archive.storage.migrate import current_revision
-
-    revision = archive.database.read(current_revision)
+    revision = archive.database.read(archive.database.find_revision)
     say(
         "the database has no tables"
         if revision is None

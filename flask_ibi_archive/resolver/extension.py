@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from click import ClickException
 from flask import Flask
 
+from flask_ibi_archive.cli.host_migrations import hide_tables_from_flask_migrate
 from flask_ibi_archive.errors import ConfigError, IBIError
 from flask_ibi_archive.extension import (
     StartError,
@@ -74,6 +75,7 @@ class IBIResolver:
         app.extensions[RESOLVER_EXTENSION] = ResolverState(ResolverService(config, database))
         app.register_blueprint(create_resolver_blueprint(config.service_ibi))
         app.cli.add_command(ibi_resolver)
+        hide_tables_from_flask_migrate(app)
 
     def __repr__(self) -> str:
         return "<IBIResolver>"

@@ -30,10 +30,16 @@ FOREIGN_KEYS = "ibi_foreign_keys"
 class HostSession:
     """The session that a host passed to IBIArchive. Only the host commits or rolls back.
 
+    :param engine: the engine of our tables, if the session uses several databases. None means the
+        database that the session uses for models without a bind.
     :raises ConfigError: if the value is not a session.
     """
 
-    def __init__(self, source: SessionSource) -> None:
+    def __init__(self, source: SessionSource, engine: Engine | None = None) -> None:
+        # copied for each call, because the session removes keys
+        self._bind: dict[str, Any] = (
+            {"mapper": class_mapper(Item)} if engine is None else {"bind": engine}
+        )
         if isinstance(source, sessionmaker):
             raise ConfigError(
                 "session",
@@ -58,7 +64,7 @@ class HostSession:
             session = self._get_session()
             if not isinstance(session, (Session, scoped_session)):
                 raise ConfigError("session", session, SHOULD_BE)
-            bind = session.get_bind(mapper=class_mapper(Item))
+            bind = session.get_bind(**self._bind)
         except (SQLAlchemyError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise ConfigError(
@@ -85,7 +91,7 @@ class HostSession:
         """Write the pending changes of the host, and return the connection of the session."""
         session = self._get_session()
         session.flush()
-        return session.connection(bind_arguments={"mapper": class_mapper(Item)})
+        return session.connection(bind_arguments={**self._bind})
 
     @contextmanager
     def savepoint(self) -> Iterator[Connection]:
@@ -113,7 +119,7 @@ class HostSession:
                 "configure another isolation level for the engine"
             )
         with session.begin_nested():
-            yield session.connection(bind_arguments={"mapper": class_mapper(Item)})
+            yield session.connection(bind_arguments={**self._bind})
 
 
 def in_transaction(connection: Connection) -> bool:
