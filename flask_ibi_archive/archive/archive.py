@@ -22,6 +22,7 @@ from flask_ibi_archive.archive.accesses.daily_counts import PurgeResult, purge_a
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.accesses.statistics import Statistics, read_statistics
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
+from flask_ibi_archive.archive.accesses.visitors import anonymise
 from flask_ibi_archive.archive.archives import (
     ArchiveRecord,
     ServedArchive,
@@ -47,6 +48,14 @@ from flask_ibi_archive.protocol.url_list import (
     answer_url_request,
     list_ibi_words,
 )
+from flask_ibi_archive.signals import (
+    NOBODY,
+    Notice,
+    Notifier,
+    access_acknowledged,
+    item_minted,
+    url_requested,
+)
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 from flask_ibi_archive.storage.database import Database, lock_table_setup
@@ -60,12 +69,14 @@ class Archive(ItemOperations):
 
     :param addresses: builds the URLs of items and pages.
     :param session: the database session of the host, if the host has one.
+    :param notifier: sends signals (:mod:`flask_ibi_archive.signals`).
     """
 
     config: ArchiveConfig
     database: Database
     addresses: ArchiveUrls
     session: HostSession | None = None
+    notifier: Notifier = NOBODY
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
 
     @cached_property
@@ -93,7 +104,12 @@ class Archive(ItemOperations):
     def context(self) -> OperationContext:
         """The objects that the operations on items need."""
         return OperationContext(
-            self.database, self.served(), self.files_folder, lambda: self.minter, self.session
+            self.database,
+            self.served(),
+            self.files_folder,
+            lambda: self.minter,
+            self.session,
+            self.notifier,
         )
 
     def without_session(self) -> Archive:
@@ -213,6 +229,19 @@ class Archive(ItemOperations):
 
         return self.database.read(answer)
 
+    def answer_resolver(self, request: UrlRequest) -> list[UrlPair]:
+        """Return :meth:`list_urls`, and send the signal url_requested."""
+        pairs = self.list_urls(request)
+        if url_requested.receivers:
+            values = {
+                "ibi": request.ibi.text,
+                "client_address": self._shown_address(request.client_addresses),
+                "filepath": request.filepath,
+                "urls": len(pairs),
+            }
+            self.notifier.send([Notice(url_requested, values)])
+        return pairs
+
     def _issue_key(self, item: CatalogueItem) -> str:
         return self.url_keys.issue(item.key)
 
@@ -270,7 +299,13 @@ class Archive(ItemOperations):
 
         :param count: the number of new identifiers.
         """
-        return self.minter.mint(count)
+        minted = self.minter.mint(count)
+        if item_minted.receivers:
+            archive = self.served().service_ibi
+            for one in minted:
+                values = {"ibi": one.ibi, "rep": one.rep, "ibip": one.ibip, "archive": archive}
+                self.notifier.send([Notice(item_minted, values)])
+        return minted
 
     # --- accesses --------------------------------------------------------------------------------
 
@@ -293,7 +328,24 @@ class Archive(ItemOperations):
         :param agents: the User-Agent headers, by which robots are recognised.
         :raises NotReady: if the access can be stored neither in the database nor in the spool.
         """
-        return self.accesses.record(acknowledgment, agents)
+        outcome = self.accesses.record(acknowledgment, agents)
+        if access_acknowledged.receivers and outcome is not Outcome.REFUSED:
+            values = {
+                "ibi": acknowledgment.ibi[0].text if acknowledgment.ibi else None,
+                "client_address": self._shown_address(acknowledgment.client_addresses),
+                "url": acknowledgment.url,
+                "persistent_url": acknowledgment.persistent_url,
+                "content_type": acknowledgment.content_type,
+                "stored": "database" if outcome is Outcome.COUNTED else "spool",
+            }
+            self.notifier.send([Notice(access_acknowledged, values)])
+        return outcome
+
+    def _shown_address(self, addresses: tuple[str, ...] | None) -> str | None:
+        """Return the address of a user, anonymised if the settings say so, or None."""
+        if not addresses or not self.config.anonymise_ips:
+            return addresses[0] if addresses else None
+        return anonymise(addresses[0])
 
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
         """Return the counts of the accesses to an item or to the whole Archive.

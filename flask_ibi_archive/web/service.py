@@ -128,10 +128,13 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
             414, f"the query has {len(query)} bytes; a query may have at most {MAX_QUERY} bytes"
         )
     # a request with HEAD must not change anything (RFC 9110, 9.3.2)
-    count = _count_access if request.method == "GET" else _count_nothing
+    is_get = request.method == "GET"
+    count = _count_access if is_get else _count_nothing
+    archive = current_archive()
+    list_urls = archive.answer_resolver if is_get else archive.list_urls
     try:
         message = parse_request(decode_query_string(query))
-        return pairs_response(build_response(message, current_archive().list_urls, count))
+        return pairs_response(build_response(message, list_urls, count))
     except PeerProtocolError as error:
         return error_response(400, str(error))
     except (NotReady, ConfigError) as error:
