@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.accesses.daily_counts import PurgeResult, purge_a
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.accesses.statistics import Statistics, read_statistics
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
-from flask_ibi_archive.archive.accesses.visitors import anonymise
+from flask_ibi_archive.archive.announcing import announce_access, announce_minted
 from flask_ibi_archive.archive.archives import (
     ArchiveRecord,
     ServedArchive,
@@ -48,14 +48,7 @@ from flask_ibi_archive.protocol.url_list import (
     answer_url_request,
     list_ibi_words,
 )
-from flask_ibi_archive.signals import (
-    NOBODY,
-    Notice,
-    Notifier,
-    access_acknowledged,
-    item_minted,
-    url_requested,
-)
+from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 from flask_ibi_archive.storage.database import Database, lock_table_setup
@@ -229,19 +222,6 @@ class Archive(ItemOperations):
 
         return self.database.read(answer)
 
-    def answer_resolver(self, request: UrlRequest) -> list[UrlPair]:
-        """Return :meth:`list_urls`, and send the signal url_requested."""
-        pairs = self.list_urls(request)
-        if url_requested.receivers:
-            values = {
-                "ibi": request.ibi.text,
-                "client_address": self._shown_address(request.client_addresses),
-                "filepath": request.filepath,
-                "urls": len(pairs),
-            }
-            self.notifier.send([Notice(url_requested, values)])
-        return pairs
-
     def _issue_key(self, item: CatalogueItem) -> str:
         return self.url_keys.issue(item.key)
 
@@ -301,10 +281,7 @@ class Archive(ItemOperations):
         """
         minted = self.minter.mint(count)
         if item_minted.receivers:
-            archive = self.served().service_ibi
-            for one in minted:
-                values = {"ibi": one.ibi, "rep": one.rep, "ibip": one.ibip, "archive": archive}
-                self.notifier.send([Notice(item_minted, values)])
+            announce_minted(self.notifier, minted, self.served().service_ibi)
         return minted
 
     # --- accesses --------------------------------------------------------------------------------
@@ -329,23 +306,8 @@ class Archive(ItemOperations):
         :raises NotReady: if the access can be stored neither in the database nor in the spool.
         """
         outcome = self.accesses.record(acknowledgment, agents)
-        if access_acknowledged.receivers and outcome is not Outcome.REFUSED:
-            values = {
-                "ibi": acknowledgment.ibi[0].text if acknowledgment.ibi else None,
-                "client_address": self._shown_address(acknowledgment.client_addresses),
-                "url": acknowledgment.url,
-                "persistent_url": acknowledgment.persistent_url,
-                "content_type": acknowledgment.content_type,
-                "stored": "database" if outcome is Outcome.COUNTED else "spool",
-            }
-            self.notifier.send([Notice(access_acknowledged, values)])
+        announce_access(self.notifier, acknowledgment, outcome, self.config.anonymise_ips)
         return outcome
-
-    def _shown_address(self, addresses: tuple[str, ...] | None) -> str | None:
-        """Return the address of a user, anonymised if the settings say so, or None."""
-        if not addresses or not self.config.anonymise_ips:
-            return addresses[0] if addresses else None
-        return anonymise(addresses[0])
 
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
         """Return the counts of the accesses to an item or to the whole Archive.

@@ -16,6 +16,7 @@ from support.accesses import PERSISTENT, USER, acknowledge
 from support.archives import SERVICE, archive_of, close, make_app
 from support.loopback import EXCLUDED, SUCCESSFUL
 from support.operations import SECOND, THIRD, make_archives
+from support.registries import a_registry, a_request
 from support.web import ask_urls
 
 from flask_ibi_archive import IBIArchive, signals
@@ -23,6 +24,11 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.registration.inclusion import Registrar
 from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import NotReady, RegistrationRefused, RuleBroken, StorageError
+from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
+from flask_ibi_archive.signals import Notifier
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.migrate import RESOLVER
 
 SIGNALS = {
     name: getattr(signals, name)
