@@ -29,6 +29,7 @@ from flask_ibi_archive.config import (
 )
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.signals import Notifier
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import (
     ArgumentError,
@@ -119,7 +120,9 @@ class IBIArchive:
             raise StartError(error) from None
         warn_of_unknown_keys(app)
         app.extensions[EXTENSION] = ExtensionState(
-            Archive(config, database, self.addresses(config.base_url), session)
+            Archive(
+                config, database, self.addresses(config.base_url), session, notifier=Notifier(app)
+            )
         )
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)

@@ -22,6 +22,7 @@ from flask_ibi_archive.archive.accesses.daily_counts import PurgeResult, purge_a
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.accesses.statistics import Statistics, read_statistics
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
+from flask_ibi_archive.archive.announcing import announce_access, announce_minted
 from flask_ibi_archive.archive.archives import (
     ArchiveRecord,
     ServedArchive,
@@ -47,6 +48,7 @@ from flask_ibi_archive.protocol.url_list import (
     answer_url_request,
     list_ibi_words,
 )
+from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 from flask_ibi_archive.storage.database import Database, lock_table_setup
@@ -60,12 +62,14 @@ class Archive(ItemOperations):
 
     :param addresses: builds the URLs of items and pages.
     :param session: the database session of the host, if the host has one.
+    :param notifier: sends signals (:mod:`flask_ibi_archive.signals`).
     """
 
     config: ArchiveConfig
     database: Database
     addresses: ArchiveUrls
     session: HostSession | None = None
+    notifier: Notifier = NOBODY
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
 
     @cached_property
@@ -93,7 +97,12 @@ class Archive(ItemOperations):
     def context(self) -> OperationContext:
         """The objects that the operations on items need."""
         return OperationContext(
-            self.database, self.served(), self.files_folder, lambda: self.minter, self.session
+            self.database,
+            self.served(),
+            self.files_folder,
+            lambda: self.minter,
+            self.session,
+            self.notifier,
         )
 
     def without_session(self) -> Archive:
@@ -287,7 +296,10 @@ class Archive(ItemOperations):
 
         :param count: the number of new identifiers.
         """
-        return self.minter.mint(count)
+        minted = self.minter.mint(count)
+        if item_minted.receivers:
+            announce_minted(self.notifier, minted, self.served().service_ibi)
+        return minted
 
     # --- accesses --------------------------------------------------------------------------------
 
@@ -310,7 +322,9 @@ class Archive(ItemOperations):
         :param agents: the User-Agent headers, by which robots are recognised.
         :raises NotReady: if the access can be stored neither in the database nor in the spool.
         """
-        return self.accesses.record(acknowledgment, agents)
+        outcome = self.accesses.record(acknowledgment, agents)
+        announce_access(self.notifier, acknowledgment, outcome, self.config.anonymise_ips)
+        return outcome
 
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
         """Return the counts of the accesses to an item or to the whole Archive.

@@ -65,8 +65,9 @@ class ItemRecord(TypedDict, total=False):
         ItemRecord(title="Annual report", creators=["Silva, Ana"], language="en",
                    files=["report.pdf"])
 
-    - ``title``, ``creators``: texts, or pairs of a text and its language. They become the elements
-      ``title`` and ``creator`` of the Dublin Core of the item.
+    - ``title``, ``creators``: a text, or a list of texts and of pairs of a text and its language,
+      such as ``[("Relatório", "pt")]``. They become the elements ``title`` and ``creator`` of the
+      Dublin Core of the item. An empty value removes the element.
     - ``language``: the language of the item, such as ``pt`` or ``pt-BR``.
     - ``files``: the files of the item. A file is a path, a file open in binary mode, an upload
       (``request.files["pdf"]``), a pair of a name and one of these, or a FileRecord. The names of
@@ -154,10 +155,15 @@ def read_description(given: Mapping[str, Any], before: Metadata = None) -> Descr
                 f"{name}: this field is unknown; {meant or f'the known fields are {known}'}"
             )
     values = {name: value for name, value in given.items() if name not in (*APART, *ELEMENTS)}
-    elements = {ELEMENTS[name]: value for name, value in given.items() if name in ELEMENTS}
+    elements = {
+        element: _check_values(name, given[name])
+        for name, element in ELEMENTS.items()
+        if name in given
+    }
     if elements:
-        metadata = values.get("metadata", before)
-        values["metadata"] = {"dc": {**_get_dublin_core(metadata), **_list_values(elements)}}
+        old = _get_dublin_core(values.get("metadata", before))
+        kept = {name: value for name, value in {**old, **elements}.items() if value}
+        values["metadata"] = {"dc": kept} if kept else None
     return Description(
         values,
         given.get("files", ()),
@@ -196,6 +202,8 @@ def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
     )
 
 
-def _list_values(elements: dict[str, Any]) -> dict[str, Any]:
-    """Return the elements, except those without values."""
-    return {name: value for name, value in elements.items() if value not in (None, "", (), [])}
+def _check_values(name: str, value: Any) -> Any:
+    """Check the type of the field title or creators. An empty value removes the element."""
+    if value is not None and not isinstance(value, (str, list, tuple)):
+        raise StorageError(f"{name}: {quoted(value)} is not a text or a list of texts")
+    return value
