@@ -11,10 +11,12 @@ import pytest
 from flask import Flask, Response
 from support.browser import CONSOLE, render, serving
 from support.cases import for_each
+from support.commands import command
 from support.pages import Page
 from support.web import GONE, NOBODY, REPORT, REPORT_IBIP, ask
 
 from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.resolver import IBIResolver
 
 Host = Callable[..., Flask]
 
@@ -111,6 +113,13 @@ def test_a_missing_layout_is_logged_and_our_own_is_used(
         "folder of the app"
     )
     assert record.exc_info is None
+    [line] = [line for line in command(app, "check").out.splitlines() if "layout" in line]
+    assert line == f"FAIL layout: {record.getMessage()}"
+
+
+def test_the_check_finds_the_layout(host: Host, tmp_path: Path) -> None:
+    app = host(templates=THEME, place=tmp_path, IBI_BASE_TEMPLATE="layout.html")
+    assert "ok   layout: the template layout.html of the app exists" in command(app, "check").out
 
 
 # --- templates
@@ -241,6 +250,22 @@ def test_the_policy_of_the_host_has_precedence_and_is_not_doubled(host: Host, ho
 def test_pages_of_the_host_get_no_policy(host: Host) -> None:
     app = host(after=lambda app: app.add_url_rule("/", "home", lambda: "home"))
     assert policies(app, "/") == policies(app, "/nothing") == []
+
+
+def test_a_resolver_has_the_same_settings(tmp_path: Path) -> None:
+    app = Flask("host", instance_path=str(tmp_path / "instance"), static_folder=None)
+    app.template_folder = str(tmp_path / "templates")
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "layout.html").write_text(LAYOUT)
+    app.config.update(IBI_BASE_TEMPLATE="layout.html", IBI_CONTENT_SECURITY_POLICY="img-src *")
+    IBIResolver(app)
+    try:
+        answer = ask(app, "/", headers=BROWSER)
+        assert answer.headers.getlist(POLICY) == ["img-src *"]
+        assert "| Biblioteca</title>" in answer.text
+        assert '<form class="ibi-form"' in answer.text
+    finally:
+        app.extensions["ibi_resolver"].resolver.close()
 
 
 @for_each(
