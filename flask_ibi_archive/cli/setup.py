@@ -77,11 +77,12 @@ def check_command(as_json: bool) -> None:
 def _check_layout(name: str) -> str:
     from jinja2 import TemplateNotFound
 
+    from flask_ibi_archive.config import TEMPLATE
+
     try:
         current_app.jinja_env.get_template(name)
     except TemplateNotFound as error:
-        expected = "the name of a template in a template folder of the app"
-        raise ConfigError("IBI_BASE_TEMPLATE", name, expected) from error
+        raise ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE) from error
     return f"the template {name} of the app exists"
 
 

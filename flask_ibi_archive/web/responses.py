@@ -10,6 +10,7 @@ from flask.sansio.app import App
 from jinja2 import Template, TemplateNotFound
 from werkzeug.datastructures import Headers
 
+from flask_ibi_archive.config import TEMPLATE
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
 from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.web.language_names import get_language_name
@@ -70,8 +71,7 @@ def find_base_template() -> Template:
         try:
             return environment.get_template(name)
         except TemplateNotFound:
-            expected = "the name of a template in a template folder of the app"
-            current_app.logger.error("%s", ConfigError("IBI_BASE_TEMPLATE", name, expected))
+            current_app.logger.error("%s", ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE))
     return environment.select_template(list_templates("base"))
 
 

@@ -12,6 +12,7 @@ from flask import Flask, Response
 from support.browser import CONSOLE, render, serving
 from support.cases import for_each
 from support.commands import command
+from support.loopback import nobody
 from support.pages import Page
 from support.web import GONE, NOBODY, REPORT, REPORT_IBIP, ask
 
@@ -110,16 +111,32 @@ def test_a_missing_layout_is_logged_and_our_own_is_used(
     [record] = caplog.records
     assert record.getMessage() == (
         "IBI_BASE_TEMPLATE is 'layuot.html'; it should be the name of a template in a template "
-        "folder of the app"
+        "folder of the app, as layout.html"
     )
     assert record.exc_info is None
-    [line] = [line for line in command(app, "check").out.splitlines() if "layout" in line]
-    assert line == f"FAIL layout: {record.getMessage()}"
 
 
-def test_the_check_finds_the_layout(host: Host, tmp_path: Path) -> None:
-    app = host(templates=THEME, place=tmp_path, IBI_BASE_TEMPLATE="layout.html")
-    assert "ok   layout: the template layout.html of the app exists" in command(app, "check").out
+@for_each(
+    ("name", "finding"),
+    [
+        ("layout.html", "ok   layout: the template layout.html of the app exists"),
+        ("layuot.html", "FAIL layout: IBI_BASE_TEMPLATE is 'layuot.html'; it should be the name"),
+    ],
+)
+def test_the_check_command_finds_a_missing_layout(
+    host: Host, tmp_path: Path, name: str, finding: str
+) -> None:
+    with nobody() as address:
+        app = host(
+            templates=THEME,
+            place=tmp_path,
+            IBI_BASE_TEMPLATE=name,
+            IBI_ARCHIVE_ADDRESS=address,
+            IBI_RESOLVER_URL=f"http://{address}/{REPORT_IBIP}",
+        )
+        result = command(app, "check")
+    assert result.status == 1
+    assert result.out.splitlines()[-1].startswith(finding)
 
 
 # --- templates
