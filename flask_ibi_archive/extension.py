@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from click import ClickException
-from flask import Flask, current_app
+from flask import Flask, current_app, has_request_context
 from sqlalchemy import Engine
 
 from flask_ibi_archive.archive.archive import Archive
@@ -28,7 +28,12 @@ from flask_ibi_archive.config import (
     parse_text,
 )
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.protocol.archive_urls import (
+    ArchiveUrls,
+    FindAddress,
+    Named,
+    PageKind,
+)
 from flask_ibi_archive.signals import Notifier
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import (
@@ -42,6 +47,7 @@ from flask_ibi_archive.web.requests import (
     RESOLVER_EXTENSION,
     current_archive,
     find_budget,
+    find_root,
 )
 from flask_ibi_archive.web.routing import create_blueprint
 
@@ -69,8 +75,8 @@ class IBIArchive:
     One object can serve several apps. :attr:`archive` is the Archive of the current app. In
     templates, ``{{ ibi_persistent_url(item) }}`` is the persistent URL of an item.
 
-    :param addresses: a subclass of :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`.
-        An app needs a subclass if its items, files or pages have other URLs.
+    :param addresses: a subclass of :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`,
+        if the method :meth:`address` is not sufficient.
     :param session: the database session of the app. Operations on items are then part of the
         transactions of the app, and the app commits. The session is a ``scoped_session`` (such as
         ``db.session`` of Flask-SQLAlchemy), a ``Session``, or a callable that returns the current
@@ -87,6 +93,7 @@ class IBIArchive:
     ) -> None:
         self.addresses = addresses
         self.session = session
+        self._find_address: FindAddress | None = None
         if app is not None:
             self.init_app(app)
 
@@ -119,10 +126,9 @@ class IBIArchive:
         except ConfigError as error:
             raise StartError(error) from None
         warn_of_unknown_keys(app)
+        addresses = self._create_addresses(app, config)
         app.extensions[EXTENSION] = ExtensionState(
-            Archive(
-                config, database, self.addresses(config.base_url), session, notifier=Notifier(app)
-            )
+            Archive(config, database, addresses, session, notifier=Notifier(app))
         )
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
@@ -137,6 +143,45 @@ class IBIArchive:
             register_on_start(
                 app.extensions[EXTENSION].archive, Path(app.instance_path), app.logger
             )
+
+    def address(self, function: FindAddress) -> FindAddress:
+        """Use a function for the addresses of items, files and pages. This is a decorator.
+
+        ::
+
+            @ibi.address
+            def find_address(page, item, path):
+                return url_for("thesis", ibi=item.ibip) if page == "item" else None
+
+        URL lists, pages and redirects contain the addresses that the function returns. The
+        function also runs for commands. It then has a request context, so that ``url_for`` works.
+
+        :param function: a function with three parameters: the kind of the page (``item``,
+            ``file``, ``file_list``, ``metadata`` or ``statistics``), the item with its attributes
+            ``rep`` and ``ibip``, and the path of the file. For ``metadata``, the third parameter is
+            the format, such as ``oai_dc``, or None. For the other pages, it is None. The function
+            returns a path of the app, such as ``/thesis/7``, or a complete URL. None means the
+            usual address. The address of a file should end with the path of the file, because
+            accesses are counted by this path.
+        """
+        self._find_address = function
+        return function
+
+    def _create_addresses(self, app: Flask, config: ArchiveConfig) -> ArchiveUrls:
+        """Return the object that builds the URLs of an app."""
+
+        def find_address(page: PageKind, item: Named, path: str | None) -> str | None:
+            if self._find_address is None:
+                return None
+            if has_request_context():
+                return self._find_address(page, item, path)
+            with app.test_request_context(base_url=addresses.base):
+                return self._find_address(page, item, path)
+
+        addresses = self.addresses(config.base_url)
+        addresses.find_root = partial(find_root, config.application_root)
+        addresses.find_address = find_address
+        return addresses
 
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
         """Return the session and the settings of the app.

@@ -57,7 +57,7 @@ def message(status: int, title: str, advice: str = "", **values: object) -> Resp
     :param advice: the name in :mod:`.texts` of the text that tells the reader what to do next.
     :param values: variables of the template.
     """
-    return page("message", status, title=title, advice=advice, **values)
+    return page("message", status, heading=title, advice=advice, **values)
 
 
 def unavailable_page(error: IBIError) -> Response:
@@ -84,7 +84,8 @@ def tombstone(item: ItemView) -> Response:
     is_visible = item.shows_itself(user_address())
     facts = item.record.tombstone
     instead = (facts.successor if facts else None) or item.record.next_edition
-    response = page("tombstone", 410, item=item, title=item.stated_title if is_visible else None)
+    stated_title = item.stated_title if is_visible else None
+    response = page("tombstone", 410, item=item, stated_title=stated_title)
     if instead:
         url = f"{current_archive().config.persistent_url_base}/{instead}"
         response.headers["Link"] = f'<{url}>; rel="successor-version"'
