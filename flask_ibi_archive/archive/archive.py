@@ -64,8 +64,8 @@ class Archive(ItemOperations):
     :param addresses: builds the URLs of items and pages.
     :param session: the database session of the host, if the host has one.
     :param clock: returns the current time, with a time zone. Embargoes, the timestamps of items and
-        the times of accesses depend on the clock. New identifiers always contain the real time,
-        because they must be unique.
+        the times of accesses depend on the clock. New identifiers and URL keys always contain the
+        real time.
     """
 
     config: ArchiveConfig
@@ -78,7 +78,7 @@ class Archive(ItemOperations):
     @cached_property
     def url_keys(self) -> URLKeys:
         """The object that issues and verifies URL keys (:mod:`..accesses.url_keys`)."""
-        return URLKeys(self.config.secret_keys, self.config.url_key_max_age, self._read_seconds)
+        return URLKeys(self.config.secret_keys, self.config.url_key_max_age)
 
     @cached_property
     def files_folder(self) -> FileStore:
@@ -112,9 +112,6 @@ class Archive(ItemOperations):
     def today(self) -> date:
         """The current day (UTC), on which embargoes depend."""
         return self.clock().astimezone(timezone.utc).date()
-
-    def _read_seconds(self) -> float:
-        return self.clock().timestamp()
 
     def without_session(self) -> Archive:
         """Return the same Archive without the session of the host.
@@ -277,7 +274,7 @@ class Archive(ItemOperations):
             Spool(self.config.spool_folder),
             self._find,
             self.config.anonymise_ips,
-            clock=self._read_seconds,
+            clock=lambda: self.clock().timestamp(),
         )
 
     def take_acknowledgment(
