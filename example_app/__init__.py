@@ -100,7 +100,7 @@ def list_items(app: Flask) -> list[tuple[str, str]]:
     # "none" hides an item from users outside its networks
     visible = (
         item
-        for item in app.extensions["ibi_archive"].archive.items()
+        for item in app.extensions["ibi_archive"].archive.find()
         if item.record.state != "Deleted"
         and (item.record.access is None or item.record.access.others == "metadata")
     )

@@ -5,22 +5,61 @@
     from flask_ibi_archive import IBIArchive
 
     ibi = IBIArchive(app)
+    item = ibi.archive.deposit(title="Annual report", creators=["Silva, Ana"], files=["report.pdf"])
+
+The names in ``__all__`` are for hosts. All exceptions are in :mod:`flask_ibi_archive.errors`.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+    from flask_ibi_archive.archive.minting import Minted
+    from flask_ibi_archive.archive.operations.description import ItemRecord
+    from flask_ibi_archive.archive.viewing import ItemView
+    from flask_ibi_archive.errors import IBIError
     from flask_ibi_archive.extension import IBIArchive
+    from flask_ibi_archive.records.record import (
+        AccessRule,
+        DublinCoreMetadata,
+        FileRecord,
+        MetadataAddress,
+        MetadataItem,
+        Tombstone,
+    )
 
-__all__ = ["IBIArchive"]
+__all__ = [
+    "AccessRule",
+    "Archive",
+    "DublinCoreMetadata",
+    "FileRecord",
+    "IBIArchive",
+    "IBIError",
+    "ItemRecord",
+    "ItemView",
+    "MetadataAddress",
+    "MetadataItem",
+    "Minted",
+    "Tombstone",
+]
+
+#: The modules of the public names. The modules of the records have the other names.
+_MODULES = {
+    "Archive": "archive.archive",
+    "IBIArchive": "extension",
+    "IBIError": "errors",
+    "ItemRecord": "archive.operations.description",
+    "ItemView": "archive.viewing",
+    "Minted": "archive.minting",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Every ``flask`` command imports this package, so the extension is imported only on use.
-    if name == "IBIArchive":
-        from flask_ibi_archive.extension import IBIArchive
-
-        return IBIArchive
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Every ``flask`` command imports this package, so the modules are imported only on use.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{_MODULES.get(name, 'records.record')}")
+    return getattr(module, name)

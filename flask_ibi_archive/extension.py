@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from click import ClickException
-from flask import Flask
+from flask import Flask, current_app
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock
@@ -31,7 +31,12 @@ from flask_ibi_archive.storage.engines import (
 )
 from flask_ibi_archive.storage.migrate import ARCHIVE, History
 from flask_ibi_archive.web.access import AccessControl, AccessPolicy
-from flask_ibi_archive.web.requests import EXTENSION, RESOLVER_EXTENSION, find_budget
+from flask_ibi_archive.web.requests import (
+    EXTENSION,
+    RESOLVER_EXTENSION,
+    current_archive,
+    find_budget,
+)
 from flask_ibi_archive.web.routing import create_blueprint
 
 DATABASE = ARCHIVE.setting
@@ -52,10 +57,12 @@ class IBIArchive:
 
     ::
 
-        ibi = IBIArchive(app)          # or: ibi = IBIArchive(); ibi.init_app(app)
+        ibi = IBIArchive()
+        ibi.init_app(app)
+        ibi.archive.deposit(title="Annual report", language="en", files=["report.pdf"])
 
-    One object can serve several apps. ``app.extensions["ibi_archive"].archive`` is the
-    :class:`~flask_ibi_archive.archive.archive.Archive` of an app.
+    One object can serve several apps. :attr:`archive` is the Archive of the current app. In
+    templates, ``{{ ibi_persistent_url(item) }}`` is the persistent URL of an item.
 
     :param addresses: a subclass of :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`.
         An app needs a subclass if its items, files or pages have other URLs.
@@ -83,6 +90,16 @@ class IBIArchive:
         if app is not None:
             self.init_app(app)
 
+    @property
+    def archive(self) -> Archive:
+        """The Archive of the current app.
+
+        :raises RuntimeError: outside of an app context, or if the current app has no Archive.
+        """
+        if EXTENSION not in current_app.extensions:
+            raise RuntimeError("the current app has no IBIArchive; call ibi.init_app(app) first")
+        return current_archive()
+
     def init_app(self, app: Flask) -> None:
         """Add the Archive to an app. The app must already have all settings.
 
@@ -104,6 +121,9 @@ class IBIArchive:
         )
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
+        app.add_template_global(
+            lambda item: self.archive.persistent_url(item), "ibi_persistent_url"
+        )
         if config.register_on_start and not is_flask_command():
             # imported here, because apps without this setting do not need the module
             from flask_ibi_archive.archive.registration.start import register_on_start

@@ -19,12 +19,11 @@ from support.cases import for_each
 from support.commands import command as run_command
 from support.commands import process
 
-from flask_ibi_archive import IBIArchive
+from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.extension import hide_password, open_database
 from flask_ibi_archive.protocol.hosts import extract_host
-from flask_ibi_archive.records.record import Record
 
 SECRET = "do-not-show-me"
 REP = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
@@ -600,7 +599,7 @@ def test_init_with_a_service_ibi_needs_no_settings_for_minting(
     file = tmp_path / "report.txt"
     file.write_text("report")
     before = written(archive)
-    for attempt in (archive.mint, lambda: archive.deposit(Record(), [file])):
+    for attempt in (archive.mint, lambda: archive.deposit(ItemRecord(), [file])):
         with pytest.raises(ConfigError, match=f"^{key} ") as refusal:
             attempt()
         assert refusal.value.key == key

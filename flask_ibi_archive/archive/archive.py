@@ -37,6 +37,7 @@ from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     read_utc_clock,
 )
+from flask_ibi_archive.archive.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
 from flask_ibi_archive.archive.viewing import ItemView, view_item
@@ -55,6 +56,7 @@ from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.file_store import FileStore
+from flask_ibi_archive.storage.reading import select_items
 
 
 @dataclass
@@ -233,28 +235,54 @@ class Archive(ItemOperations):
     def _issue_key(self, item: CatalogueItem) -> str:
         return self.url_keys.issue(item.key)
 
-    def view(self, ibi: str) -> ItemView | None:
+    def get(self, ibi: str) -> ItemView | None:
         """Return the item that has an identifier, or None if no item has this identifier.
+
+        ::
+
+            item = ibi.archive.get("8JMKD3MGP8W/35MME4E")
+            if item is not None:
+                item.title, item.creators, item.record.state
 
         The item may be the Archive service.
 
+        :param ibi: any identifier of the item, in upper or lower case.
         :raises IdentifierError: if the text is not an identifier.
         """
         text = parse_identifier(ibi).text
         return view_item(self.database, self.served().id, self.files_folder, text, self.today)
 
-    def items(self) -> Iterator[ItemView]:
-        """Yield all items except the Archive service.
+    def find(
+        self, search: str | None = None, *, state: str | None = None, limit: int | None = None
+    ) -> Iterator[ItemView]:
+        """Yield items, except the Archive service, in the order of their creation.
+
+        ::
+
+            for item in ibi.archive.find("silva", state="Original", limit=20):
+                print(item.ibi, item.title)
 
         All items are read in one transaction.
+
+        :param search: yield only items with this text in a title, a creator or an identifier. Upper
+            and lower case are equal. None: all items.
+        :param state: yield only items in this state: Original, Copy or Deleted.
+        :param limit: the maximum number of items; None: no limit.
         """
-        today = self.today
-        for record in export_records(self.database, self.served().id, self.files_folder):
+        selection, today = select_items(state, search), self.today
+        for record in export_records(
+            self.database, self.served().id, self.files_folder, selection, limit
+        ):
             yield ItemView(record, is_service=False, today=today)
 
-    def persistent_url(self, ibi: str) -> str:
-        """Return the persistent URL of an identifier."""
-        return f"{self.config.persistent_url_base}/{ibi}"
+    def persistent_url(self, item: str | Identified) -> str:
+        """Return the persistent URL of an item, such as ``http://urlib.net/8JMKD3MGP8W/35MME4E``.
+
+        :param item: an identifier; or an object with an ``ibi``: an ItemView, new identifiers, or a
+            row of the host's own model.
+        :raises StorageError: if the object has no identifier yet.
+        """
+        return f"{self.config.persistent_url_base}/{get_ibi('item', item)}"
 
     def mint(self, count: int = 1) -> list[Minted]:
         """Return new identifiers; see :meth:`Minter.mint`.

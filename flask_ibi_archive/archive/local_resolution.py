@@ -170,13 +170,13 @@ def _is_copy(archive: Archive, ibi: Identifier) -> bool:
 
     The Original of a Copy may have more parts.
     """
-    item = archive.view(ibi.text)
+    item = archive.get(ibi.text)
     return item is not None and item.record.state == State.COPY.value
 
 
 def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
     """Return an item that was removed; None if the item exists or another Archive may have it."""
-    item = archive.view(ibi.text)
+    item = archive.get(ibi.text)
     if item is None or item.record.state != State.DELETED.value:
         return None
     tombstone = item.record.tombstone

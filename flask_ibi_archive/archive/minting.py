@@ -49,6 +49,11 @@ class Minted:
     rep: str
     ibip: str
 
+    @property
+    def ibi(self) -> str:
+        """The short form, the IBIp."""
+        return self.ibip
+
 
 @dataclass(frozen=True, slots=True)
 class Subsystem:

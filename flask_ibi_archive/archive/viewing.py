@@ -47,6 +47,19 @@ class ItemView:
         return self.record.ibip
 
     @property
+    def ibi(self) -> str:
+        """An identifier of the item: the IBIp if there is one, because it is the short form."""
+        return self.record.ibip or self.record.identifiers[0]
+
+    @property
+    def creators(self) -> list[str]:
+        """The creators in the Dublin Core of the item."""
+        metadata = self.record.metadata
+        if not isinstance(metadata, DublinCoreMetadata):
+            return []
+        return [text for text, _ in metadata.elements.get("creator", ())]
+
+    @property
     def embargo(self) -> date | None:
         """The first day (UTC) on which readers may read the files; None if today is not earlier."""
         day = self.record.embargo

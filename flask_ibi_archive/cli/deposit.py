@@ -24,7 +24,7 @@ from flask_ibi_archive.cli.group import (
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.minting import Minted
-    from flask_ibi_archive.records.record import Record
+    from flask_ibi_archive.archive.operations.description import ItemRecord
 
 #: The elements of Dublin Core that have an option. The element "language" has no option, because
 #: --language sets the language of the item.
@@ -134,7 +134,7 @@ def add_command(
         raise click.UsageError("--translation-of needs --language, the language of the translation")
     archive = get_archive()
     standard_output()
-    minted = _deposit(archive, _build_record(options), files, edition_of, translation_of, reserved)
+    minted = _deposit(archive, _describe(options), files, edition_of, translation_of, reserved)
     if reserved is None:
         warn_of_private_address(archive)
     if as_json:
@@ -153,24 +153,22 @@ def build_identifier_json(archive: Archive, minted: Minted) -> dict[str, str]:
     }
 
 
-def _build_record(options: Mapping[str, Any]) -> Record:
-    """Return the record that the options describe. The record is not validated yet."""
-    from flask_ibi_archive.records.record import AccessRule, DublinCoreMetadata, Record
-
-    elements, networks = get_elements(options), options["networks"]
-    return Record(
-        content_type=options["content_type"],
-        language=options["language"],
-        metadata=DublinCoreMetadata(elements) if elements else None,  # type: ignore[arg-type]
-        access=AccessRule(networks, options["others"]) if networks else None,
-        embargo=options["embargo"],
-        list_files=not options["no_file_list"],
-    )
+def _describe(options: Mapping[str, Any]) -> ItemRecord:
+    """Return the description that the options contain. The description is not validated yet."""
+    elements, networks = get_elements(options), list(options["networks"])
+    return {
+        "content_type": options["content_type"],
+        "language": options["language"],
+        "metadata": {"dc": elements} if elements else None,
+        "access": {"networks": networks, "others": options["others"]} if networks else None,
+        "embargo": options["embargo"],
+        "list_files": not options["no_file_list"],
+    }
 
 
 def _deposit(
     archive: Archive,
-    record: Record,
+    record: ItemRecord,
     files: Sequence[Path],
     edition_of: str | None,
     translation_of: str | None,

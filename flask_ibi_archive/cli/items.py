@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +22,6 @@ from flask_ibi_archive.cli.group import (
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.viewing import ItemView
-    from flask_ibi_archive.records.record import Record
 
 
 def find_item(archive: Archive, ibi: str) -> ItemView:
@@ -36,7 +34,7 @@ def find_item(archive: Archive, ibi: str) -> ItemView:
     from flask_ibi_archive.identifiers import parse_identifier
 
     text = parse_identifier(ibi).text
-    item = archive.view(text)
+    item = archive.get(text)
     if item is None:
         raise UnknownItem(text)
     return item
@@ -118,9 +116,7 @@ def list_command(
       flask --app example_app ibi list --state Original --search banon --limit 20
       flask --app example_app ibi list --archives
     """
-    from flask_ibi_archive.archive.exporting import export_records
     from flask_ibi_archive.cli.registration import list_archives, write_registration
-    from flask_ibi_archive.storage.reading import select_items
 
     if archives and (limit, state, search) != (None, None, None):
         raise click.UsageError("--archives cannot be used with --limit, --state or --search")
@@ -128,24 +124,20 @@ def list_command(
     if archives:
         list_archives(archive, as_json)
         return
-    selection = select_items(state, search)
-    folder = archive.files_folder
-    records = export_records(archive.database, archive.served().id, folder, selection, limit)
-    _write_items(records, as_json, archive.today)
+    _write_items(archive.find(search, state=state, limit=limit), as_json)
     if not as_json:
         write_registration(archive)
 
 
-def _write_items(records: Iterable[Record], as_json: bool, today: date) -> None:
-    from flask_ibi_archive.archive.viewing import ItemView
+def _write_items(items: Iterable[ItemView], as_json: bool) -> None:
     from flask_ibi_archive.records.format import format_record
 
     if as_json:
-        write_json_list({**format_record(record), "state": record.state} for record in records)
+        write_json_list({**format_record(one.record), "state": one.record.state} for one in items)
         return
-    for record in records:
-        title = " ".join(ItemView(record, False, today).title.split())
-        write("\t".join([record.rep or "", record.ibip or "", record.state, title]))
+    for item in items:
+        title = " ".join(item.title.split())
+        write("\t".join([item.rep or "", item.ibip or "", item.record.state, title]))
 
 
 @click.command("url-list")

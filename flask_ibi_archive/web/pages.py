@@ -126,7 +126,7 @@ def view_item(ibi: str) -> ItemView | None:
 
     :returns: None if the Archive does not have the item.
     """
-    item = current_archive().view(ibi)
+    item = current_archive().get(ibi)
     if item is None or item.record.access is None or user_address() != UNKNOWN_USER:
         return item
     rule = replace(item.record.access, networks=())

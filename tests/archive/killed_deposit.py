@@ -9,7 +9,7 @@ from typing import Any
 
 from support.archives import archive_of, make_app
 
-from flask_ibi_archive.records.record import Record
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.storage import file_store
 from flask_ibi_archive.storage.file_store import Staging
 
@@ -31,7 +31,7 @@ def main(uri: str, folder: Path, step: str) -> None:
 
     Staging.move_to_store = moving
     file_store.copy_and_measure = copying if step == "copying" else copy
-    archive_of(make_app(uri, folder)).deposit(Record(), [folder / "big.bin"])
+    archive_of(make_app(uri, folder)).deposit(ItemRecord(), [folder / "big.bin"])
 
 
 if __name__ == "__main__":

@@ -16,10 +16,9 @@ from flask import Flask
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import scoped_session, sessionmaker
 
-from flask_ibi_archive import IBIArchive
+from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.records.record import Record
 
 #: The time to which clocks are set: the same in every process, a multiple of every granularity.
 MOMENT = Fraction(1_790_000_040)
@@ -77,7 +76,7 @@ def main(uri: str, folder: str) -> None:
                 session.execute(text("INSERT INTO host_report (name) VALUES ('annual')"))
             for _ in range(random.randint(1, 3)):
                 savepoint = session.begin_nested() if random.random() < 0.3 else None
-                minted = archive.deposit(Record())
+                minted = archive.deposit(ItemRecord())
                 print(minted.rep, minted.ibip, flush=True)
                 if savepoint is not None:
                     savepoint.rollback()

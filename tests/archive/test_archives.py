@@ -12,9 +12,9 @@ from sqlalchemy import text
 from support.archives import SERVICE, archive_of, import_records
 from support.commands import start_together
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, NotReady, RuleBroken
-from flask_ibi_archive.records.record import Record
 
 SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
 IBIP = "J8LNKB5R7W/3FUQHC5"
@@ -106,9 +106,9 @@ def test_a_database_may_hold_several_Archives(new_app: NewApp) -> None:
     archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND, IBIP)]
     served = [archive.init()[0] for archive in archives]
     assert len({one.id for one in served}) == 3
-    minted = archives[1].deposit(Record())
-    assert archives[1].view(minted.ibip) is not None
-    assert archives[0].view(minted.rep) is None
+    minted = archives[1].deposit(ItemRecord())
+    assert archives[1].get(minted.ibip) is not None
+    assert archives[0].get(minted.rep) is None
     for archive, one in zip(archives, served, strict=True):
         assert archive.served() == one
         assert archive.serves(one.service_ibi)

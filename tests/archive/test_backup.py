@@ -33,6 +33,7 @@ from support.databases import BACKENDS, new_database
 from support.full import SECOND, fill
 from support.web import REPORT, shelf
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive import backup as backing
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.backup import BackupWriter, ContentFault
@@ -140,7 +141,7 @@ def test_a_restore_returns_the_same_archives_on_each_database(
     assert ("rows", done.rows, done.rows) in reported
     empty.database.check()
     # the restored Archive can be used: new rows get new numbers
-    added = empty.deposit(Record())
+    added = empty.deposit(ItemRecord())
     assert added.rep not in "".join(export(full))
 
 

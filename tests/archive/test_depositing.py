@@ -14,6 +14,7 @@ from flask import Flask
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, Record
@@ -23,7 +24,7 @@ def test_the_first_file_is_the_target(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     for name in ("b.txt", "a.txt"):
         (tmp_path / name).write_text(name)
-    minted = archive.deposit(Record(), [tmp_path / "b.txt", tmp_path / "a.txt"])
+    minted = archive.deposit(ItemRecord(), [tmp_path / "b.txt", tmp_path / "a.txt"])
     with archive.database.reading() as connection:
         files = connection.execute(
             text(
@@ -54,7 +55,7 @@ def test_a_file_that_cannot_be_read_uses_up_no_identifier(
         "twice": [good, tmp_path / "x" / "good.txt"],
     }[fault]
     with pytest.raises(StorageError) as refusal:
-        archive.deposit(Record(), files)
+        archive.deposit(ItemRecord(), files)
     assert "\n" not in str(refusal.value)
     with archive.database.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM ibi_item")).scalar_one() == 1
@@ -63,9 +64,9 @@ def test_a_file_that_cannot_be_read_uses_up_no_identifier(
 
 def test_a_rule_that_refuses_names_itself_and_the_item(app: Flask) -> None:
     archive = archive_of(app)
-    other = archive.deposit(Record(language="pt"))
+    other = archive.deposit(ItemRecord(language="pt"))
     with pytest.raises(RuleBroken) as refusal:
-        archive.deposit(Record(language="en", translations={"en": other.rep}))
+        archive.deposit(ItemRecord(language="en", translations={"en": other.rep}))
     assert refusal.value.rule == 8
     with archive.database.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM ibi_item")).scalar_one() == 2
@@ -76,7 +77,7 @@ def test_a_rule_that_refuses_names_itself_and_the_item(app: Flask) -> None:
 
 def names_of(archive: Archive, ibi: str) -> list[str]:
     """Return the names of an item's files."""
-    view = archive.view(ibi)
+    view = archive.get(ibi)
     assert view is not None
     return [file.path for file in view.record.files]
 
@@ -98,18 +99,18 @@ def test_a_file_is_a_path_as_text_or_an_open_file_in_a_list_or_alone(
             "open alone": opened,
             "iterator": iter([str(path)]),
         }[form]
-        minted = archive.deposit(Record(), files)
+        minted = archive.deposit(ItemRecord(), files)
     assert names_of(archive, minted.rep) == ["report.pdf"]
     digest = hashlib.sha256(b"%PDF").hexdigest()
     assert archive.files_folder.path(digest).read_bytes() == b"%PDF"
-    edition = archive.new_edition(minted.rep, Record(language="en"), str(path))
-    archive.add_translation(edition.rep, Record(language="pt"), [str(path)])
+    edition = archive.new_edition(minted.rep, ItemRecord(language="en"), str(path))
+    archive.add_translation(edition.rep, ItemRecord(language="pt"), [str(path)])
     (tmp_path / "other.pdf").write_bytes(b"other")
     with (tmp_path / "other.pdf").open("rb") as opened:
         archive.replace_files(minted.rep, opened)
     assert names_of(archive, minted.rep) == ["other.pdf"]
     archive.edit(minted.rep, files=str(path), metadata={"dc": {"title": "A report"}})
-    view = archive.view(minted.rep)
+    view = archive.get(minted.rep)
     assert view is not None
     assert view.record.metadata == DublinCoreMetadata({"title": (("A report", None),)})
     assert names_of(archive, minted.rep) == ["report.pdf"]
@@ -135,7 +136,7 @@ def test_a_value_that_is_not_a_file_is_refused_before_minting(app: Flask) -> Non
     archive = archive_of(app)
     for files, reason in NO_FILES:
         with pytest.raises(StorageError) as refused:
-            archive.deposit(Record(), files)
+            archive.deposit(ItemRecord(), files)
         assert re.search(reason, str(refused.value)), (files, refused.value)
         assert "\n" not in str(refused.value), files
     assert dates(archive) == 0
@@ -149,7 +150,7 @@ def test_an_open_file_that_cannot_be_read_is_refused(app: Flask, tmp_path: Path,
         if mode == "closed":
             file.close()
         with pytest.raises(StorageError, match=r"files\[0\]: .*can't be read"):
-            archive.deposit(Record(), file)
+            archive.deposit(ItemRecord(), file)
     assert dates(archive) == 0
 
 
@@ -186,7 +187,7 @@ def test_a_record_that_is_wrong_is_refused_before_an_identifier_is_minted(app: F
 def test_metadata_as_json_has_them_are_kept(app: Flask) -> None:
     archive = archive_of(app)
     record = Record(metadata={"dc": {"title": ["A report"]}})  # type: ignore[arg-type]
-    view = archive.view(archive.deposit(record).rep)
+    view = archive.get(archive.deposit(record).rep)
     assert view is not None
     assert view.record.metadata == DublinCoreMetadata({"title": (("A report", None),)})
     archive.attach_metadata(view.record.rep or "", {"dc": {"title": "Another"}})  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ from support.archives import SERVICE, archive_of, back_up, close, make_app, rest
 from support.databases import new_database
 from support.operations import DUBLIN_CORE, dump
 
-from flask_ibi_archive import IBIArchive
+from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.errors import (
@@ -34,7 +34,6 @@ from flask_ibi_archive.errors import (
     RuleBroken,
     StorageError,
 )
-from flask_ibi_archive.records.record import Record
 
 
 class Base(DeclarativeBase):
@@ -116,19 +115,19 @@ def test_one_commit_saves_the_hosts_rows_and_ours_and_a_rollback_neither(
     (tmp_path / "a.txt").write_text("a")
     report = Report(name="annual")
     host.session.add(report)
-    item = host.archive.deposit(Record(metadata=DUBLIN_CORE), [tmp_path / "a.txt"])
+    item = host.archive.deposit(ItemRecord(metadata=DUBLIN_CORE), [tmp_path / "a.txt"])
     report.rep = item.rep
-    edition = host.archive.new_edition(item.rep, Record())
-    assert host.archive.view(item.rep) is None  # not before the commit
+    edition = host.archive.new_edition(item.rep, ItemRecord())
+    assert host.archive.get(item.rep) is None  # not before the commit
     host.session.commit()
-    found = host.archive.view(item.rep)
+    found = host.archive.get(item.rep)
     assert found is not None
     assert found.record.next_edition == edition.rep
     assert host.reports() == 1
 
     before = dump(host.archive.database)
     host.session.add(Report(name="another"))
-    host.archive.deposit(Record())
+    host.archive.deposit(ItemRecord())
     host.archive.delete(item.rep, "gone")
     host.archive.reserve("a draft")
     host.session.rollback()
@@ -140,17 +139,17 @@ def test_a_refused_operation_leaves_the_hosts_transaction_usable(
     new_host: Callable[..., Host],
 ) -> None:
     host = new_host()
-    item = host.archive.deposit(Record(language="en"))
+    item = host.archive.deposit(ItemRecord(language="en"))
     host.session.add(Report(name="annual"))
-    host.archive.add_translation(item.rep, Record(language="pt"))
+    host.archive.add_translation(item.rep, ItemRecord(language="pt"))
     with pytest.raises(RuleBroken):
-        host.archive.deposit(Record(language="fr", translations={"pt": item.rep}))
+        host.archive.deposit(ItemRecord(language="fr", translations={"pt": item.rep}))
     host.archive.delete(item.rep, "gone")
     with pytest.raises(ForbiddenMove):
         host.archive.edit(item.rep, language="fr")
     host.session.commit()
     assert host.reports() == 1
-    found = host.archive.view(item.rep)
+    found = host.archive.get(item.rep)
     assert found is not None
     assert found.record.state == "Deleted"
     assert len(list(host.archive.items())) == 2
@@ -164,9 +163,9 @@ def test_an_error_of_the_host_is_raised_as_an_error_of_the_host(
     host = new_host()
     host.session.add(Report(name=None))
     with pytest.raises(IntegrityError):
-        host.archive.deposit(Record())
+        host.archive.deposit(ItemRecord())
     host.session.rollback()
-    host.archive.deposit(Record())
+    host.archive.deposit(ItemRecord())
     host.session.commit()
     assert len(list(host.archive.items())) == 1
 
@@ -175,7 +174,7 @@ def test_constraints_hold_on_the_hosts_connections(new_host: Callable[..., Host]
     host = new_host()
     if host.engine.dialect.name == "sqlite":
         assert host.session.execute(text("PRAGMA foreign_keys")).scalar() == 1
-    item = host.archive.deposit(Record())
+    item = host.archive.deposit(ItemRecord())
     host.session.commit()
     host.session.execute(
         text("UPDATE ibi_item SET state = 'Deleted' WHERE rep = :r"), {"r": item.rep}
@@ -205,12 +204,12 @@ def test_a_host_can_begin_its_transactions_itself(
 
     host.session.remove()
     host.engine.dispose()
-    item = host.archive.deposit(Record())
+    item = host.archive.deposit(ItemRecord())
     host.session.rollback()
-    assert host.archive.view(item.rep) is None
-    item = host.archive.deposit(Record())
+    assert host.archive.get(item.rep) is None
+    item = host.archive.deposit(ItemRecord())
     host.session.commit()
-    assert host.archive.view(item.rep) is not None
+    assert host.archive.get(item.rep) is not None
 
 
 @pytest.mark.parametrize("back", [0, 1, 3600], ids=["answer", "moment", "hour"])
@@ -227,9 +226,9 @@ def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     minter.clock = lambda: time[0]
     minter.wait = lambda seconds: time.__setitem__(0, time[0] + Fraction(seconds))
     savepoint = host.session.begin_nested()
-    given = [host.archive.deposit(Record()), host.archive.reserve()]
+    given = [host.archive.deposit(ItemRecord()), host.archive.reserve()]
     savepoint.rollback()
-    given.append(host.archive.deposit(Record()))
+    given.append(host.archive.deposit(ItemRecord()))
     host.session.rollback()
     after = now - back if back else time[0]
     for granularity in ("60", "1", "0.1", "0.01", "0.001", "0.0001"):
@@ -267,7 +266,7 @@ def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
         minter.clock = lambda: Fraction(1_790_000_040)
         if number % 4:
             host.session.add(Report(name="annual"))
-        given.append(host.archive.deposit(Record()))
+        given.append(host.archive.deposit(ItemRecord()))
         host.session.rollback()
     assert len({one.rep for one in given}) == len({one.ibip for one in given}) == 40
 
@@ -278,7 +277,7 @@ def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
     host = new_host()
     host.archive.minter.clock = lambda: Fraction(4_000_000_020)
     host.session.add(Report(name="annual"))
-    given = [host.archive.deposit(Record()) for _ in range(2)]
+    given = [host.archive.deposit(ItemRecord()) for _ in range(2)]
     host.session.rollback()
     back_up(host.archive.without_session(), tmp_path / "x.zip")
     with new_database("sqlite", tmp_path) as uri:
@@ -303,7 +302,7 @@ def test_a_damaged_file_of_the_last_date_stops_minting(
     host.session.add(Report(name="annual"))
     for attempt in (
         host.archive.without_session().mint,
-        lambda: host.archive.deposit(Record()),
+        lambda: host.archive.deposit(ItemRecord()),
     ):
         with pytest.raises(MintingError, match="if the clock was never set back") as told:
             attempt()
@@ -312,7 +311,7 @@ def test_a_damaged_file_of_the_last_date_stops_minting(
         host.session.rollback()
         host.session.add(Report(name="annual"))
     path.unlink()
-    host.archive.deposit(Record())
+    host.archive.deposit(ItemRecord())
     host.session.commit()
 
 
@@ -330,9 +329,9 @@ def test_a_date_that_can_not_be_recorded_is_not_issued(
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
         with pytest.raises(MintingError, match="No space left on device") as told:
-            host.archive.deposit(Record())
+            host.archive.deposit(ItemRecord())
         assert "-ibi-last-date" in str(told.value)
-    host.archive.deposit(Record())
+    host.archive.deposit(ItemRecord())
     host.session.commit()
     assert len(list(host.archive.items())) == host.reports() == 1
 
@@ -348,7 +347,7 @@ def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(
     link.symlink_to(path)
     host = Host(f"sqlite:///{link}", tmp_path)
     host.session.add(Report(name="annual"))
-    host.archive.deposit(Record())
+    host.archive.deposit(ItemRecord())
     host.session.rollback()
     host.close()
     record = path.with_name(f"{path.name}-ibi-last-date")
@@ -362,11 +361,11 @@ def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
     host = new_host()
     held = host.archive.reserve()
     host.session.commit()
-    host.archive.deposit(Record(), reserved=held.rep)
+    host.archive.deposit(ItemRecord(), reserved=held.rep)
     with pytest.raises(StorageError, match="already used"):
-        host.archive.deposit(Record(), reserved=held.rep)
+        host.archive.deposit(ItemRecord(), reserved=held.rep)
     host.session.rollback()
-    host.archive.without_session().deposit(Record(), reserved=held.rep)
+    host.archive.without_session().deposit(ItemRecord(), reserved=held.rep)
     with pytest.raises(StorageError, match="already used"):
         host.archive.release(held.rep)
 

@@ -13,11 +13,10 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from support.archives import SERVICE, archive_of, close
 
-from flask_ibi_archive import IBIArchive
+from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.extension import StartError, hide_password
-from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.engines import is_same_database
 
 
@@ -85,11 +84,11 @@ def test_a_session_in_autocommit_mode_is_refused_or_has_whole_operations(
         archive = serve(session)
         if uri.startswith("postgresql"):
             with pytest.raises(StorageError, match="autocommit mode"):
-                archive.deposit(Record())
+                archive.deposit(ItemRecord())
         else:  # a transaction can be begun on this database
-            item = archive.deposit(Record())
+            item = archive.deposit(ItemRecord())
             session.rollback()
-            assert archive.view(item.rep) is None
+            assert archive.get(item.rep) is None
 
 
 def test_a_conflict_with_another_transaction_advises_to_try_again(
@@ -98,7 +97,7 @@ def test_a_conflict_with_another_transaction_advises_to_try_again(
     options = {"isolation_level": "REPEATABLE READ"} if uri.startswith("postgresql") else {}
     with session_of(uri, **options) as session:
         archive = serve(session)
-        item = archive.without_session().deposit(Record())
+        item = archive.without_session().deposit(ItemRecord())
         session.execute(text("SELECT count(*) FROM ibi_item")).all()
         archive.without_session().edit(item.rep, language="en")
         with pytest.raises(
@@ -109,7 +108,7 @@ def test_a_conflict_with_another_transaction_advises_to_try_again(
         session.rollback()
         archive.edit(item.rep, language="pt")
         session.commit()
-        view = archive.view(item.rep)
+        view = archive.get(item.rep)
         assert view is not None
         assert view.record.language == "pt"
 

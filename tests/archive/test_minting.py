@@ -13,6 +13,7 @@ from support.archives import SERVICE, archive_of, import_records
 from support.cases import for_each
 from support.vectors import load
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
 from flask_ibi_archive.errors import ClockError, IBIError, MintingError, NotReady, RuleBroken
 from flask_ibi_archive.identifiers import (
@@ -409,8 +410,8 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     app: Flask, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archive_of(app)
-    taken = archive.deposit(Record())
-    archive.deposit(Record(next_edition=taken.rep))
+    taken = archive.deposit(ItemRecord())
+    archive.deposit(ItemRecord(next_edition=taken.rep))
     lost: list[Minted] = []
     mint = archive.minter.mint
 
@@ -430,15 +431,15 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     with pytest.raises(RuleBroken if fault == "rule" else RuntimeError):
         archive.deposit(record)
     monkeypatch.undo()
-    later = [archive.deposit(Record()) for _ in range(3)]
+    later = [archive.deposit(ItemRecord()) for _ in range(3)]
     assert len(lost) == 1
     assert not {lost[0].rep, lost[0].ibip} & {text for one in later for text in (one.rep, one.ibip)}
-    assert archive.view(lost[0].rep) is None
+    assert archive.get(lost[0].rep) is None
 
 
 def test_a_deposit_stores_both_forms_from_one_date(app: Flask) -> None:
     archive = archive_of(app)
-    minted = archive.deposit(Record(language="pt"))
+    minted = archive.deposit(ItemRecord(language="pt"))
     with archive.database.reading() as connection:
         rows = connection.execute(
             text("SELECT rep, ibip, state FROM ibi_item WHERE NOT is_service")

@@ -23,6 +23,7 @@ from support.operations import (
     record_of,
 )
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ForbiddenMove, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.records.record import (
@@ -69,10 +70,10 @@ def age(archive: Archive) -> None:
 
 
 def test_a_new_edition_follows_the_one_before(archive: Archive) -> None:
-    first = archive.deposit(Record())
+    first = archive.deposit(ItemRecord())
     age(archive)
-    second = archive.new_edition(first.ibip.lower(), Record(metadata=DUBLIN_CORE))
-    third = archive.new_edition(second.rep.upper(), Record())
+    second = archive.new_edition(first.ibip.lower(), ItemRecord(metadata=DUBLIN_CORE))
+    third = archive.new_edition(second.rep.upper(), ItemRecord())
     assert editions_of(archive, first.rep) == [first.rep, second.rep, third.rep]
     assert record_of(archive, second.rep).metadata == DUBLIN_CORE
     before = record_of(archive, first.rep).timestamp
@@ -81,20 +82,20 @@ def test_a_new_edition_follows_the_one_before(archive: Archive) -> None:
 
 
 def test_an_item_that_has_a_next_edition_names_the_last_one(archive: Archive) -> None:
-    first = archive.deposit(Record())
-    second = archive.new_edition(first.rep, Record())
-    third = archive.new_edition(second.rep, Record())
+    first = archive.deposit(ItemRecord())
+    second = archive.new_edition(first.rep, ItemRecord())
+    third = archive.new_edition(second.rep, ItemRecord())
     with pytest.raises(RuleBroken, match=third.rep) as refusal:
-        archive.new_edition(first.rep, Record())
+        archive.new_edition(first.rep, ItemRecord())
     assert refusal.value.rule == 7
 
 
 def test_a_deleted_edition_can_have_a_next_edition(archive: Archive) -> None:
-    first = archive.deposit(Record())
-    second = archive.new_edition(first.rep, Record())
+    first = archive.deposit(ItemRecord())
+    second = archive.new_edition(first.rep, ItemRecord())
     archive.delete(second.rep, "withdrawn")
     deleted = record_of(archive, second.rep)
-    third = archive.new_edition(second.rep, Record())
+    third = archive.new_edition(second.rep, ItemRecord())
     assert editions_of(archive, first.rep) == [first.rep, second.rep, third.rep]
     assert record_of(archive, second.rep).timestamp == deleted.timestamp
 
@@ -103,21 +104,21 @@ def test_a_deleted_edition_can_have_a_next_edition(archive: Archive) -> None:
 
 
 def test_a_translation_joins_the_group_of_any_named_member(archive: Archive) -> None:
-    english = archive.deposit(Record(language="en"))
-    portuguese = archive.add_translation(english.rep, Record(language="pt"))
-    french = archive.add_translation(portuguese.ibip, Record(language="fr"))
+    english = archive.deposit(ItemRecord(language="en"))
+    portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
+    french = archive.add_translation(portuguese.ibip, ItemRecord(language="fr"))
     everybody = {("en", english.rep), ("pt", portuguese.rep), ("fr", french.rep)}
     assert group_of(archive, portuguese.rep) == everybody
     with pytest.raises(RuleBroken, match=portuguese.rep) as refusal:
-        archive.add_translation(french.rep, Record(language="pt"))
+        archive.add_translation(french.rep, ItemRecord(language="pt"))
     assert refusal.value.rule == 8
     assert group_of(archive, french.rep) == everybody
 
 
 def test_a_translation_states_its_language(archive: Archive) -> None:
-    english = archive.deposit(Record(language="en"))
+    english = archive.deposit(ItemRecord(language="en"))
     with pytest.raises(StorageError, match="needs a language"):
-        archive.add_translation(english.rep, Record())
+        archive.add_translation(english.rep, ItemRecord())
 
 
 # --- edits ---------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ def test_an_edit_changes_only_the_named_fields(archive: Archive, tmp_path: Path)
             {"aliases": ("kLwpN6zZ/kfnE",)},
         ]
     ):
-        item = archive.deposit(Record(), files)
+        item = archive.deposit(ItemRecord(), files)
         age(archive)
         before = record_of(archive, item.rep)
         archive.edit(item.rep, **changes)
@@ -153,8 +154,8 @@ def test_an_edit_changes_only_the_named_fields(archive: Archive, tmp_path: Path)
 
 
 def test_an_edit_of_any_member_preserves_the_group(archive: Archive) -> None:
-    english = archive.deposit(Record(language="en"))
-    portuguese = archive.add_translation(english.rep, Record(language="pt"))
+    english = archive.deposit(ItemRecord(language="en"))
+    portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
     import_records(
         archive, [{"rep": "b.br/x/2001/01.01.00.00", "translations": {"en": english.rep}}]
     )
@@ -170,9 +171,9 @@ def test_an_edit_of_any_member_preserves_the_group(archive: Archive) -> None:
 
 
 def test_an_edit_preserves_the_chain_of_editions(archive: Archive) -> None:
-    first = archive.deposit(Record())
-    second = archive.new_edition(first.rep, Record())
-    third = archive.new_edition(second.rep, Record())
+    first = archive.deposit(ItemRecord())
+    second = archive.new_edition(first.rep, ItemRecord())
+    third = archive.new_edition(second.rep, ItemRecord())
     archive.edit(second.rep, metadata=DUBLIN_CORE)
     assert editions_of(archive, first.rep) == [first.rep, second.rep, third.rep]
     archive.edit(second.rep, next_edition=None)
@@ -181,8 +182,8 @@ def test_an_edit_preserves_the_chain_of_editions(archive: Archive) -> None:
 
 
 def test_an_edit_takes_out_mentions_that_it_leaves_behind(archive: Archive) -> None:
-    plain = archive.deposit(Record())
-    item = archive.deposit(Record(language="en"))
+    plain = archive.deposit(ItemRecord())
+    item = archive.deposit(ItemRecord(language="en"))
     before = dump(archive.database, ("ibi_identifier",))
     archive.edit(
         item.rep,
@@ -197,14 +198,14 @@ def test_an_edit_takes_out_mentions_that_it_leaves_behind(archive: Archive) -> N
 
 
 def test_metadata_are_attached_and_removed(archive: Archive) -> None:
-    item = archive.deposit(Record())
+    item = archive.deposit(ItemRecord())
     for metadata in (DUBLIN_CORE, MetadataItem(OUTSIDE), MetadataAddress("https://a.br/m"), None):
         archive.attach_metadata(item.rep, metadata)
         assert record_of(archive, item.rep).metadata == metadata
 
 
 def test_files_are_replaced(archive: Archive, tmp_path: Path) -> None:
-    item = archive.deposit(Record(), [write(tmp_path, n, n) for n in ("a.txt", "b.txt")])
+    item = archive.deposit(ItemRecord(), [write(tmp_path, n, n) for n in ("a.txt", "b.txt")])
     write(tmp_path, "a.txt", "new")
     archive.replace_files(
         item.rep, [write(tmp_path, "c.txt", "c"), tmp_path / "a.txt"], target_file="a.txt"
@@ -226,10 +227,10 @@ def test_a_tombstone_has_reason_citation_successor_and_place(
     archive: Archive, tmp_path: Path
 ) -> None:
     first = archive.deposit(
-        Record(language="en", metadata=DUBLIN_CORE, access=AccessRule(("10.0.0.0/8",))),
+        ItemRecord(language="en", metadata=DUBLIN_CORE, access=AccessRule(("10.0.0.0/8",))),
         [write(tmp_path, "a.txt", "a")],
     )
-    second = archive.new_edition(first.rep, Record())
+    second = archive.new_edition(first.rep, ItemRecord())
     archive.delete(first.ibip.lower(), "a mistake", successor=second.rep.upper())
     record = record_of(archive, first.rep)
     assert record.tombstone == Tombstone(
@@ -253,7 +254,7 @@ def test_the_tombstone_of_a_copy_names_the_archive_of_the_original(
     archives: list[Archive],
 ) -> None:
     first, second, _ = archives
-    item = first.deposit(Record())
+    item = first.deposit(ItemRecord())
     first.make_copy(item.rep, SECOND)
     second.delete(item.rep, "no room")
     assert record_of(second, item.rep).tombstone == Tombstone("no room", original_archive=SERVICE)
@@ -262,9 +263,9 @@ def test_the_tombstone_of_a_copy_names_the_archive_of_the_original(
 
 
 def test_the_other_members_of_a_group_remain_after_a_deletion(archive: Archive) -> None:
-    english = archive.deposit(Record(language="en"))
-    portuguese = archive.add_translation(english.rep, Record(language="pt"))
-    french = archive.add_translation(english.rep, Record(language="fr"))
+    english = archive.deposit(ItemRecord(language="en"))
+    portuguese = archive.add_translation(english.rep, ItemRecord(language="pt"))
+    french = archive.add_translation(english.rep, ItemRecord(language="fr"))
     archive.delete(english.rep, "gone")
     assert group_of(archive, french.rep) == {("pt", portuguese.rep), ("fr", french.rep)}
     exported = [item.record.translations for item in archive.items()]
@@ -275,7 +276,7 @@ def test_the_other_members_of_a_group_remain_after_a_deletion(archive: Archive) 
 
 def test_an_original_is_deleted_after_its_copies(archives: list[Archive]) -> None:
     first, second, third = archives
-    item = first.deposit(Record())
+    item = first.deposit(ItemRecord())
     first.make_copy(item.rep, SECOND)
     third.make_copy(item.rep)
     with pytest.raises(RuleBroken) as refusal:
@@ -296,10 +297,10 @@ def test_a_copy_says_all_that_its_original_says(archives: list[Archive], tmp_pat
     from dataclasses import replace
 
     first, second, _ = archives
-    head = first.deposit(Record(language="en"))
+    head = first.deposit(ItemRecord(language="en"))
     item = first.add_translation(
         head.rep,
-        Record(
+        ItemRecord(
             language="pt",
             aliases=("kLwpN6zZ/kfnE",),
             metadata=DUBLIN_CORE,
@@ -323,7 +324,7 @@ def test_an_update_makes_a_copy_equal_to_its_original(
 ) -> None:
     first, second, _ = archives
     item = first.deposit(
-        Record(
+        ItemRecord(
             language="en",
             metadata=DUBLIN_CORE,
             next_edition=OUTSIDE,
@@ -346,10 +347,10 @@ def test_a_translation_added_to_a_copy_stays_when_it_is_refreshed(
     archives: list[Archive],
 ) -> None:
     first, second, _ = archives
-    item = first.deposit(Record(language="en"))
+    item = first.deposit(ItemRecord(language="en"))
     second.make_copy(item.rep)
-    here = second.add_translation(item.rep, Record(language="pt"))
-    there = first.add_translation(item.rep, Record(language="fr"))
+    here = second.add_translation(item.rep, ItemRecord(language="pt"))
+    there = first.add_translation(item.rep, ItemRecord(language="fr"))
     second.make_copy(item.rep)
     assert group_of(second, item.rep) == {
         ("en", item.rep),
@@ -360,7 +361,7 @@ def test_a_translation_added_to_a_copy_stays_when_it_is_refreshed(
 
 def test_a_tombstone_becomes_a_copy(archives: list[Archive]) -> None:
     first, second, _ = archives
-    item = first.deposit(Record())
+    item = first.deposit(ItemRecord())
     second.make_copy(item.rep)
     second.delete(item.rep, "no room")
     second.make_copy(item.rep)
@@ -384,14 +385,14 @@ def check_transfer(
 ) -> None:
     first, second, third = archives
     item = first.deposit(
-        Record(language="en", metadata=DUBLIN_CORE, aliases=(alias,)),
+        ItemRecord(language="en", metadata=DUBLIN_CORE, aliases=(alias,)),
         [write(tmp_path, "a.txt", "a")],
     )
-    portuguese = first.add_translation(item.rep, Record(language="pt"))
-    following = first.new_edition(item.rep, Record())
+    portuguese = first.add_translation(item.rep, ItemRecord(language="pt"))
+    following = first.new_edition(item.rep, ItemRecord())
     third.make_copy(item.rep)
     if there == "stub":
-        second.deposit(Record(next_edition=item.ibip))
+        second.deposit(ItemRecord(next_edition=item.ibip))
     elif there != "nothing":
         second.make_copy(item.rep)
     if there == "tombstone":
@@ -423,7 +424,7 @@ def check_transfer(
 
 def test_an_item_is_transferred_back(archives: list[Archive]) -> None:
     first, second, third = archives
-    item = first.deposit(Record())
+    item = first.deposit(ItemRecord())
     first.transfer(item.rep, SECOND)
     second.transfer(item.rep, THIRD, keep_copy=True)
     third.transfer(item.rep, SERVICE)
@@ -440,13 +441,13 @@ def test_a_reserved_identifier_is_used_once(archive: Archive) -> None:
     assert [(one.rep, one.ibip, one.status, one.note) for one in archive.reservations()] == [
         (held.rep, held.ibip, "held", "my thesis")
     ]
-    assert archive.deposit(Record(), reserved=held.ibip.lower()) == held
+    assert archive.deposit(ItemRecord(), reserved=held.ibip.lower()) == held
     assert record_of(archive, held.rep).ibip == held.ibip
     [reservation] = archive.reservations()
     assert reservation.status == "used"
     assert reservation.settled_at is not None
     with pytest.raises(StorageError, match="already used"):
-        archive.deposit(Record(), reserved=held.rep)
+        archive.deposit(ItemRecord(), reserved=held.rep)
     with pytest.raises(StorageError, match="already used"):
         archive.release(held.rep)
 
@@ -455,16 +456,16 @@ def test_a_released_identifier_is_never_used(archive: Archive) -> None:
     held = archive.reserve()
     archive.release(held.ibip)
     with pytest.raises(StorageError, match="already released"):
-        archive.deposit(Record(), reserved=held.rep)
+        archive.deposit(ItemRecord(), reserved=held.rep)
     with pytest.raises(StorageError, match="not reserved"):
         archive.release(OUTSIDE)
 
 
 def test_a_reserved_identifier_serves_an_edition_and_a_translation(archive: Archive) -> None:
-    first = archive.deposit(Record(language="en"))
+    first = archive.deposit(ItemRecord(language="en"))
     edition, translation = archive.reserve(), archive.reserve()
-    archive.new_edition(first.rep, Record(), reserved=edition.rep)
-    archive.add_translation(first.rep, Record(language="pt"), reserved=translation.rep)
+    archive.new_edition(first.rep, ItemRecord(), reserved=edition.rep)
+    archive.add_translation(first.rep, ItemRecord(language="pt"), reserved=translation.rep)
     assert editions_of(archive, first.rep) == [first.rep, edition.rep]
     assert group_of(archive, first.rep) == {("en", first.rep), ("pt", translation.rep)}
 
@@ -473,8 +474,8 @@ def test_a_deposit_with_a_reserved_identifier_replaces_its_stub(
     archive: Archive,
 ) -> None:
     held = archive.reserve()
-    first = archive.deposit(Record(next_edition=held.ibip))
-    archive.deposit(Record(), reserved=held.rep)
+    first = archive.deposit(ItemRecord(next_edition=held.ibip))
+    archive.deposit(ItemRecord(), reserved=held.rep)
     assert editions_of(archive, first.rep) == [first.rep, held.rep]
 
 
@@ -489,7 +490,7 @@ def test_an_import_cannot_use_a_reserved_identifier(archive: Archive) -> None:
 def test_a_reservation_serves_its_own_archive(archives: list[Archive]) -> None:
     held = archives[0].reserve()
     with pytest.raises(StorageError, match="another Archive"):
-        archives[1].deposit(Record(), reserved=held.rep)
+        archives[1].deposit(ItemRecord(), reserved=held.rep)
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -497,25 +498,25 @@ def test_a_reservation_serves_its_own_archive(archives: list[Archive]) -> None:
 REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[Archive], Any], object]]] = {
     "deposit with identifiers": (
         StorageError,
-        lambda a, i: a[0].deposit(Record(rep=OUTSIDE)),
+        lambda a, i: a[0].deposit(ItemRecord(rep=OUTSIDE)),
     ),
-    "deposit of a copy": (StorageError, lambda a, i: a[0].deposit(Record(state="Copy"))),
+    "deposit of a copy": (StorageError, lambda a, i: a[0].deposit(ItemRecord(state="Copy"))),
     "deposit with a wrong field": (
         StorageError,
-        lambda a, i: a[0].deposit(Record(language="xxx")),
+        lambda a, i: a[0].deposit(ItemRecord(language="xxx")),
     ),
     "deposit with a target that is no file": (
         StorageError,
-        lambda a, i: a[0].deposit(Record(target_file="no.txt")),
+        lambda a, i: a[0].deposit(ItemRecord(target_file="no.txt")),
     ),
     "deposit with an unknown reservation": (
         StorageError,
-        lambda a, i: a[0].deposit(Record(), reserved=OUTSIDE),
+        lambda a, i: a[0].deposit(ItemRecord(), reserved=OUTSIDE),
     ),
     "deposit with a held identifier and a broken rule": (
         RuleBroken,
         lambda a, i: a[0].deposit(
-            Record(language="pt", translations={"en": i["pt"]}), reserved=i["held"]
+            ItemRecord(language="pt", translations={"en": i["pt"]}), reserved=i["held"]
         ),
     ),
     "edition of an unknown item": (UnknownItem, lambda a, i: a[0].new_edition(OUTSIDE, i["new"])),
@@ -525,11 +526,11 @@ REFUSALS: dict[str, tuple[type[StorageError], Callable[[list[Archive], Any], obj
     "second next edition": (RuleBroken, lambda a, i: a[0].new_edition(i["item"], i["new"])),
     "translation of a tombstone": (
         ForbiddenMove,
-        lambda a, i: a[0].add_translation(i["gone"], Record(language="fr")),
+        lambda a, i: a[0].add_translation(i["gone"], ItemRecord(language="fr")),
     ),
     "translation into a language that is there": (
         RuleBroken,
-        lambda a, i: a[0].add_translation(i["item"], Record(language="pt")),
+        lambda a, i: a[0].add_translation(i["item"], ItemRecord(language="pt")),
     ),
     "edit of a copy": (ForbiddenMove, lambda a, i: a[1].edit(i["item"], language="fr")),
     "edit of a tombstone": (ForbiddenMove, lambda a, i: a[0].edit(i["gone"], language="fr")),
@@ -609,15 +610,17 @@ def inhabited(archives: list[Archive]) -> tuple[list[Archive], dict[str, Any]]:
     """Three Archives with an item of each kind."""
     first, second, _ = archives
     item = first.deposit(
-        Record(language="en", aliases=("kLwpN6zZ/kfnE",), metadata=MetadataItem(OUTSIDE + ".07"))
+        ItemRecord(
+            language="en", aliases=("kLwpN6zZ/kfnE",), metadata=MetadataItem(OUTSIDE + ".07")
+        )
     )
-    portuguese = first.add_translation(item.rep, Record(language="pt"))
-    edition = first.new_edition(item.rep, Record())
-    gone = first.deposit(Record())
+    portuguese = first.add_translation(item.rep, ItemRecord(language="pt"))
+    edition = first.new_edition(item.rep, ItemRecord())
+    gone = first.deposit(ItemRecord())
     first.delete(gone.rep, "gone")
     second.make_copy(item.rep)
-    before = first.deposit(Record(next_edition=edition.rep.replace("m0", "m9")))
-    second.deposit(Record(next_edition=edition.rep.replace("m0", "m9")))
+    before = first.deposit(ItemRecord(next_edition=edition.rep.replace("m0", "m9")))
+    second.deposit(ItemRecord(next_edition=edition.rep.replace("m0", "m9")))
     return archives, {
         "item": item.rep,
         "pt": portuguese.rep,
@@ -625,7 +628,7 @@ def inhabited(archives: list[Archive]) -> tuple[list[Archive], dict[str, Any]]:
         "gone": gone.rep,
         "before": before.rep,
         "held": first.reserve().rep,
-        "fixed": first.deposit(Record(transferable=False)).rep,
+        "fixed": first.deposit(ItemRecord(transferable=False)).rep,
         "stub": OUTSIDE + ".07",
         "new": Record(),
     }
@@ -645,6 +648,6 @@ def test_a_refused_operation_changes_nothing(
 
 
 def test_a_field_that_can_not_be_edited_is_a_programming_error(archive: Archive) -> None:
-    item = archive.deposit(Record())
+    item = archive.deposit(ItemRecord())
     with pytest.raises(TypeError, match="state"):
         archive.edit(item.rep, state="Copy")

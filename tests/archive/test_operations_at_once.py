@@ -12,6 +12,7 @@ from flask import Flask
 from support.archives import SERVICE
 from support.operations import SECOND, THIRD, editions_of, make_archives, record_of
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import IBIError, RuleBroken, StorageError
 from flask_ibi_archive.records.record import Record
@@ -42,8 +43,8 @@ def at_once(*works: Callable[[], Any]) -> list[Any]:
 def test_one_of_two_next_editions_wins(archives: list[Archive]) -> None:
     first, *_ = archives
     for _ in range(ROUNDS):
-        item = first.deposit(Record())
-        found = at_once(*[lambda ibi=item.rep: first.new_edition(ibi, Record())] * 3)
+        item = first.deposit(ItemRecord())
+        found = at_once(*[lambda ibi=item.rep: first.new_edition(ibi, ItemRecord())] * 3)
         [won] = [one for one in found if not isinstance(one, Exception)]
         lost = [one for one in found if isinstance(one, Exception)]
         assert [(type(one), one.rule) for one in lost] == [(RuleBroken, 7)] * 2
@@ -56,8 +57,8 @@ def test_one_of_two_who_use_a_reservation_wins(archives: list[Archive]) -> None:
     for _ in range(ROUNDS):
         held = first.reserve()
         found = at_once(
-            lambda ibi=held.rep: first.deposit(Record(), reserved=ibi),
-            lambda ibi=held.ibip: first.deposit(Record(), reserved=ibi),
+            lambda ibi=held.rep: first.deposit(ItemRecord(), reserved=ibi),
+            lambda ibi=held.ibip: first.deposit(ItemRecord(), reserved=ibi),
             lambda ibi=held.ibip: first.release(ibi),
         )
         assert len([one for one in found if isinstance(one, StorageError)]) == 2
@@ -66,13 +67,13 @@ def test_one_of_two_who_use_a_reservation_wins(archives: list[Archive]) -> None:
 def test_one_of_two_transfers_of_an_item_wins(archives: list[Archive]) -> None:
     first, *_ = archives
     for _ in range(ROUNDS):
-        item = first.deposit(Record())
+        item = first.deposit(ItemRecord())
         found = at_once(
             lambda ibi=item.rep: first.transfer(ibi, SECOND),
             lambda ibi=item.rep: first.transfer(ibi, THIRD),
         )
         assert len([one for one in found if isinstance(one, StorageError)]) == 1
-        states = [one.view(item.rep) for one in archives]
+        states = [one.get(item.rep) for one in archives]
         assert [one.record.state for one in states if one].count("Original") == 1
 
 
@@ -80,8 +81,8 @@ def test_opposite_transfers_do_not_cause_a_deadlock(
     archives: list[Archive],
 ) -> None:
     first, second, third = archives
-    ours = [first.deposit(Record()).rep for _ in range(ROUNDS)]
-    theirs = [second.deposit(Record()).rep for _ in range(ROUNDS)]
+    ours = [first.deposit(ItemRecord()).rep for _ in range(ROUNDS)]
+    theirs = [second.deposit(ItemRecord()).rep for _ in range(ROUNDS)]
     for ibi in ours + theirs:
         third.make_copy(ibi)
     for ours_one, theirs_one in zip(ours, theirs, strict=True):
@@ -104,14 +105,14 @@ def test_a_copy_and_a_removal_leave_a_copy_with_its_original_or_neither(
 ) -> None:
     first, second, _ = archives
     for _ in range(ROUNDS):
-        item = first.deposit(Record())
+        item = first.deposit(ItemRecord())
         copied, deleted = at_once(
             lambda ibi=item.rep: second.make_copy(ibi),
             lambda ibi=item.rep: first.delete(ibi, "gone"),
         )
         assert isinstance(copied, StorageError) != isinstance(deleted, StorageError)
         state = record_of(first, item.rep).state
-        assert (second.view(item.rep) is not None) == (state == "Original")
+        assert (second.get(item.rep) is not None) == (state == "Original")
 
 
 def test_a_deposit_without_relations_does_not_wait_for_the_lock(

@@ -9,9 +9,9 @@ from flask import Flask
 from support.archives import SERVICE, archive_of, import_records
 from support.operations import dump, record_of
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError, UnknownItem
-from flask_ibi_archive.records.record import Record
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_an_invalid_identifier_is_an_error_of_one_short_line(archive: Archive) -
 
 @pytest.mark.one_database
 def test_an_identifier_in_another_case_names_the_same_item(archive: Archive) -> None:
-    item = archive.deposit(Record(language="pt"))
+    item = archive.deposit(ItemRecord(language="pt"))
     archive.edit(item.rep, translations={"pt": item.rep.upper()})
     assert record_of(archive, item.rep).language == "pt"
 
@@ -39,7 +39,7 @@ def test_an_identifier_in_another_case_names_the_same_item(archive: Archive) -> 
 def test_an_invalid_translation_in_the_language_of_the_item_is_an_error(
     archive: Archive,
 ) -> None:
-    item = archive.deposit(Record(language="pt"))
+    item = archive.deposit(ItemRecord(language="pt"))
     with pytest.raises(StorageError, match=r"translations\.pt: 'x' is not an IBI") as refused:
         archive.edit(item.rep, translations={"pt": "x"})
     assert not isinstance(refused.value, RuleBroken)
@@ -49,10 +49,10 @@ def test_an_invalid_translation_in_the_language_of_the_item_is_an_error(
 def test_the_service_cannot_be_an_edition_or_a_translation(
     archive: Archive, changes: dict[str, Any]
 ) -> None:
-    item = archive.deposit(Record(language="en"))
+    item = archive.deposit(ItemRecord(language="en"))
     before = dump(archive.database)
     with pytest.raises(RuleBroken) as broken:
-        archive.deposit(Record(**changes))
+        archive.deposit(ItemRecord(**changes))
     assert broken.value.rule == 6
     with pytest.raises(RuleBroken) as broken:
         archive.edit(item.rep, **changes)

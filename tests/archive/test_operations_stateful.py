@@ -30,6 +30,7 @@ from sqlalchemy import text
 from support.archives import import_records
 from support.operations import SERVICES, dump, group_of, make_archives
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.errors import RuleBroken, StorageError
@@ -170,7 +171,7 @@ class Library(RuleBasedStateMachine):
     def deposit(self, number: int, language: str | None, files: int) -> None:
         paths = [self.folder / name for name in NAMES[:files]]
         minted = self.attempt(
-            lambda: self.archives[number].deposit(Record(language=language), paths), False
+            lambda: self.archives[number].deposit(ItemRecord(language=language), paths), False
         )
         self.add(number, minted, language=language, files=NAMES[:files])
         self.reached["deposit"] += 1
@@ -181,7 +182,7 @@ class Library(RuleBasedStateMachine):
         item = self.known(number, name, "Original", "Deleted")
         ibi = self.spelled(number, name, pick)
         done = self.attempt(
-            lambda: self.archives[number].new_edition(ibi, Record()),
+            lambda: self.archives[number].new_edition(ibi, ItemRecord()),
             refused=item is None or item.next is not None,
         )
         if done:
@@ -391,7 +392,7 @@ class Library(RuleBasedStateMachine):
         name = self.a_reservation(number, pick)
         archive, ibi = self.archives[number], self.held[number].get(name, name)
         done = self.attempt(
-            lambda: archive.deposit(Record(), reserved=ibi) if use else archive.release(ibi),
+            lambda: archive.deposit(ItemRecord(), reserved=ibi) if use else archive.release(ibi),
             refused=name not in self.held[number],
         )
         if done:

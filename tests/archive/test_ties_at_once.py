@@ -28,6 +28,6 @@ def test_links_of_one_chain_made_at_once_are_all_stored(
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(link, range(len(links))))
     for rep, following in itertools.pairwise(CHAIN):
-        item = archives[0].view(rep)
+        item = archives[0].get(rep)
         assert item is not None
         assert item.record.next_edition == following

@@ -18,11 +18,11 @@ from support.archives import archive_of
 from support.archives import verify as verify_files
 from support.commands import ROOT
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive import verification
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.verification import Fault, Verification
 from flask_ibi_archive.errors import StorageError, UnknownItem
-from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_store import GRACE, FileStore, Staging
 
@@ -51,7 +51,7 @@ def add(archive: Archive, folder: Path, **files: bytes) -> str:
     for name, content in files.items():
         paths.append(folder / name)
         paths[-1].write_bytes(content)
-    return archive.deposit(Record(), paths).rep
+    return archive.deposit(ItemRecord(), paths).rep
 
 
 def place(archive: Archive, content: bytes) -> Path:

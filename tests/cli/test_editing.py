@@ -59,7 +59,7 @@ def record(ibi: str, folder: Path) -> dict[str, Any]:
 @pytest.fixture
 def shelf(here: Flask, tmp_path: Path) -> Flask:
     """An app with an item of each kind; tests must not change them."""
-    if archive_of(here).view(FULL) is None:
+    if archive_of(here).get(FULL) is None:
         kinds = (
             FULL, PLAIN, FAR_METADATA, URL_METADATA, GONE, COPY, NEW, PORTUGUESE, OLD, EARLIER,
         )  # fmt: skip

@@ -18,10 +18,10 @@ MINTED = 4
 def test_forked_processes_mint_and_answer_like_their_parent(app: Flask) -> None:
     archive = archive_of(app)
     parents = [one.rep for one in archive.mint(2)]
-    assert archive.view("sid.inpe.br/nothing/2001/01.01.00.00") is None
+    assert archive.get("sid.inpe.br/nothing/2001/01.01.00.00") is None
 
     def work() -> bytes:
-        assert archive.view("sid.inpe.br/nothing/2001/01.01.00.00") is None
+        assert archive.get("sid.inpe.br/nothing/2001/01.01.00.00") is None
         return "\n".join(archive.mint()[0].rep for _ in range(MINTED)).encode()
 
     children = [fork(work) for _ in range(CHILDREN)]

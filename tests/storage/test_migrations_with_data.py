@@ -15,8 +15,8 @@ from support.archives import SERVICE, archive_of, import_records
 from support.full import MOMENT, SECOND, fill
 from support.web import rep
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.access_counts import count_accesses, find_newest_counted_id
 from flask_ibi_archive.storage.accesses import start_of_day
 from flask_ibi_archive.storage.models import Link
@@ -93,7 +93,7 @@ def test_a_transferred_item_is_recognised_by_its_reason(new_app: Callable[..., F
     first, second = (archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND))
     first.init()
     second.init()
-    moved, gone, said, shouted = (first.deposit(Record()).rep for _ in range(4))
+    moved, gone, said, shouted = (first.deposit(ItemRecord()).rep for _ in range(4))
     first.transfer(moved, SECOND)
     first.delete(gone, "withdrawn")
     first.delete(said, "transferred to the attic")
@@ -110,7 +110,7 @@ def test_a_transferred_item_is_recognised_by_its_reason(new_app: Callable[..., F
     first.upgrade()
     archives = {}
     for ibi in (moved, gone, said, shouted):
-        item = first.view(ibi)
+        item = first.get(ibi)
         assert item is not None
         assert item.record.tombstone is not None
         archives[ibi] = item.record.tombstone.original_archive

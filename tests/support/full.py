@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import insert
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage import models
 from support.archives import import_records
 from support.web import REPORT, shelf
@@ -41,7 +41,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
     import_records(archive, shelf(folder))
     archive.make_copy(REPORT, SECOND)
     archive.delete(second_edition(archive, folder), "withdrawn", citation="Banon, G.: A report")
-    archive.deposit(Record(embargo=date(2001, 1, 1)))
+    archive.deposit(embargo="2001-01-01")
     archive.reserve("a draft — für später")
     archive.release(archive.reserve().rep)
     with archive.database.writing() as connection:
@@ -72,4 +72,4 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
 def second_edition(archive: Archive, folder: Path) -> str:
     path = folder / "second.txt"
     path.write_text("second edition")
-    return archive.new_edition(REPORT, Record(), [path]).rep
+    return archive.new_edition(REPORT, ItemRecord(), [path]).rep

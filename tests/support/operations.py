@@ -68,7 +68,7 @@ def dump(database: Database, tables: tuple[str, ...] = TABLES) -> dict[str, list
 
 def record_of(archive: Archive, ibi: str) -> Record:
     """Return the record of an item of an Archive."""
-    item = archive.view(ibi)
+    item = archive.get(ibi)
     assert item is not None, ibi
     return item.record
 
@@ -83,7 +83,7 @@ def editions_of(archive: Archive, ibi: str | None) -> list[str]:
     chain = []
     while ibi is not None:
         chain.append(ibi)
-        item = archive.view(ibi)
+        item = archive.get(ibi)
         ibi = item.record.next_edition if item else None
     return chain
 

@@ -8,20 +8,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from flask_ibi_archive.archive.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.minting import Minted, Minter
+from flask_ibi_archive.archive.operations.description import Files
 from flask_ibi_archive.archive.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.records.fields import FieldError, parse_path, parse_text, quoted
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
-from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.records.record import FileRecord, Record
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.file_store import FileStore, Staging
@@ -29,11 +30,10 @@ from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import RULES, find_broken_rule
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
-#: FileSource is one file. Files are the files of an item: a list of files, or one file.
-FileSource: TypeAlias = "str | os.PathLike[str] | BinaryIO"
-Files: TypeAlias = "FileSource | Sequence[FileSource]"
 #: The description of a FileSource in messages.
-FILE_FORMS = "a path (text or Path) or a file open in binary mode"
+FILE_FORMS = (
+    "a path (text or Path), a file open in binary mode, an upload, or a name with one of these"
+)
 #: Clock returns the current time with a time zone. Tests can replace the clock of an Archive.
 Clock: TypeAlias = "Callable[[], datetime]"
 
@@ -211,26 +211,34 @@ def _check_own_language(data: dict[str, Any], name: str | None) -> None:
                 )
 
 
-def stage_files(staging: Staging, files: Files) -> dict[str, Content]:
-    """Copy files to the staging folder, and return the content of each file by file name.
+def stage_files(
+    staging: Staging, files: Files
+) -> tuple[tuple[FileRecord, ...], dict[str, Content]]:
+    """Copy files to the staging folder.
 
+    :returns: the records of the files, and the contents by file name. A file on another server has
+        no content.
     :raises StorageError: if two files have the same name, or if a file cannot be read.
     """
     named = [_get_name(number, file) for number, file in enumerate(list_files(files))]
+    records: dict[str, FileRecord] = {}
     contents: dict[str, Content] = {}
     for path, file in named:
-        if path in contents:
+        if path in records:
             raise StorageError(
                 f"two files are named {path}; the files of an item need different names"
             )
+        if isinstance(file, FileRecord):
+            records[path] = file
+            continue
         try:
-            contents[path] = (
-                staging.add(file) if isinstance(file, Path) else staging.add_stream(file)
-            )
+            content = staging.add(file) if isinstance(file, Path) else staging.add_stream(file)
         except OSError as error:
             where = file if isinstance(file, Path) else path
             raise StorageError(f"{where} can't be read: {error.strerror or error}") from error
-    return contents
+        contents[path] = content
+        records[path] = FileRecord(path, sha256=content.sha256)
+    return tuple(records.values()), contents
 
 
 def list_files(files: Any) -> list[Any]:
@@ -238,7 +246,7 @@ def list_files(files: Any) -> list[Any]:
 
     :raises StorageError: if the value is neither a file nor a sequence of files.
     """
-    if isinstance(files, (str, os.PathLike)) or hasattr(files, "read"):
+    if isinstance(files, (str, os.PathLike, FileRecord)) or hasattr(files, "read"):
         return [files]
     if isinstance(files, (Sequence, Iterator)) and not isinstance(files, (bytes, bytearray)):
         return list(files)
@@ -247,16 +255,25 @@ def list_files(files: Any) -> list[Any]:
     )
 
 
-def _get_name(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
+def _get_name(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecord]:
     """Return the name that a file gets in the item, and the path or stream of the content."""
     field = f"files[{number}]"
+    name: object = None
+    if isinstance(file, FileRecord):
+        if file.source is None:
+            return _check_path(field, file.path), file
+        name, file = file.path, file.source
+    elif isinstance(file, tuple) and len(file) == 2:
+        name, file = file
+    elif not isinstance(file, (str, os.PathLike)) and hasattr(file, "filename"):
+        name, file = Path(file.filename or "").name or None, file.stream
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     if isinstance(path, str):
         if "\0" in path:
             raise StorageError(
                 f"{field}: {quoted(path)} contains a NUL character, which paths cannot contain"
             )
-        return _check_name(path), Path(path)
+        return _check_path(field, name) if name else _check_name(path), Path(path)
     if not hasattr(file, "read"):
         raise StorageError(f"{field}: {quoted(file)} is not {FILE_FORMS}")
     try:
@@ -271,10 +288,18 @@ def _get_name(number: int, file: Any) -> tuple[str, Path | BinaryIO]:
         raise StorageError(
             f"{field}: {quoted(file)} is open in text mode; open it in binary mode ('rb')"
         )
-    name = getattr(file, "name", None)
-    if not isinstance(name, str):
-        raise StorageError(f"{field}: {quoted(file)} has no name; pass the path of a file instead")
-    return _check_name(name), file
+    if name:
+        return _check_path(field, name), file
+    # the name of an anonymous temporary file is a number
+    found = getattr(file, "name", None)
+    return _check_name(found) if isinstance(found, str) else f"file-{number + 1}", file
+
+
+def _check_path(field: str, path: object) -> str:
+    try:
+        return parse_path(field, path)
+    except FieldError as error:
+        raise StorageError(str(error)) from error
 
 
 def _check_name(path: str) -> str:

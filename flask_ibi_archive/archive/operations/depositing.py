@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import (
-    Files,
     OperationContext,
     canonicalize,
     find_item,
     stage_files,
     validate_record,
 )
+from flask_ibi_archive.archive.operations.description import Description, read_description
 from flask_ibi_archive.archive.operations.updating import upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.fields import quoted
-from flask_ibi_archive.records.record import FileRecord, Record
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.identifiers import USED, settle_reservation
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, next_state
@@ -27,22 +29,22 @@ PLACEHOLDER = "not-yet.invalid/x/1970/01.01.00.00"
 
 
 def deposit(
-    context: OperationContext,
-    record: Record,
-    files: Files = (),
-    reserved: str | None = None,
-    edition_of: str | None = None,
-    translation_of: str | None = None,
+    context: OperationContext, fields: Mapping[str, Any], reserved: str | None = None
 ) -> Minted:
-    """Deposit an item, an edition or a translation; see :meth:`Archive.deposit`."""
-    _check_new(record, is_translation=translation_of is not None)
+    """Deposit an item, an edition or a translation; see :meth:`Archive.deposit`.
+
+    :param fields: the fields of an :class:`~.description.ItemRecord`.
+    """
+    description = read_description(fields)
+    _check_new(description)
+    edition_of, translation_of = description.edition_of, description.translation_of
     related_to = edition_of or translation_of
     # Wrong settings are reported here, before anything is written.
     minter = context.get_minter() if reserved is None else None
     with context.folder.staging() as staging:
-        contents = stage_files(staging, files)
-        described = [FileRecord(path, sha256=one.sha256) for path, one in contents.items()]
-        record = validate_record(replace(record, rep=PLACEHOLDER, files=tuple(described)), None)
+        files, contents = stage_files(staging, description.files)
+        record = Record(**{**description.values, "rep": PLACEHOLDER, "files": files})
+        record = validate_record(record, None)
         if related_to is not None:
             # Errors are reported here, before an identifier is used up.
             with context.reading() as store:
@@ -72,26 +74,22 @@ def deposit(
     return minted
 
 
-def _check_new(record: Record, is_translation: bool) -> None:
-    """Check that a record can be deposited. The values of the fields are validated later.
+def _check_new(description: Description) -> None:
+    """Check that an item can be deposited. The values of the fields are validated later.
 
-    :raises StorageError: if a field is missing, or if a new record must not have a field.
+    :raises StorageError: if a field is missing, or if a new item must not have a field.
     """
-    if not isinstance(record, Record):
-        raise StorageError(
-            f"record: {quoted(record)} is not an Record, such as Record(language='en')"
-        )
-    if is_translation and record.language is None:
+    if description.translation_of is not None and description.values.get("language") is None:
         raise StorageError("a translation needs a language, for example language='pt'")
-    if record.files:
+    if None not in (description.translation_of, description.edition_of):
         raise StorageError(
-            "the record of a new item must not have files; pass the files to deposit, as in "
-            "deposit(record, ['report.pdf'])"
+            "previous_edition can't be used with translation_of; deposit the new edition first, "
+            "and then its translation"
         )
-    if record.rep or record.ibip or record.state != "Original":
+    if description.state != "Original":
         raise StorageError(
-            "the record of a new item must have no identifiers and the state Original; "
-            "import other records"
+            f"state: {quoted(description.state)} is not Original, the state of a new item; to "
+            "reserve an identifier, use reserve()"
         )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from flask_ibi_archive.archive.operations.context import (
-    Files,
     OperationContext,
     canonicalize,
     find_item,
@@ -15,14 +14,16 @@ from flask_ibi_archive.archive.operations.context import (
     stage_files,
     validate_record,
 )
+from flask_ibi_archive.archive.operations.description import Files, read_description
 from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.record import FileRecord, Record
-from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.states import Event, next_state
 
 #: The fields that an edit may change. Other operations change the state and the identifiers.
 EDITABLE = (
+    "title",
+    "creators",
     "aliases",
     "content_type",
     "language",
@@ -56,7 +57,9 @@ def edit(
                 f"{name!r} can't be edited; the fields that can be edited are {', '.join(EDITABLE)}"
             )
     with context.folder.staging() as staging:
-        contents = stage_files(staging, [*list_files(files or ()), *list_files(add_files)])
+        new_files, contents = stage_files(
+            staging, [*list_files(files or ()), *list_files(add_files)]
+        )
         with context.transaction(canonicalize(ibi)) as store:
             store.lock_relations()
             item_id, state = find_item(store, ibi)
@@ -64,13 +67,13 @@ def edit(
             before = store.reader.read_record(item_id)
             now = context.now()
             old_files = before.files if files is None else ()
-            remaining = _remaining_files(old_files, remove_files, contents)
+            remaining = _remaining_files(old_files, remove_files, new_files)
             # The edit may replace or remove the old target file.
             keeps_target = before.target_file in [file.path for file in remaining]
             new_values = {
-                "files": (*remaining, *_file_records(contents)),
+                "files": (*remaining, *new_files),
                 "target_file": before.target_file if keeps_target else None,
-                **changes,
+                **read_description(changes, before.metadata).values,
                 "timestamp": now,
             }
             removed = [canonicalize(text) for text in remove_aliases]
@@ -83,11 +86,11 @@ def edit(
 
 
 def _remaining_files(
-    files: Sequence[FileRecord], removed: Sequence[str], new: Mapping[str, Content]
+    files: Sequence[FileRecord], removed: Sequence[str], new: Sequence[FileRecord]
 ) -> tuple[FileRecord, ...]:
     """Return the files of an item that are not removed.
 
-    :param new: the contents of the files that are added, by path.
+    :param new: the files that are added.
     :raises StorageError: if a path to remove does not exist, or if a path to add already exists.
     """
     paths = [file.path for file in files]
@@ -96,16 +99,12 @@ def _remaining_files(
             raise StorageError(
                 f"the item has no file {path}; the files are: {', '.join(paths) or 'none'}"
             )
-    for path in new:
+    for path in [file.path for file in new]:
         if path in paths and path not in removed:
             raise StorageError(
                 f"the item already has a file {path}; remove that file to replace it"
             )
     return tuple(file for file in files if file.path not in removed)
-
-
-def _file_records(contents: dict[str, Content]) -> tuple[FileRecord, ...]:
-    return tuple(FileRecord(path, sha256=content.sha256) for path, content in contents.items())
 
 
 def _with_aliases(

@@ -8,26 +8,22 @@ documentation of the method is complete. ``RuleBroken`` contains the number of a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import (
-    Files,
     OperationContext,
     canonicalize,
     validate_note,
 )
 from flask_ibi_archive.archive.operations.copying import make_copy, transfer
 from flask_ibi_archive.archive.operations.depositing import deposit
+from flask_ibi_archive.archive.operations.description import Files, ItemRecord, Metadata
 from flask_ibi_archive.archive.operations.editing import edit
 from flask_ibi_archive.archive.operations.removing import delete
-from flask_ibi_archive.records.record import (
-    DublinCoreMetadata,
-    MetadataAddress,
-    MetadataItem,
-    Record,
-)
+from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.storage.identifiers import (
     RELEASED,
     Reservation,
@@ -35,6 +31,9 @@ from flask_ibi_archive.storage.identifiers import (
     read_reservations,
     settle_reservation,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class ItemOperations(ABC):
@@ -55,49 +54,99 @@ class ItemOperations(ABC):
 
     # --- new items -------------------------------------------------------------------------------
 
-    def deposit(self, record: Record, files: Files = (), *, reserved: str | None = None) -> Minted:
+    def deposit(
+        self,
+        record: ItemRecord | None = None,
+        files: Files | None = None,
+        /,
+        *,
+        reserved: str | None = None,
+        **fields: Unpack[ItemRecord],
+    ) -> Minted:
         """Store a new item with its files and give the item an IBI in both forms.
 
-        :param record: the description of the item, without identifiers.
-        :param files: the files of the item. The names of the files must differ. The first file is
-            the target file, unless the record names another target file.
-        :param reserved: an identifier that was reserved for the item. None: a new identifier is
-            minted.
-        :returns: the identifiers of the item. A new identifier is used up even if the item cannot
-            be stored.
-        :raises StorageError: if a file cannot be read, or if a rule does not allow the item.
+        ::
+
+            minted = ibi.archive.deposit(
+                title="Annual report",
+                creators=["Silva, Ana", "Souza, Davi"],
+                language="en",
+                files=["report.pdf", request.files["data"]],
+                metadata={"dc": {"date": "2026", "subject": ["hydrology"]}},
+            )
+            minted.ibi                            # 8JMKD3MGP8W/4GR7C9G
+            ibi.archive.persistent_url(minted)    # http://urlib.net/8JMKD3MGP8W/4GR7C9G
+
+        :param record: the description of the item. None: only ``fields`` describe the item.
+        :param files: the files of the item. The same as the field ``files``.
+        :param reserved: an identifier that was reserved for the item (:meth:`reserve`). None: a new
+            identifier is minted.
+        :param fields: further fields of the description. They are listed in the documentation of
+            :class:`ItemRecord` (``help(flask_ibi_archive.ItemRecord)``). The most important fields
+            are ``title``, ``creators``, ``language``, ``files``, ``metadata`` and ``access``.
+        :returns: the identifiers of the item: ``rep``, ``ibip``, and ``ibi``, which is the short
+            form. A new identifier is used up even if the item cannot be stored.
+        :raises StorageError: if a field is wrong, if a file cannot be read, or if a rule does not
+            allow the item. The message names the field and the expected value.
         :raises MintingError: if no identifier can be minted now.
+        :raises NotReady: if the Archive is not set up. The message names the command to run.
         """
-        return deposit(self.context, record, files, reserved)
+        return deposit(self.context, _join_fields(record, files, fields), reserved)
 
     def new_edition(
-        self, ibi: str, record: Record, files: Files = (), *, reserved: str | None = None
+        self,
+        ibi: str,
+        record: ItemRecord | None = None,
+        files: Files | None = None,
+        /,
+        *,
+        reserved: str | None = None,
+        **fields: Unpack[ItemRecord],
     ) -> Minted:
         """Deposit an item as the next edition of another item; see :meth:`deposit`.
+
+        ::
+
+            ibi.archive.new_edition(first.ibi, title="Annual report, corrected", files=["b.pdf"])
 
         :param ibi: an identifier of the earlier edition.
         :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
             names the last edition.
         """
-        return deposit(self.context, record, files, reserved, edition_of=ibi)
+        given = {**_join_fields(record, files, fields), "previous_edition": ibi}
+        return deposit(self.context, given, reserved)
 
     def add_translation(
-        self, ibi: str, record: Record, files: Files = (), *, reserved: str | None = None
+        self,
+        ibi: str,
+        record: ItemRecord | None = None,
+        files: Files | None = None,
+        /,
+        *,
+        reserved: str | None = None,
+        **fields: Unpack[ItemRecord],
     ) -> Minted:
         """Deposit an item as a translation of another item; see :meth:`deposit`.
 
+        ::
+
+            ibi.archive.add_translation(english.ibi, language="pt", files=["relatorio.pdf"])
+
         :param ibi: an identifier of the other item, or of any translation of that item.
-        :param record: the description of the new item. The record must state a language.
+        :param fields: the description of the new item. The field ``language`` is required.
         :raises RuleBroken: rule 8, if there is already an item or translation in that language.
         """
-        return deposit(self.context, record, files, reserved, translation_of=ibi)
+        given = {**_join_fields(record, files, fields), "translation_of": ibi}
+        return deposit(self.context, given, reserved)
 
     # --- existing items --------------------------------------------------------------------------
 
-    def attach_metadata(
-        self, ibi: str, metadata: MetadataItem | DublinCoreMetadata | MetadataAddress | None
-    ) -> None:
+    def attach_metadata(self, ibi: str, metadata: Metadata) -> None:
         """Replace the metadata of an item; see :meth:`edit`.
+
+        ::
+
+            ibi.archive.attach_metadata(item.ibi, {"dc": {"title": ["Annual report"]}})
 
         :param metadata: the new metadata. None: the metadata are removed.
         """
@@ -105,6 +154,10 @@ class ItemOperations(ABC):
 
     def replace_files(self, ibi: str, files: Files, *, target_file: str | None = None) -> None:
         """Replace the files of an item; see :meth:`edit`.
+
+        ::
+
+            ibi.archive.replace_files(item.ibi, ["report.pdf", "data.csv"])
 
         :param target_file: the name of the new target file. None: the first file.
         """
@@ -123,12 +176,16 @@ class ItemOperations(ABC):
     ) -> None:
         """Change fields of an Original, and set the timestamp of the item to the current time.
 
+        ::
+
+            ibi.archive.edit(item.ibi, title="Annual report 2026", add_files=["data.csv"])
+
         :param files: the new files, which replace all old files. None: the old files remain.
         :param add_files: files to add at the end of the list of files.
         :param remove_files: the paths of files to remove.
         :param add_aliases: further identifiers to add to the item.
         :param remove_aliases: wrong aliases to remove. Another item may get a removed alias.
-        :param changes: the new values of fields of :class:`Record`, by name.
+        :param changes: the new values of fields of :class:`ItemRecord`, by name.
         :raises TypeError: if a field cannot be edited.
         :raises StorageError: if a value is wrong, or if a file cannot be read.
         :raises RuleBroken: if a rule does not allow the change.
@@ -148,6 +205,10 @@ class ItemOperations(ABC):
     def make_copy(self, ibi: str, to: str | None = None) -> None:
         """Copy an Original to another Archive of the database, or update an existing Copy there.
 
+        ::
+
+            ibi.archive.make_copy(item.ibi, to="sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
+
         The Copy has the identifiers, the files, the description and the timestamp of the Original.
 
         :param to: the service IBI of the Archive that gets the Copy. None: the Original is in
@@ -161,6 +222,10 @@ class ItemOperations(ABC):
 
     def transfer(self, ibi: str, to: str, *, keep_copy: bool = False) -> None:
         """Transfer an Original to another Archive of the database.
+
+        ::
+
+            ibi.archive.transfer(item.ibi, to="sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
 
         If the other Archive has a Copy, a tombstone or a stub of the item, this row becomes the
         Original. (A stub is a row for an item that the Archive does not have, but that items of the
@@ -180,6 +245,10 @@ class ItemOperations(ABC):
     ) -> None:
         """Delete an item. A tombstone remains, and the links between editions remain.
 
+        ::
+
+            ibi.archive.delete(item.ibi, "Retracted by the author.", successor=other.ibi)
+
         :param reason: the reason for the deletion, which the public can read.
         :param citation: a text that cites the item. None: the citation is made from the Dublin Core
             of the item, if the item has Dublin Core.
@@ -194,6 +263,11 @@ class ItemOperations(ABC):
 
     def reserve(self, note: str | None = None) -> Minted:
         """Mint an identifier, and reserve the identifier for a draft.
+
+        ::
+
+            draft = ibi.archive.reserve(note="thesis of Ana Silva")
+            ibi.archive.deposit(title="...", files=["thesis.pdf"], reserved=draft.ibi)
 
         No other item can get a reserved identifier.
 
@@ -212,6 +286,10 @@ class ItemOperations(ABC):
     def release(self, ibi: str) -> None:
         """End the reservation of an identifier. The identifier is never issued again.
 
+        ::
+
+            ibi.archive.release(draft.ibi)
+
         :raises StorageError: if the identifier is not reserved for a draft of this Archive.
         """
         text = canonicalize(ibi)
@@ -223,3 +301,15 @@ class ItemOperations(ABC):
         """Return the reservations of the Archive. The oldest reservation is the first."""
         with self.context.reading() as store:
             return read_reservations(store.connection, store.archive_id)
+
+
+def _join_fields(
+    record: ItemRecord | None, files: Files | None, fields: ItemRecord
+) -> dict[str, Any]:
+    """Return the fields of a description from the arguments of an operation."""
+    if not isinstance(record, Mapping | None):
+        raise StorageError(
+            f"record: {quoted(record)} is not an ItemRecord, such as ItemRecord(language='en')"
+        )
+    given = {} if files is None else {"files": files}
+    return {**(record or {}), **given, **fields}
