@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from click import ClickException
 from flask import Flask, current_app, has_request_context
 from sqlalchemy import Engine
 
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
@@ -42,6 +43,7 @@ from flask_ibi_archive.storage.engines import (
     is_same_database,
 )
 from flask_ibi_archive.storage.migrate import ARCHIVE, History, archive_history
+from flask_ibi_archive.web.access import AccessControl, AccessPolicy
 from flask_ibi_archive.web.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
@@ -53,6 +55,8 @@ from flask_ibi_archive.web.routing import create_blueprint
 
 DATABASE = ARCHIVE.setting
 BIND = "IBI_DATABASE_BIND"
+#: The type of the function that is registered; a decorator returns the same type.
+Policy = TypeVar("Policy", bound=AccessPolicy)
 
 
 class StartError(ConfigError, ClickException):
@@ -82,6 +86,8 @@ class IBIArchive:
         ``db.session`` of Flask-SQLAlchemy), a ``Session``, or a callable that returns the current
         session. The Archive uses the database of the session, or the bind of Flask-SQLAlchemy that
         IBI_DATABASE_BIND names. IBI_DATABASE_URI must not name another database.
+    :param clock: returns the current time, with a time zone; see
+        :class:`~flask_ibi_archive.archive.archive.Archive`. Tests use a clock that stands still.
     """
 
     def __init__(
@@ -90,10 +96,13 @@ class IBIArchive:
         *,
         addresses: type[ArchiveUrls] = ArchiveUrls,
         session: SessionSource | None = None,
+        clock: Clock = read_utc_clock,
     ) -> None:
         self.addresses = addresses
         self.session = session
         self._find_address: FindAddress | None = None
+        self.clock = clock
+        self._access = AccessControl()
         if app is not None:
             self.init_app(app)
 
@@ -128,7 +137,8 @@ class IBIArchive:
         warn_of_unknown_keys(app)
         addresses = self._create_addresses(app, config)
         app.extensions[EXTENSION] = ExtensionState(
-            Archive(config, database, addresses, session, notifier=Notifier(app))
+            Archive(config, database, addresses, session, Notifier(app), self.clock),
+            self._access,
         )
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
@@ -183,6 +193,44 @@ class IBIArchive:
         addresses.find_address = find_address
         return addresses
 
+    def access_policy(self, policy: Policy) -> Policy:
+        """Register the function that decides who may read files; use it as a decorator.
+
+        ::
+
+            @ibi.access_policy
+            def may_read(
+                item: ItemView, file: FileRecord | None, request: Request
+            ) -> bool | Response | None:
+                if current_user.is_authenticated:
+                    return True       # during an embargo and outside the networks, too
+                if item.embargo:
+                    return current_app.login_manager.unauthorized()  # to the login page
+                return None           # the networks and the embargo decide
+
+        The pages and downloads of the Archive call the function, also for each file of a list.
+        ``file`` is None if the question is about the files as a whole, or if the item does not
+        have the requested file. The function returns:
+
+        - True: the user may read.
+        - False: the user may not read and gets a page with status 403.
+        - a response, for example a redirect to a login page: the user may not read and gets this
+          response. The function may also raise it, as ``flask.abort`` does.
+        - None: the networks of the access rule and the embargo decide.
+
+        A user who may not read the files still sees the landing page without links to files, unless
+        the access rule hides the description ("others": "none"). With this rule, the function also
+        decides about landing page, metadata and statistics. Any other exception in the function is
+        an error of the app (status 500). The responses are not for shared caches.
+
+        The function does not change the answers to resolvers: they depend on the user's IP address
+        and on the embargo only.
+
+        The last function that is registered replaces earlier ones, for all apps of this object.
+        """
+        self._access.policy = policy
+        return policy
+
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
         """Return the session and the settings of the app.
 
@@ -217,10 +265,11 @@ class IBIArchive:
 
 
 class ExtensionState:
-    """The Archive of one app. The object is in ``app.extensions``."""
+    """The Archive of one app, and who may read. The object is in ``app.extensions``."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, access: AccessControl) -> None:
         self.archive = archive
+        self.access = access
 
 
 def find_bind(app: Flask) -> Engine | None:

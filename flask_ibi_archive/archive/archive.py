@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import date, timezone
 from functools import cached_property
 
 from sqlalchemy import Connection
@@ -32,7 +33,11 @@ from flask_ibi_archive.archive.archives import (
 )
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.archive.operations.context import OperationContext
+from flask_ibi_archive.archive.operations.context import (
+    Clock,
+    OperationContext,
+    read_utc_clock,
+)
 from flask_ibi_archive.archive.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
@@ -63,6 +68,9 @@ class Archive(ItemOperations):
     :param addresses: builds the URLs of items and pages.
     :param session: the database session of the host, if the host has one.
     :param notifier: sends signals (:mod:`flask_ibi_archive.signals`).
+    :param clock: returns the current time, with a time zone. Embargoes, the timestamps of items and
+        the times of accesses depend on the clock. New identifiers and URL keys always contain the
+        real time.
     """
 
     config: ArchiveConfig
@@ -70,6 +78,7 @@ class Archive(ItemOperations):
     addresses: ArchiveUrls
     session: HostSession | None = None
     notifier: Notifier = NOBODY
+    clock: Clock = read_utc_clock
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
 
     @cached_property
@@ -103,7 +112,13 @@ class Archive(ItemOperations):
             lambda: self.minter,
             self.session,
             self.notifier,
+            self.clock,
         )
+
+    @property
+    def today(self) -> date:
+        """The current day (UTC), on which embargoes depend."""
+        return self.clock().astimezone(timezone.utc).date()
 
     def without_session(self) -> Archive:
         """Return the same Archive without the session of the host.
@@ -234,7 +249,7 @@ class Archive(ItemOperations):
         served, facts = self._find()
 
         def answer(connection: Connection) -> list[UrlPair]:
-            catalogue = StoredCatalogue(connection, served.id)
+            catalogue = StoredCatalogue(connection, served.id, self.today)
             return answer_url_request(catalogue, request, facts, self._issue_key, requested_only)
 
         return self.database.read(answer)
@@ -257,7 +272,7 @@ class Archive(ItemOperations):
         :raises IdentifierError: if the text is not an identifier.
         """
         text = parse_identifier(ibi).text
-        return view_item(self.database, self.served().id, self.files_folder, text)
+        return view_item(self.database, self.served().id, self.files_folder, text, self.today)
 
     def find(
         self, search: str | None = None, *, state: str | None = None, limit: int | None = None
@@ -276,11 +291,11 @@ class Archive(ItemOperations):
         :param state: yield only items in this state: Original, Copy or Deleted.
         :param limit: the maximum number of items; None: no limit.
         """
-        selection = select_items(state, search)
+        selection, today = select_items(state, search), self.today
         for record in export_records(
             self.database, self.served().id, self.files_folder, selection, limit
         ):
-            yield ItemView(record, is_service=False)
+            yield ItemView(record, is_service=False, today=today)
 
     def persistent_url(self, item: str | Identified) -> str:
         """Return the persistent URL of an item, such as ``http://urlib.net/8JMKD3MGP8W/35MME4E``.
@@ -312,6 +327,7 @@ class Archive(ItemOperations):
             Spool(self.config.spool_folder),
             self._find,
             self.config.anonymise_ips,
+            clock=lambda: self.clock().timestamp(),
         )
 
     def take_acknowledgment(

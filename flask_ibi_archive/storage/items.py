@@ -302,4 +302,5 @@ def _columns(record: Record, now: datetime) -> dict[str, Any]:
         "list_files": record.list_files,
         "access_networks": record.access and " ".join(record.access.networks),
         "access_others": record.access and record.access.others,
+        "embargo": record.embargo,
     }

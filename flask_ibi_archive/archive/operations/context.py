@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -35,6 +35,13 @@ from flask_ibi_archive.storage.states import ELSEWHERE, State
 FILE_FORMS = (
     "a path (text or Path), a file open in binary mode, an upload, or a name with one of these"
 )
+#: Clock returns the current time with a time zone. Tests can replace the clock of an Archive.
+Clock: TypeAlias = "Callable[[], datetime]"
+
+
+def read_utc_clock() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(timezone.utc)
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class OperationContext:
     :param session: the session of the host, or None. With a session, operations are part of the
         transaction of the host.
     :param notifier: sends the signals after the commit.
+    :param clock: returns the current time.
     """
 
     database: Database
@@ -54,6 +62,11 @@ class OperationContext:
     get_minter: Callable[[], Minter]
     session: HostSession | None = None
     notifier: Notifier = NOBODY
+    clock: Clock = read_utc_clock
+
+    def now(self) -> datetime:
+        """Return the current time in UTC, in whole seconds."""
+        return self.clock().astimezone(timezone.utc).replace(microsecond=0)
 
     @contextmanager
     def transaction(self, ibi: str | None = None) -> Iterator[ItemStore]:
@@ -143,11 +156,6 @@ class OperationContext:
                 f"the services of the database are {names}"
             )
         return found[0]
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC, in whole seconds."""
-    return datetime.now(timezone.utc).replace(microsecond=0)
 
 
 def canonicalize(ibi: str) -> str:

@@ -12,7 +12,6 @@ from flask_ibi_archive.archive.operations.context import (
     canonicalize,
     find_item,
     stage_files,
-    utc_now,
     validate_record,
 )
 from flask_ibi_archive.archive.operations.description import Description, read_description
@@ -56,7 +55,7 @@ def deposit(
         with context.transaction(minted.rep if minted else reserved) as store:
             if record.has_references or related_to is not None or reserved is not None:
                 store.lock_relations()
-            now = utc_now()
+            now = context.now()
             other_id = 0
             if related_to is not None:
                 other_id = _find_related(store, edition_of, translation_of)

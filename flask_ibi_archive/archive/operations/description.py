@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 
@@ -89,6 +90,8 @@ class ItemRecord(TypedDict, total=False):
     - ``tombstone``: the reason of a removal; only with the state "Deleted".
     - ``access``: the networks whose users may read the files, such as
       ``{"networks": ["150.163.0.0/16"]}``.
+    - ``embargo``: the first day (UTC) on which readers may read the files, as a date or a text such
+      as ``"2027-03-01"``. Networks do not lift an embargo.
     - ``content_type``: "Data" (default) or "Metadata".
     - ``formats``: the URLs of an item whose content type is Metadata, by format.
     - ``transferable``: False if the item must not be transferred to another Archive.
@@ -109,6 +112,7 @@ class ItemRecord(TypedDict, total=False):
     state: Literal["Original", "Reserved", "Deleted"]
     tombstone: Tombstone | None
     access: AccessRule | Mapping[str, Any] | None
+    embargo: date | str | None
     content_type: Literal["Data", "Metadata"]
     formats: Mapping[str, str]
     transferable: bool

@@ -15,7 +15,6 @@ from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     canonicalize,
-    utc_now,
     validate_note,
 )
 from flask_ibi_archive.archive.operations.copying import make_copy, transfer
@@ -282,7 +281,7 @@ class ItemOperations(ABC):
         minted = context.mint()
         with context.transaction(minted.rep) as store:
             add_reservation(
-                store.connection, store.archive_id, minted.rep, minted.ibip, text, utc_now()
+                store.connection, store.archive_id, minted.rep, minted.ibip, text, context.now()
             )
             note_signal(store, item_minted, minted)
         return minted
@@ -297,8 +296,9 @@ class ItemOperations(ABC):
         :raises StorageError: if the identifier is not reserved for a draft of this Archive.
         """
         text = canonicalize(ibi)
-        with self.context.transaction(text) as store:
-            settle_reservation(store.connection, store.archive_id, text, RELEASED, utc_now())
+        context = self.context
+        with context.transaction(text) as store:
+            settle_reservation(store.connection, store.archive_id, text, RELEASED, context.now())
 
     def reservations(self) -> list[Reservation]:
         """Return the reservations of the Archive. The oldest reservation is the first."""

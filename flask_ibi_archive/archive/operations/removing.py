@@ -9,7 +9,6 @@ from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     canonicalize,
     find_item,
-    utc_now,
 )
 from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import StorageError
@@ -39,16 +38,16 @@ def delete(
                 raise StorageError(
                     f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
                 )
-        write_tombstone(store, item_id, tombstone, utc_now())
+        write_tombstone(store, item_id, tombstone, context.now())
 
 
 def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: datetime) -> None:
     """Replace the record of an item by a tombstone.
 
-    The metadata, the access rule and the rows of the files are deleted. The contents of the files
-    remain in the store. If the Original is in another Archive, the item remains in the group of
-    translations, because a resolver finds the Original there. Otherwise the item is removed from
-    the group.
+    The metadata, the access rule, the embargo and the rows of the files are deleted. The contents
+    of the files remain in the store. If the Original is in another Archive, the item remains in the
+    group of translations, because a resolver finds the Original there. Otherwise the item is
+    removed from the group.
 
     :param tombstone: the tombstone. If the tombstone has no citation, a citation is made from the
         Dublin Core of the item.
@@ -71,6 +70,7 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
         target_file=None,
         list_files=True,
         access=None,
+        embargo=None,
         tombstone=replace(
             tombstone,
             citation=tombstone.citation or build_citation(before),
