@@ -51,6 +51,7 @@ SECTIONS = {
     "Many items": {
         "import": "records",
         "export": "records",
+        "adopt": "adoption",
         "backup": "backup",
         "restore": "backup",
     },
@@ -323,6 +324,16 @@ def confirm(question: str, yes: bool) -> None:
             f"{question} Nothing was done, because there is no terminal for the answer; add --yes."
         )
     click.confirm(question, abort=True, err=True)
+
+
+def note_host_items(archive: Archive, command: str) -> None:
+    """Say that a command does not cover the items of a host that has its own catalogue.
+
+    :param command: what the command does, such as "verified".
+    """
+    if archive.catalogue is not None:
+        name = type(archive.catalogue).__name__
+        say(f"the items and files are in the tables of the repository ({name}): not {command}")
 
 
 def warn_of_private_address(archive: Archive) -> None:

@@ -9,6 +9,7 @@ from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     canonicalize,
     find_item,
+    utc_now,
 )
 from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import StorageError
@@ -27,18 +28,26 @@ def delete(
     successor: str | None = None,
 ) -> None:
     """Delete an item; see :meth:`Archive.delete`."""
-    tombstone = _validate(Tombstone(reason, citation, successor), ibi)
+    tombstone = validate_tombstone(Tombstone(reason, citation, successor), ibi)
     with context.transaction(canonicalize(ibi)) as store:
         store.lock_relations()
-        item_id, state = find_item(store, ibi)
-        next_state(state, Event.DELETE, canonicalize(ibi))
-        if tombstone.successor is not None:
-            owner = store.find_owners([tombstone.successor]).get(tombstone.successor)
-            if owner is not None and owner[0] == item_id:
-                raise StorageError(
-                    f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
-                )
-        write_tombstone(store, item_id, tombstone, context.now())
+        delete_item(store, ibi, tombstone)
+
+
+def delete_item(store: ItemStore, ibi: str, tombstone: Tombstone) -> None:
+    """Delete an item of which the caller has locked the relations.
+
+    :param tombstone: the result of :func:`validate_tombstone`.
+    """
+    item_id, state = find_item(store, ibi)
+    next_state(state, Event.DELETE, canonicalize(ibi))
+    if tombstone.successor is not None:
+        owner = store.find_owners([tombstone.successor]).get(tombstone.successor)
+        if owner is not None and owner[0] == item_id:
+            raise StorageError(
+                f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
+            )
+    write_tombstone(store, item_id, tombstone, utc_now())
 
 
 def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: datetime) -> None:
@@ -93,7 +102,12 @@ def build_citation(record: Record) -> str | None:
     return format_citation(metadata.elements, record.identifiers[0])
 
 
-def _validate(tombstone: Tombstone, ibi: str) -> Tombstone:
+def validate_tombstone(tombstone: Tombstone, ibi: str) -> Tombstone:
+    """Check the fields of a tombstone, and return the tombstone in canonical form.
+
+    :param ibi: the identifier of the item, for messages.
+    :raises StorageError: if a field is wrong. The message names the field.
+    """
     try:
         return Tombstone(
             fields.parse_text("reason", tombstone.reason),

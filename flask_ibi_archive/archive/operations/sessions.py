@@ -123,21 +123,7 @@ class HostSession:
             enabled, because the connection is older than the IBIArchive.
         """
         session = self._get_session()
-        connection = self.connection()
-        if connection.dialect.name == "sqlite":
-            if not connection.exec_driver_sql("PRAGMA foreign_keys").scalar():
-                raise StorageError(
-                    "foreign keys are off on the connection of the session; create IBIArchive "
-                    "before the first use of the session, or end the transaction of the session"
-                )
-            if not in_transaction(connection):
-                # Without a transaction, the driver would commit at the end of the savepoint.
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-        elif getattr(connection.connection.dbapi_connection, "autocommit", False):
-            raise StorageError(
-                "the connection of the session is in autocommit mode, which has no rollback; "
-                "configure another isolation level for the engine"
-            )
+        begin_transaction(self.connection())
         with session.begin_nested():
             yield session.connection(bind_arguments={**self._bind})
 
@@ -180,6 +166,47 @@ class PendingSignals:
 def _find_transaction(session: Session) -> SessionTransaction | None:
     """Return the innermost savepoint, or the transaction, or None outside of a transaction."""
     return session.get_nested_transaction() or session.get_transaction()
+
+
+class FlushingSession(HostSession):
+    """A session that is in a flush, or whose pending changes must not be written now.
+
+    A session that flushes can begin no savepoint. Therefore the connection begins the savepoint.
+    """
+
+    def connection(self) -> Connection:
+        """Return the connection of the session."""
+        return self.current().connection(bind_arguments={**self._bind})
+
+    @contextmanager
+    def savepoint(self) -> Iterator[Connection]:
+        """Yield the connection in a savepoint; see :meth:`HostSession.savepoint`."""
+        connection = self.connection()
+        begin_transaction(connection)
+        with connection.begin_nested():
+            yield connection
+
+
+def begin_transaction(connection: Connection) -> None:
+    """Begin a transaction of the driver, if the driver has not begun one yet.
+
+    :raises StorageError: if the connection is in autocommit mode; or if foreign keys are not
+        enabled, because the connection is older than the IBIArchive.
+    """
+    if connection.dialect.name == "sqlite":
+        if not connection.exec_driver_sql("PRAGMA foreign_keys").scalar():
+            raise StorageError(
+                "foreign keys are off on the connection of the session; create IBIArchive "
+                "before the first use of the session, or end the transaction of the session"
+            )
+        if not in_transaction(connection):
+            # Without a transaction, the driver would commit at the end of the savepoint.
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+    elif getattr(connection.connection.dbapi_connection, "autocommit", False):
+        raise StorageError(
+            "the connection of the session is in autocommit mode, which has no rollback; "
+            "configure another isolation level for the engine"
+        )
 
 
 def in_transaction(connection: Connection) -> bool:
