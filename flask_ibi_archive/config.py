@@ -58,6 +58,8 @@ LONGEST_TIMEOUT = 3600
 VERSION_TABLE = "ibi_alembic_version"
 #: Besides letters, digits and "-._~", a path may contain these characters unencoded (RFC 3986).
 PATH_CHARACTERS = "/:@!$&'()*+,;="
+#: The description of IBI_BASE_TEMPLATE for error messages.
+TEMPLATE = "the name of a template in a template folder of the app, as layout.html"
 #: The default of IBI_CONTENT_SECURITY_POLICY. A page may use the style sheets, images, fonts and
 #: scripts of the app, but no inline scripts and nothing from other hosts. There is no form-action,
 #: because browsers would then block a form that is redirected to the host of an item.
@@ -376,9 +378,7 @@ parse_policy = make_parser(
     _require_text,
     lambda text: text.isascii() and (not text or text.isprintable()),
 )
-parse_template = make_parser(
-    "the name of a template, as layout.html", lambda value: _require_text(value).strip(), bool
-)
+parse_template = make_parser(TEMPLATE, lambda value: _require_text(value).strip(), bool)
 
 
 def parse_sender(value: Any) -> str:

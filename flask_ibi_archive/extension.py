@@ -39,6 +39,7 @@ from flask_ibi_archive.protocol.archive_urls import (
     Named,
     PageKind,
 )
+from flask_ibi_archive.signals import Notifier
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import (
     ArgumentError,
@@ -213,6 +214,7 @@ class IBIArchive:
                 addresses,
                 session=session,
                 catalogue=self.catalogue,
+                notifier=Notifier(app),
                 clock=self.clock,
             ),
             self._access,

@@ -24,6 +24,7 @@ from flask_ibi_archive.archive.accesses.daily_counts import PurgeResult, purge_a
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.accesses.statistics import Statistics, read_statistics
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
+from flask_ibi_archive.archive.announcing import announce_access, announce_minted
 from flask_ibi_archive.archive.archives import (
     ArchiveRecord,
     ServedArchive,
@@ -57,6 +58,7 @@ from flask_ibi_archive.protocol.url_list import (
     list_ibi_words,
 )
 from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.file_store import FileStore
@@ -71,16 +73,18 @@ class Archive(ItemOperations):
 
     :param addresses: builds the URLs of items and pages.
     :param session: the database session of the host, if the host has one.
+    :param notifier: sends signals (:mod:`flask_ibi_archive.signals`).
     :param catalogue: the host's own catalogue, if the items are in the tables of the host.
     :param clock: returns the current time, with a time zone. Embargoes, the timestamps of items and
-        the times of accesses depend on the clock. New identifiers always contain the real time,
-        because they must be unique.
+        the times of accesses depend on the clock. New identifiers and URL keys always contain the
+        real time.
     """
 
     config: ArchiveConfig
     database: Database
     addresses: ArchiveUrls
     session: HostSession | None = None
+    notifier: Notifier = NOBODY
     catalogue: RecordCatalogue | None = None
     clock: Clock = read_utc_clock
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
@@ -88,7 +92,7 @@ class Archive(ItemOperations):
     @cached_property
     def url_keys(self) -> URLKeys:
         """The object that issues and verifies URL keys (:mod:`..accesses.url_keys`)."""
-        return URLKeys(self.config.secret_keys, self.config.url_key_max_age, self._read_seconds)
+        return URLKeys(self.config.secret_keys, self.config.url_key_max_age)
 
     @cached_property
     def files_folder(self) -> FileStore:
@@ -131,6 +135,7 @@ class Archive(ItemOperations):
             self.files_folder,
             lambda: self.minter,
             self.session,
+            self.notifier,
             self.clock,
         )
 
@@ -138,9 +143,6 @@ class Archive(ItemOperations):
     def today(self) -> date:
         """The current day (UTC), on which embargoes depend."""
         return self.clock().astimezone(timezone.utc).date()
-
-    def _read_seconds(self) -> float:
-        return self.clock().timestamp()
 
     def without_session(self) -> Archive:
         """Return the same Archive without the session of the host.
@@ -237,7 +239,7 @@ class Archive(ItemOperations):
         history = self.database.history
         if history.is_shared:
             if revision != "head":
-                raise _migrated_by_host(history, f"flask db upgrade {revision}")
+                migrate.refuse_shared(history, f"flask db upgrade {revision}")
             self.database.check_revision()
             return
         self.database.create()
@@ -252,7 +254,7 @@ class Archive(ItemOperations):
         """
         history = self.database.history
         if history.is_shared:
-            raise _migrated_by_host(history, f"flask db downgrade ibi@{revision}")
+            migrate.refuse_shared(history, f"flask db downgrade ibi@{revision}")
         with self.database.writing() as connection:
             lock_table_setup(connection)
             migrate.downgrade(connection, revision, history)
@@ -353,7 +355,10 @@ class Archive(ItemOperations):
 
         :param count: the number of new identifiers.
         """
-        return self.minter.mint(count)
+        minted = self.minter.mint(count)
+        if item_minted.receivers:
+            announce_minted(self.notifier, minted, self.served().service_ibi)
+        return minted
 
     # --- accesses --------------------------------------------------------------------------------
 
@@ -366,7 +371,7 @@ class Archive(ItemOperations):
             Spool(self.config.spool_folder),
             self._find,
             self.config.anonymise_ips,
-            clock=self._read_seconds,
+            clock=lambda: self.clock().timestamp(),
             host=self.host_items,
         )
 
@@ -378,7 +383,9 @@ class Archive(ItemOperations):
         :param agents: the User-Agent headers, by which robots are recognised.
         :raises NotReady: if the access can be stored neither in the database nor in the spool.
         """
-        return self.accesses.record(acknowledgment, agents)
+        outcome = self.accesses.record(acknowledgment, agents)
+        announce_access(self.notifier, acknowledgment, outcome, self.config.anonymise_ips)
+        return outcome
 
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
         """Return the counts of the accesses to an item or to the whole Archive.

@@ -25,10 +25,10 @@ def hide_tables_from_flask_migrate(app: Flask) -> None:
 
 
 def _add_filter(app: Flask, **details: object) -> None:
-    if FLASK_MIGRATE not in app.extensions:
+    arguments = getattr(app.extensions.get(FLASK_MIGRATE), "configure_args", None)
+    if arguments is None:
         return
     _stop(app)
-    arguments = app.extensions[FLASK_MIGRATE].configure_args
     theirs = arguments.get("include_name")
 
     def include(name: str | None, type_: str, parent_names: Any) -> bool:

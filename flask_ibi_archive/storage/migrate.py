@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sqlalchemy import Connection, MetaData, inspect
 
-from flask_ibi_archive.config import VERSION_TABLE as VERSION_TABLE
+from flask_ibi_archive.config import VERSION_TABLE
 from flask_ibi_archive.errors import NotReady, StorageError
 
 if TYPE_CHECKING:
@@ -85,6 +85,18 @@ def archive_history(version_table: str) -> History:
         init=HOST_UPGRADE,
         upgrade=HOST_UPGRADE,
         is_shared=True,
+    )
+
+
+def refuse_shared(history: History, command: str) -> NoReturn:
+    """Refuse to run migrations that are part of the history of the host.
+
+    :param command: the command with which the host runs them.
+    :raises StorageError: always.
+    """
+    raise StorageError(
+        f"IBI_VERSION_TABLE is {history.version_table!r}, so only the host migrates the tables; "
+        f"run: {command}"
     )
 
 

@@ -94,7 +94,7 @@ def draw_bars(
         drawn.append(_draw_name((left + place + 0.5) / slots, bars[place].name, kind))
     return (
         f'<svg class="ibi-chart" role="img" aria-labelledby="{name}-title {name}-about"'
-        f' width="100%" height="{TOP + HEIGHT + FOOT}">\n'
+        f' width="100%" overflow="visible" height="{TOP + HEIGHT + FOOT}">\n'
         f'<title id="{name}-title">{escape(title)}</title>\n'
         f'<desc id="{name}-about">{escape(description)}</desc>\n' + "\n".join(drawn) + "\n</svg>"
     )

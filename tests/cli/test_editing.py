@@ -43,7 +43,7 @@ def record(ibi: str, folder: Path) -> dict[str, Any]:
             "metadata": {"dc": DC},
             "files": files,
             "access": RULE,
-            "embargo": "2030-01-01",
+            "embargo": "2001-01-01",
         },
         PLAIN: {"files": files[:1]},
         FAR_METADATA: {"metadata": {"ibi": NOBODY}},

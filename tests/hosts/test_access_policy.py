@@ -34,10 +34,8 @@ from support.web import (
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
-from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.viewing import ItemView
+from flask_ibi_archive import FileRecord, IBIArchive, ItemView
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.records.record import FileRecord
 
 pytestmark = pytest.mark.one_database
 

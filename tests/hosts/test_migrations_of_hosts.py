@@ -28,9 +28,10 @@ from support.web import ask
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.storage.migrate import ARCHIVE
+from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.resolver.tables import resolver_metadata
+from flask_ibi_archive.storage.migrate import ARCHIVE, head_revision
 from flask_ibi_archive.storage.models import metadata
 from flask_ibi_archive.storage.table_rows import dump_rows, reflect_tables
 
@@ -49,7 +50,8 @@ def unchanged_logging(monkeypatch: pytest.MonkeyPatch) -> None:
 
 SETTINGS = {
     "SECRET_KEY": "a secret for tests",
-    "IBI_ARCHIVE_ADDRESS": "mtc-m16c.sid.inpe.br",
+    "IBI_ARCHIVE_ADDRESS": "127.0.0.1:1",
+    "IBI_RESOLVER_URL": "http://127.0.0.1:1",
     "IBI_ARCHIVE_SERVICE_IBI": SERVICE,
     "IBI_ARCHIVE_IP": "150.163.34.243",
     "IBI_MINT_HOST": "sid.inpe.br",
@@ -165,6 +167,8 @@ def new_host(uri: str, tmp_path: Path) -> Iterator[NewHost]:
         host.close()
 
 
+#: The newest revision of our tables.
+HEAD = head_revision()
 OURS = {*metadata.tables, "ibi_alembic_version"}
 
 
@@ -185,12 +189,12 @@ def test_the_hosts_migrations_ignore_our_tables(new_host: NewHost, before: bool)
     host.flask("db", "upgrade")
     assert host.migrate() == ""
     assert host.tables() == OURS | {"thesis", "alembic_version"}
-    host.archive.without_session().deposit(Record())
+    host.archive.without_session().deposit(title="Report")
     for direction, theirs in (("downgrade", set()), ("upgrade", {"thesis"})):
         host.flask("db", direction)
         assert host.tables() == OURS | theirs | {"alembic_version"}
         host.archive.database.check()
-        assert len(list(host.archive.items())) == 1
+        assert len(list(host.archive.find())) == 1
 
 
 def test_our_tables_may_be_created_after_the_hosts(new_host: NewHost) -> None:
@@ -320,13 +324,12 @@ def test_a_host_may_have_one_history_for_its_tables_and_ours(one_history: Host) 
     upgrade_both(host)
     assert host.tables() == {*metadata.tables, "thesis", "alembic_version"}
     assert host.migrate("--head", "app@head") == ""
-    host.flask("ibi", "upgrade")
-    host.archive.database.check()
+    assert "ok   database: the database is up to date" in command(host.app, "check").out
     assert ask(host.app, "/ibi/health").status == 200
-    host.archive.without_session().deposit(Record())
+    host.archive.without_session().deposit(title="Report")
     host.flask("db", "downgrade", "app@base")
     host.flask("db", "upgrade", "heads")
-    assert len(list(host.archive.items())) == 1
+    assert len(list(host.archive.find())) == 1
     host.flask("db", "downgrade", "ibi@base")
     assert host.tables() == {"thesis", "alembic_version"}
     with pytest.raises(NotReady, match="not contain the tables; run: flask db upgrade heads"):
@@ -384,16 +387,16 @@ def test_our_commands_leave_the_migrations_to_the_host(one_history: Host) -> Non
     host.flask("db", "upgrade", "ibi@0009")
     for words in ("init", "upgrade"):
         assert command(host.app, words).error.startswith(
-            "the database is at revision 0009, but this version needs revision 0010; "
+            f"the database is at revision 0009, but this version needs revision {HEAD}; "
             "run: flask db upgrade heads"
         )
-    assert command(host.app, "upgrade", "0010").error.endswith("run: flask db upgrade 0010")
+    assert command(host.app, "upgrade", HEAD).error.endswith(f"run: flask db upgrade {HEAD}")
     assert command(host.app, "downgrade", "base", "--yes").error == (
         "IBI_VERSION_TABLE is 'alembic_version', so only the host migrates the tables; "
         "run: flask db downgrade ibi@base"
     )
     host.flask("db", "upgrade", "heads")
-    assert command(host.app, "upgrade").err == "the tables are at revision 0010\n"
+    assert command(host.app, "upgrade").err == f"the tables are at revision {HEAD}\n"
     assert command(host.app, "init").data == f"{SERVICE}\n"
 
 
@@ -401,14 +404,14 @@ def test_a_backup_is_restored_within_the_hosts_history(one_history: Host, tmp_pa
     host = one_history
     upgrade_both(host)
     archive = host.archive.without_session()
-    item = archive.deposit(Record())
+    item = archive.deposit(title="Report")
     back_up(archive, tmp_path / "backup.zip")
     for restored_into_tables in (True, False):
         if not restored_into_tables:
             host.flask("db", "downgrade", "ibi@base")
         restore(archive, tmp_path / "backup.zip", replace=restored_into_tables)
         archive.database.check()
-        assert archive.view(item.rep) is not None
+        assert archive.get(item.rep) is not None
         assert host.tables() == {*metadata.tables, "thesis", "alembic_version"}
         host.flask("db", "upgrade", "heads")
         assert host.migrate("--head", "app@head") == ""
@@ -418,19 +421,28 @@ def test_a_host_may_change_from_two_histories_to_one(new_host: NewHost) -> None:
     host = new_host()
     host.flask("db", "init")
     host.flask("ibi", "init")
-    host.migrate("--branch-label", "app")
+    host.migrate()
     host.flask("db", "upgrade")
     use_one_history(host)
     changed = new_host(IBI_VERSION_TABLE="alembic_version")
     advice = command(changed.app, "init").error
     assert advice.endswith(
-        "the revision is in the table ibi_alembic_version; run: flask db stamp 0010"
+        f"the revision is in the table ibi_alembic_version; run: flask db stamp {HEAD}"
     )
-    changed.flask("db", "stamp", "0010")
+    changed.flask("db", "stamp", HEAD)
     changed.flask("db", "upgrade", "heads")
     assert command(changed.app, "init").data == f"{SERVICE}\n"
     changed.archive.database.check()
-    assert changed.migrate("--head", "app@head") == ""
+    [first] = changed.files()
+    theirs = f"{first.name.partition('_')[0]}@head"  # the branch of this revision, without a label
+    assert changed.migrate("--head", theirs) == ""
+    changed.add_table("review")
+    assert "create_table('review'" in changed.migrate("--head", theirs)
+    changed.flask("db", "upgrade", "heads")
+    assert {"review", "thesis", "ibi_item"} < changed.tables()
+    changed.flask("db", "downgrade", f"{theirs.partition('@')[0]}@-1")
+    assert "review" not in changed.tables()
+    changed.archive.database.check()
 
 
 # --- plain alembic -------------------------------------------------------------------------------
@@ -524,6 +536,18 @@ def test_tables_that_no_migration_created_are_an_error_with_advice(
     )
 
 
+def test_tables_of_a_resolver_that_no_migration_created_are_an_error(
+    new_host: NewHost, uri: str
+) -> None:
+    host = new_host(resolver=True)
+    engine = create_engine(uri)
+    resolver_metadata.create_all(engine)
+    engine.dispose()
+    assert command(host.app, "init", group=ibi_resolver).error.endswith(
+        "drop them and run: flask ibi-resolver init; otherwise restore a backup"
+    )
+
+
 def test_tables_of_the_hosts_history_are_an_error_that_names_the_setting(
     one_history: Host, new_app: Callable[..., Flask]
 ) -> None:
@@ -541,7 +565,7 @@ def test_tables_of_the_hosts_history_are_an_error_that_names_the_setting(
 def test_a_newer_revision_in_the_hosts_history_is_an_error_with_advice(one_history: Host) -> None:
     host = one_history
     upgrade_both(host)
-    host.execute("UPDATE alembic_version SET version_num = '9999' WHERE version_num = '0010'")
+    host.execute(f"UPDATE alembic_version SET version_num = '9999' WHERE version_num = '{HEAD}'")
     assert "; install the version of the package that created the tables, " in (
         command(host.app, "init").error
     )
@@ -579,22 +603,37 @@ def test_our_tables_may_be_in_a_bind_of_the_hosts_session(two_databases: Host) -
     with host.app.app_context():
         host.db.create_all()
         host.db.session.add(host.models["thesis"](id=1))
-        item = host.archive.deposit(Record())
-        assert host.archive.without_session().view(item.rep) is None
+        item = host.archive.deposit(title="Report")
+        assert host.archive.without_session().get(item.rep) is None
         host.db.session.rollback()
-        assert host.archive.view(item.rep) is None
+        assert host.archive.get(item.rep) is None
         assert host.db.session.get(host.models["thesis"], 1) is None
 
         host.db.session.add(host.models["thesis"](id=1))
-        item = host.archive.deposit(Record())
+        item = host.archive.deposit(title="Report")
         savepoint = host.db.session.begin_nested()
-        lost = host.archive.deposit(Record())
+        lost = host.archive.deposit(title="Report")
         savepoint.rollback()
         host.db.session.commit()
-        assert host.archive.view(item.rep) is not None
-        assert host.archive.view(lost.rep) is None
+        assert host.archive.get(item.rep) is not None
+        assert host.archive.get(lost.rep) is None
         assert host.db.session.get(host.models["thesis"], 1) is not None
     assert host.tables("archive") == OURS
+
+
+def test_models_of_the_same_bind_share_our_transaction(two_databases: Host) -> None:
+    host = two_databases
+    host.add_table("paper", bind="archive")
+    with host.app.app_context():
+        host.db.create_all()
+        session, paper = host.db.session, host.models["paper"]
+        session.add(paper(id=1))
+        host.archive.deposit(title="Report")
+        theirs = session.connection(bind_arguments={"mapper": inspect(paper)})
+        assert theirs.scalar(text("SELECT count(*) FROM ibi_item WHERE content_type = 'Data'"))
+        session.rollback()
+        assert session.get(paper, 1) is None
+        assert list(host.archive.find()) == []
 
 
 def test_commands_for_several_databases_ignore_our_tables(two_databases: Host) -> None:
@@ -633,10 +672,10 @@ def test_apps_with_the_same_session_may_have_different_binds(tmp_path: Path) -> 
             apps.append((app, bound))
     for app, bound in apps:
         with app.app_context():
-            item = archive_of(app).deposit(Record())
+            item = archive_of(app).deposit(title="Report")
             db.session.commit()
             assert archive_of(app).config.database_uri == bound
-            found = [archive_of(one).view(item.rep) is not None for one, _ in apps]
+            found = [archive_of(one).get(item.rep) is not None for one, _ in apps]
             assert found == [one is app for one, _ in apps]
     for app, _ in apps:
         with app.app_context():

@@ -11,7 +11,7 @@ from support.archives import archive_of
 from support.cases import for_each
 from support.commands import command
 from support.pages import Page
-from support.web import EMPTY, REPORT, REPORT_IBIP, ask, ask_urls
+from support.web import EMPTY, PORTUGUESE, REPORT, REPORT_IBIP, ask, ask_urls
 from werkzeug.routing import BaseConverter
 
 from flask_ibi_archive import IBIArchive
@@ -171,7 +171,7 @@ def find_address(page: PageKind, item: Named, path: str | None) -> str | None:
     """Return the addresses of a host that has its own pages for items and files."""
     if page == "item":
         return f"/thesis/{item.rep[-2:]}" if item.rep else None
-    if page == "file" and item.rep == REPORT:
+    if page == "file" and item.rep in (REPORT, PORTUGUESE):
         return f"https://files.example/{path}"
     if page == "metadata" and path == "oai_dc":
         return f"/oai?identifier={item.ibip}"
@@ -213,9 +213,9 @@ def test_pages_and_redirects_contain_the_addresses_of_the_function(moved: Flask)
 
 
 def test_an_access_to_an_address_of_the_function_is_counted(moved: Flask) -> None:
-    target = ask(moved, f"/{REPORT}/report.pdf")
-    assert target.headers["Location"] == "https://files.example/report.pdf"
-    [period] = archive_of(moved).statistics(REPORT, "year").asked
+    target = ask(moved, f"/{PORTUGUESE}")
+    assert target.headers["Location"] == "https://files.example/new.txt"
+    [period] = archive_of(moved).statistics(PORTUGUESE, "year").asked
     assert period.downloads == 1
 
 

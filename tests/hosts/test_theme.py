@@ -11,10 +11,13 @@ import pytest
 from flask import Flask, Response
 from support.browser import CONSOLE, render, serving
 from support.cases import for_each
+from support.commands import command
+from support.loopback import nobody
 from support.pages import Page
 from support.web import GONE, NOBODY, REPORT, REPORT_IBIP, ask
 
 from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.resolver import IBIResolver
 
 Host = Callable[..., Flask]
 
@@ -108,9 +111,32 @@ def test_a_missing_layout_is_logged_and_our_own_is_used(
     [record] = caplog.records
     assert record.getMessage() == (
         "IBI_BASE_TEMPLATE is 'layuot.html'; it should be the name of a template in a template "
-        "folder of the app"
+        "folder of the app, as layout.html"
     )
     assert record.exc_info is None
+
+
+@for_each(
+    ("name", "finding"),
+    [
+        ("layout.html", "ok   layout: the template layout.html of the app exists"),
+        ("layuot.html", "FAIL layout: IBI_BASE_TEMPLATE is 'layuot.html'; it should be the name"),
+    ],
+)
+def test_the_check_command_finds_a_missing_layout(
+    host: Host, tmp_path: Path, name: str, finding: str
+) -> None:
+    with nobody() as address:
+        app = host(
+            templates=THEME,
+            place=tmp_path,
+            IBI_BASE_TEMPLATE=name,
+            IBI_ARCHIVE_ADDRESS=address,
+            IBI_RESOLVER_URL=f"http://{address}/{REPORT_IBIP}",
+        )
+        result = command(app, "check")
+    assert result.status == 1
+    assert result.out.splitlines()[-1].startswith(finding)
 
 
 # --- templates
@@ -241,6 +267,22 @@ def test_the_policy_of_the_host_has_precedence_and_is_not_doubled(host: Host, ho
 def test_pages_of_the_host_get_no_policy(host: Host) -> None:
     app = host(after=lambda app: app.add_url_rule("/", "home", lambda: "home"))
     assert policies(app, "/") == policies(app, "/nothing") == []
+
+
+def test_a_resolver_has_the_same_settings(tmp_path: Path) -> None:
+    app = Flask("host", instance_path=str(tmp_path / "instance"), static_folder=None)
+    app.template_folder = str(tmp_path / "templates")
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "layout.html").write_text(LAYOUT)
+    app.config.update(IBI_BASE_TEMPLATE="layout.html", IBI_CONTENT_SECURITY_POLICY="img-src *")
+    IBIResolver(app)
+    try:
+        answer = ask(app, "/", headers=BROWSER)
+        assert answer.headers.getlist(POLICY) == ["img-src *"]
+        assert "| Biblioteca</title>" in answer.text
+        assert '<form class="ibi-form"' in answer.text
+    finally:
+        app.extensions["ibi_resolver"].resolver.close()
 
 
 @for_each(

@@ -26,7 +26,6 @@ from support.web import CONTENTS, INSIDE, NETWORK, OUTSIDE, ask, ask_urls, rep, 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.models import Item
 from flask_ibi_archive.web.texts import format_day
 
@@ -242,19 +241,19 @@ def two(new_app: Callable[..., Flask]) -> tuple[Archive, Archive]:
 
 
 def embargo_of(archive: Archive, ibi: str) -> date | None:
-    item = archive.view(ibi)
+    item = archive.get(ibi)
     assert item is not None
     return item.record.embargo
 
 
 def test_copies_and_transferred_items_keep_their_embargo(two: tuple[Archive, Archive]) -> None:
     first, second = two
-    ibi = first.deposit(Record(embargo=DAY)).rep
+    ibi = first.deposit(embargo=DAY).rep
     first.make_copy(ibi, SECOND)
     assert embargo_of(second, ibi) == DAY
     first.transfer(ibi, SECOND, keep_copy=True)
     assert (embargo_of(first, ibi), embargo_of(second, ibi)) == (DAY, DAY)
-    other = first.deposit(Record(embargo=DAY)).rep
+    other = first.deposit(embargo=DAY).rep
     first.transfer(other, SECOND)
     assert (embargo_of(first, other), embargo_of(second, other)) == (None, DAY)
 
@@ -265,7 +264,7 @@ def test_an_edit_sets_and_removes_an_embargo_at_once(app: Flask, tmp_path: Path)
     archive.clock = clock
     path = tmp_path / "a.txt"
     path.write_text("a")
-    ibi = archive.deposit(Record(), [path]).rep
+    ibi = archive.deposit(files=[path]).rep
     for embargo, status in ((DAY, 403), (date(2027, 2, 28), 200), (DAY, 403), (None, 200)):
         archive.edit(ibi, embargo=embargo)
         assert embargo_of(archive, ibi) == embargo
@@ -274,8 +273,8 @@ def test_an_edit_sets_and_removes_an_embargo_at_once(app: Flask, tmp_path: Path)
 
 def test_new_editions_do_not_inherit_and_tombstones_do_not_keep_an_embargo(app: Flask) -> None:
     archive = archive_of(app)
-    ibi = archive.deposit(Record(embargo=DAY)).rep
-    assert embargo_of(archive, archive.new_edition(ibi, Record()).rep) is None
+    ibi = archive.deposit(embargo=DAY).rep
+    assert embargo_of(archive, archive.new_edition(ibi).rep) is None
     archive.delete(ibi, "withdrawn")
     assert embargo_of(archive, ibi) is None
 
@@ -284,11 +283,10 @@ def test_the_clock_of_an_archive_sets_timestamps_and_the_times_of_accesses(app: 
     archive = archive_of(app)
     clock = StoppedClock(datetime(2031, 5, 6, 7, 8, 9, 500_000, timezone(timedelta(hours=-3))))
     archive.clock = clock
-    item = archive.view(archive.deposit(Record()).rep)
+    item = archive.get(archive.deposit().rep)
     assert item is not None
     assert item.record.timestamp == datetime(2031, 5, 6, 10, 8, 9, tzinfo=timezone.utc)
     assert int(archive.accesses.clock()) == int(clock.now.timestamp())
-    assert archive.url_keys.verify(archive.url_keys.issue(1)) is not None
 
 
 def test_the_database_allows_no_embargo_of_a_service_or_a_stub(app: Flask) -> None:
@@ -315,7 +313,7 @@ def test_a_downgrade_does_not_publish_files_under_embargo(app: Flask) -> None:
     archive.upgrade()
     rules = []
     for number in (1, 2, 3):
-        item = archive.view(rep(number))
+        item = archive.get(rep(number))
         assert item is not None
         assert item.record.embargo is None
         rules.append(item.record.access)

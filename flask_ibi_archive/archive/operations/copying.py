@@ -15,13 +15,15 @@ from flask_ibi_archive.archive.operations.context import (
     canonicalize,
     find_item,
 )
+from flask_ibi_archive.archive.operations.noting import note, note_change, note_changed_item
 from flask_ibi_archive.archive.operations.removing import build_citation, write_tombstone
 from flask_ibi_archive.archive.operations.updating import upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.records.record import Tombstone
+from flask_ibi_archive.signals import item_state_changed
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.relations import lock_relations
-from flask_ibi_archive.storage.states import Event, State, next_state
+from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 
 def make_copy(context: OperationContext, ibi: str, to: str | None = None) -> None:
@@ -38,7 +40,13 @@ def make_copy(context: OperationContext, ibi: str, to: str | None = None) -> Non
                 "the Original of the item is in this Archive; a Copy must be in another Archive",
             )
         lock_relations(store.connection, [source.id, target.id])
-        _copy(ItemStore(store.connection, source.id), source, target, ibi, context.now())
+        _copy(
+            ItemStore(store.connection, source.id, store.notices),
+            source,
+            target,
+            ibi,
+            context.now(),
+        )
 
 
 def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
@@ -71,7 +79,7 @@ def _copy(
         original_archive=source.service_ibi,
         translations=store.relations.translations.find_others(item_id),
     )
-    target_store = ItemStore(store.connection, target.id)
+    target_store = ItemStore(store.connection, target.id, store.notices)
     upsert_item(target_store, record, store.get_contents(item_id), now, Event.COPY)
 
 
@@ -107,10 +115,12 @@ def _transfer(
     # The database does not allow the removal of an Original with Copies. Copies without an Original
     # are not allowed either. Therefore the Copies have the state Deleted until the Original is in
     # the other Archive.
-    copies = [copy_id for copy_id, _ in store.copies.find_copies(item_id)]
+    copies = dict(store.copies.find_copies(item_id))
+    target_store = ItemStore(store.connection, target.id, store.notices)
+    owners = target_store.find_owners(record.identifiers).values()
+    old_state = next((state for _, state in owners if state != ELSEWHERE), None)
     for row_id in (*copies, item_id):
         store.set_state(row_id, State.DELETED)
-    target_store = ItemStore(store.connection, target.id)
     new_id = upsert_item(target_store, record, contents, now, Event.RECEIVE)
     if new_state is State.COPY:
         store.set_state(item_id, State.COPY, target.service_ibi)
@@ -121,6 +131,10 @@ def _transfer(
             original_archive=target.service_ibi,
         )
         write_tombstone(store, item_id, tombstone, now)
-    for copy_id in copies:
+    note(target_store, item_state_changed, record, old_state=old_state, new_state=before.state)
+    note_change(store, before, replace(before, state=new_state.value))
+    for copy_id, archive_id in copies.items():
         if copy_id != new_id:
             store.set_state(copy_id, State.COPY, target.service_ibi)
+            copy_store = ItemStore(store.connection, archive_id, store.notices)
+            note_changed_item(copy_store, copy_id, ["original_archive"])

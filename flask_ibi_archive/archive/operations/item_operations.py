@@ -21,9 +21,11 @@ from flask_ibi_archive.archive.operations.copying import make_copy, transfer
 from flask_ibi_archive.archive.operations.depositing import deposit
 from flask_ibi_archive.archive.operations.description import Files, ItemRecord, Metadata
 from flask_ibi_archive.archive.operations.editing import edit
+from flask_ibi_archive.archive.operations.noting import note as note_signal
 from flask_ibi_archive.archive.operations.removing import delete
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records.fields import quoted
+from flask_ibi_archive.signals import item_minted
 from flask_ibi_archive.storage.identifiers import (
     RELEASED,
     Reservation,
@@ -287,13 +289,14 @@ class ItemOperations(ABC):
         :param note: the purpose of the reservation.
         :raises MintingError: if no identifier can be minted now.
         """
-        note = validate_note(note)
+        text = validate_note(note)
         context = self.own_context
         minted = context.mint()
         with context.transaction(minted.rep) as store:
             add_reservation(
-                store.connection, store.archive_id, minted.rep, minted.ibip, note, context.now()
+                store.connection, store.archive_id, minted.rep, minted.ibip, text, context.now()
             )
+            note_signal(store, item_minted, minted)
         return minted
 
     def release(self, ibi: str) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session, class_mapper, scoped_session, sessionmaker
+from sqlalchemy.orm import Session, SessionTransaction, class_mapper, scoped_session, sessionmaker
 
 from flask_ibi_archive.errors import ConfigError, StorageError
+from flask_ibi_archive.signals import Notice, Notifier
 from flask_ibi_archive.storage.engines import is_in_memory
 from flask_ibi_archive.storage.models import Item
 
@@ -22,6 +24,9 @@ SHOULD_BE = (
     "the SQLAlchemy session of the host, a scoped_session (db.session of Flask-SQLAlchemy), or a "
     "callable that returns a session"
 )
+
+#: The key of the pending signals in the info of a session.
+PENDING = "ibi_pending_signals"
 
 #: If the info of a connection has this key, the foreign keys of the connection are enabled.
 FOREIGN_KEYS = "ibi_foreign_keys"
@@ -92,6 +97,16 @@ class HostSession:
         session = self._get_session()
         return session() if isinstance(session, scoped_session) else session
 
+    def send_after_commit(self, notices: list[Notice], notifier: Notifier) -> None:
+        """Send signals after the commit of the host. A rollback, also to a savepoint, drops them.
+
+        :param notices: the signals of an operation in the current transaction or savepoint.
+        """
+        session = self.current()
+        if PENDING not in session.info:
+            session.info[PENDING] = PendingSignals(session)
+        session.info[PENDING].add(session, notices, notifier)
+
     def connection(self) -> Connection:
         """Write the pending changes of the host, and return the connection of the session."""
         session = self._get_session()
@@ -113,6 +128,46 @@ class HostSession:
             yield session.connection(bind_arguments={**self._bind})
 
 
+class PendingSignals:
+    """The signals of the open transaction and savepoints of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._pending: WeakKeyDictionary[SessionTransaction, list[tuple[Notice, Notifier]]] = (
+            WeakKeyDictionary()
+        )
+        self._committed: SessionTransaction | None = None
+        event.listen(session, "after_commit", self._remember_commit)
+        event.listen(session, "after_transaction_end", self._end)
+
+    def add(self, session: Session, notices: list[Notice], notifier: Notifier) -> None:
+        """Add signals to the current savepoint or transaction."""
+        transaction = _find_transaction(session)
+        if transaction is not None:
+            pairs = [(notice, notifier) for notice in notices]
+            self._pending.setdefault(transaction, []).extend(pairs)
+
+    def _remember_commit(self, session: Session) -> None:
+        self._committed = _find_transaction(session)
+
+    def _end(self, session: Session, transaction: SessionTransaction) -> None:
+        """Send the signals of a committed transaction. Those of a savepoint wait for its parent."""
+        committed, pairs = self._committed is transaction, self._pending.pop(transaction, [])
+        if not committed:
+            return
+        self._committed = None
+        parent = _find_transaction(session)
+        if transaction.nested and parent is not None:
+            self._pending.setdefault(parent, []).extend(pairs)
+        else:
+            for notice, notifier in pairs:
+                notifier.send([notice])
+
+
+def _find_transaction(session: Session) -> SessionTransaction | None:
+    """Return the innermost savepoint, or the transaction, or None outside of a transaction."""
+    return session.get_nested_transaction() or session.get_transaction()
+
+
 class FlushingSession(HostSession):
     """A session that is in a flush, or whose pending changes must not be written now.
 
@@ -121,7 +176,7 @@ class FlushingSession(HostSession):
 
     def connection(self) -> Connection:
         """Return the connection of the session."""
-        return self.current().connection(bind_arguments={"mapper": class_mapper(Item)})
+        return self.current().connection(bind_arguments={**self._bind})
 
     @contextmanager
     def savepoint(self) -> Iterator[Connection]:
