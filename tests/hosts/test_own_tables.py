@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from functools import partial
 from io import BytesIO
@@ -19,6 +20,7 @@ from support.cases import for_each
 from support.commands import command
 
 from flask_ibi_archive import CatalogueRecord, FileRecord, IBIArchive, MetadataItem, RecordCatalogue
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.checking import check_archive
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
@@ -257,6 +259,18 @@ def test_accesses_in_the_spool_are_counted_later(
 def fail(*arguments: object) -> Any:
     """Fail as a database that does not answer."""
     raise NotReady("the database is locked", "try again")
+
+
+def test_the_first_accesses_of_an_item_may_arrive_at_the_same_time(host: Host) -> None:
+    reader = host(a_record(A))
+    archive = reader.archive
+    sent = [acknowledge(archive, A, user=f"150.163.2.{number}") for number in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = set(pool.map(archive.take_acknowledgment, sent))
+    assert Outcome.REFUSED not in outcomes
+    archive.accesses.import_spool()
+    found = archive.statistics(A)
+    assert found.downloads + found.double_clicks == 8
 
 
 def test_counts_remain_when_the_items_move_to_the_tables_of_the_package(
