@@ -26,7 +26,7 @@ from support.archives import SERVICE
 
 def describe(row: Any) -> ItemRecord | None:
     """Return the description of a row of any of the models below."""
-    if row.state is None:
+    if row.state == "Draft":
         return None
     record = ItemRecord(
         title=row.title,

@@ -6,7 +6,7 @@ identifiers. After the flush, in the same transaction, the items of the rows are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -98,8 +98,11 @@ def refresh(row: IdentifiedItem) -> None:
 
 
 @event.listens_for(Session, "before_flush")
-def _mint_for_new_rows(session: Session, context: Any, instances: Any) -> None:
-    """Mint the identifiers of all new rows together."""
+def _prepare_flush(session: Session, context: Any, instances: Any) -> None:
+    """Mint the identifiers of all new rows together, and read those of deleted rows."""
+    for row in session.deleted:
+        if isinstance(row, IdentifiedItem):
+            row.ibi  # noqa: B018 - after the flush, the row can't be read any more
     rows = [row for row in session.new if isinstance(row, IdentifiedItem) and row.ibi is None]
     if rows:
         _assign(session, rows)
@@ -152,24 +155,30 @@ def _write_items(session: Session, context: Any) -> None:
 
 @event.listens_for(Session, "after_soft_rollback")
 def _forget(session: Session, previous: SessionTransaction) -> None:
-    """Take the identifiers away from rows that are no longer in the database."""
+    """Read the identifiers of rows again, because the host may have rolled back to a savepoint."""
     changes = _changes.get(session)
     if changes is None:
         return
     changes.written, changes.removed = [], []
-    for row in filter(None, (reference() for reference in changes.assigned)):
-        state = inspect_row(row)
-        if state.transient:
-            set_committed_value(row, "ibi_rep", None)
-            set_committed_value(row, "ibi_ibip", None)
-        elif state.persistent:
+    for row in _take_back(changes):
+        if inspect_row(row).persistent:
             session.expire(row, ("ibi_rep", "ibi_ibip"))
 
 
 @event.listens_for(Session, "after_transaction_end")
 def _end(session: Session, transaction: SessionTransaction) -> None:
-    if transaction.parent is None:
-        _changes.pop(session, None)
+    if transaction.parent is None and session in _changes:
+        list(_take_back(_changes.pop(session)))
+
+
+def _take_back(changes: Changes) -> Iterator[IdentifiedItem]:
+    """Remove the identifiers of rows that are no longer in the database; yield the other rows."""
+    for row in filter(None, (reference() for reference in changes.assigned)):
+        if not inspect_row(row).transient:
+            yield row
+            continue
+        set_committed_value(row, "ibi_rep", None)
+        set_committed_value(row, "ibi_ibip", None)
 
 
 # --- the work ------------------------------------------------------------------------------------

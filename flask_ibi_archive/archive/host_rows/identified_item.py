@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 def _make_column() -> MappedColumn[str | None]:
     # Unlike a constraint, an index always has a name, which SQLite needs in migrations.
-    return mapped_column(String, nullable=True, index=True, unique=True)
+    # With active_history, a change of an identifier is noticed even if the row was not loaded.
+    return mapped_column(String, nullable=True, index=True, unique=True, active_history=True)
 
 
 class IdentifiedItem:
