@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
 from pathlib import Path
@@ -34,7 +33,9 @@ def main(uri: str, folder: str, resume: str, batch: str) -> None:
 
 
 def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """Return the largest memory of this process so far, in KiB."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
 
 
 if __name__ == "__main__":

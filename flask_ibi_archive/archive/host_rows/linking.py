@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from flask_ibi_archive.archive.host_rows.describing import DescribedRow, naming
 from flask_ibi_archive.archive.operations.context import canonicalize, find_item, utc_now
 from flask_ibi_archive.archive.operations.depositing import find_related
 from flask_ibi_archive.archive.operations.description import Description
-from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.storage.items import ItemStore
 
 
@@ -50,7 +51,7 @@ class RowLinks:
         for link in links:
             link.item_id, _ = find_item(self.store, link.described.ibi)
         for link in _order(self.store, links):
-            with naming(link.described.name, link.described.ibi):
+            with naming(link.described.name, link.described.ibi), _explaining():
                 if "previous_edition" in link.described.given:
                     self._link_edition(link)
                 if link.description.translation_of is not None:
@@ -84,6 +85,17 @@ class RowLinks:
                 "language: a translation needs a language, for example language='pt'"
             )
         translations.add_member(link.item_id, other_id, language, link.described.ibi)
+
+
+@contextmanager
+def _explaining() -> Iterator[None]:
+    try:
+        yield
+    except UnknownItem as error:
+        raise StorageError(
+            f"previous_edition and translation_of must be public items of this Archive, and "
+            f"{error.ibi} is not; publish that item first"
+        ) from error
 
 
 def _order(store: ItemStore, links: Sequence[RowLink]) -> Iterator[RowLink]:

@@ -56,6 +56,7 @@ from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.models import Item
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, State
 
+FILE_FIELDS = ("files", "target_file", "list_files")
 WITHDRAW = (
     "a public item can't become Reserved again; to withdraw the item, use state='Deleted' with "
     "tombstone=Tombstone(reason='...')"
@@ -241,7 +242,10 @@ class RowWriter:
         return new, links
 
     def _prepare(self, one: DescribedRow, is_unknown: bool) -> NewItem:
-        description = read_description(one.given)
+        given = dict(one.given)
+        if one.state == "Deleted":  # a tombstone has no files
+            given = {key: value for key, value in given.items() if key not in FILE_FIELDS}
+        description = read_description(given)
         check_new(description)
         files, contents = stage_files(self.staging, description.files)
         self._contents += contents.values()
