@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.identifiers import (
@@ -54,6 +54,19 @@ SECRETS = (
 )
 #: The longest timeout in seconds. The timers of operating systems have an upper limit.
 LONGEST_TIMEOUT = 3600
+#: The default of IBI_VERSION_TABLE: the table that contains the revision of the tables.
+VERSION_TABLE = "ibi_alembic_version"
+#: Besides letters, digits and "-._~", a path may contain these characters unencoded (RFC 3986).
+PATH_CHARACTERS = "/:@!$&'()*+,;="
+#: The description of IBI_BASE_TEMPLATE for error messages.
+TEMPLATE = "the name of a template in a template folder of the app, as layout.html"
+#: The default of IBI_CONTENT_SECURITY_POLICY. A page may use the style sheets, images, fonts and
+#: scripts of the app, but no inline scripts and nothing from other hosts. There is no form-action,
+#: because browsers would then block a form that is redirected to the host of an item.
+PAGE_POLICY = (
+    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "font-src 'self' data:; base-uri 'self'; frame-ancestors 'self'"
+)
 #: The default of IBI_DATABASE_TIMEOUT in seconds. Archives and resolvers use this setting.
 DATABASE_TIMEOUT = 5
 
@@ -74,16 +87,24 @@ class SettingsReader:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = config
 
-    def read(self, key: str, parse: Callable[[Any], Any], default: Any = None) -> Any:
+    def read(
+        self,
+        key: str,
+        parse: Callable[[Any], Any],
+        default: Any = None,
+        *,
+        allows_empty: bool = False,
+    ) -> Any:
         """Return the parsed value of a key.
 
         :param parse: a function that checks and converts the value. For a wrong value, the function
             raises :class:`InvalidValue`.
         :param default: the unparsed value if the key is missing or if its value is None or "".
+        :param allows_empty: whether "" is a value of the setting.
         :raises ConfigError: if the value is wrong; the error names the key.
         """
         value = self.config.get(key)
-        if value is None or value == "":
+        if value is None or (value == "" and not allows_empty):
             value = default
             if value is None:
                 return None
@@ -94,7 +115,9 @@ class SettingsReader:
             raise ConfigError(key, shown, str(error)) from error
 
 
-def setting(parse: Callable[[Any], Any], default: Any = None, key: str = "") -> Any:
+def setting(
+    parse: Callable[[Any], Any], default: Any = None, key: str = "", *, allows_empty: bool = False
+) -> Any:
     """Declare a setting as a field of a dataclass.
 
     :param parse: a function that checks and converts the value.
@@ -103,8 +126,11 @@ def setting(parse: Callable[[Any], Any], default: Any = None, key: str = "") -> 
         value from the Flask config. None means that the setting is optional.
     :param key: the key in the Flask config. "" means ``IBI_`` and the name of the field in
         capitals.
+    :param allows_empty: whether "" is a value of the setting. If not, "" means the default.
     """
-    return field(metadata={"parse": parse, "default": default, "key": key})
+    return field(
+        metadata={"parse": parse, "default": default, "key": key, "allows_empty": allows_empty}
+    )
 
 
 def read_settings(
@@ -124,7 +150,9 @@ def read_settings(
         elif isinstance(default, str):
             default = default.replace("{instance_path}", instance_path)
         parse = declared.metadata["parse"]
-        values[declared.name] = reader.read(_config_key(declared), parse, default)
+        empty = declared.metadata["allows_empty"]
+        key = _config_key(declared)
+        values[declared.name] = reader.read(key, parse, default, allows_empty=empty)
     return values
 
 
@@ -283,6 +311,9 @@ parse_service_ibi = make_parser(
 parse_ip = make_parser(
     "an IPv4 or IPv6 address, as 150.163.34.243", lambda value: canonical_address(str(value))
 )
+parse_table_name = make_parser(
+    "the name of a table, as alembic_version", _require_text, re.compile(r"[A-Za-z_]\w*").fullmatch
+)
 #: A word that needs no encoding in a message of the protocol (a list of pairs).
 parse_ascii_word = make_parser(
     "one word of ASCII, as 2014:11.09.02.16.15",
@@ -336,6 +367,18 @@ parse_hosts = make_parser(
     shows_reason=True,
 )
 parse_scheme = make_parser("http or https", _require_text, ("http", "https").__contains__)
+#: This parser returns the percent-encoded path without a slash at the end, "" for the root.
+parse_root = make_parser(
+    "the path under which the app is mounted, as /repository",
+    lambda value: quote(_require_text(value).rstrip("/"), safe=PATH_CHARACTERS),
+    re.compile("(?:/[^/]+)*").fullmatch,
+)
+parse_policy = make_parser(
+    'a Content-Security-Policy in one line, or "" for no policy',
+    _require_text,
+    lambda text: text.isascii() and (not text or text.isprintable()),
+)
+parse_template = make_parser(TEMPLATE, lambda value: _require_text(value).strip(), bool)
 
 
 def parse_sender(value: Any) -> str:
@@ -423,6 +466,8 @@ class ArchiveConfig:
     platform_software_ibi: Identifier | None = setting(parse_identifier_setting)
     database_uri: str = setting(parse_text, "sqlite:///{instance_path}/ibi_archive.sqlite")
     database_timeout: float = setting(parse_timeout, DATABASE_TIMEOUT)
+    database_bind: str | None = setting(parse_text)
+    version_table: str = setting(parse_table_name, VERSION_TABLE)
     files_folder: Path = setting(parse_folder, "{instance_path}/ibi_files")
     granularity: Fraction = setting(parse_granularity_setting, "0.001")
     mint_host: str = setting(parse_text, default_mint_host)
@@ -433,6 +478,9 @@ class ArchiveConfig:
     follow_editions: bool = setting(parse_flag, True)
     url_key_max_age: float = setting(parse_seconds, 3600)
     url_scheme: str = setting(parse_scheme, "http", key="PREFERRED_URL_SCHEME")
+    application_root: str = setting(parse_root, "/", key="APPLICATION_ROOT")
+    base_template: str | None = setting(parse_template)
+    content_security_policy: str = setting(parse_policy, PAGE_POLICY, allows_empty=True)
     trusted_proxies: tuple[Network, ...] = setting(parse_networks, ())
     local_resolution: bool = setting(parse_flag, True)
     resolver_url: str = setting(parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5")

@@ -10,37 +10,56 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from click import ClickException
-from flask import Flask, current_app, has_app_context
+from flask import Flask, current_app, has_app_context, has_request_context
+from sqlalchemy import Engine
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.host_rows import IdentifiedItem, announce_removal, refresh
 from flask_ibi_archive.archive.host_rows.current import set_finder
+from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock
 from flask_ibi_archive.archive.operations.description import Identified
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
-from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
+from flask_ibi_archive.cli.host_migrations import hide_tables_from_flask_migrate
+from flask_ibi_archive.config import (
+    ArchiveConfig,
+    SettingsReader,
+    find_unknown_keys,
+    parse_text,
+)
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.protocol.archive_urls import (
+    ArchiveUrls,
+    FindAddress,
+    Named,
+    PageKind,
+)
+from flask_ibi_archive.signals import Notifier
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import (
     ArgumentError,
     NoSuchModuleError,
     is_same_database,
 )
-from flask_ibi_archive.storage.migrate import ARCHIVE, History
+from flask_ibi_archive.storage.migrate import ARCHIVE, History, archive_history
+from flask_ibi_archive.web.access import AccessControl, AccessPolicy
 from flask_ibi_archive.web.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
     current_archive,
     find_budget,
+    find_root,
 )
 from flask_ibi_archive.web.routing import create_blueprint
 
 DATABASE = ARCHIVE.setting
+BIND = "IBI_DATABASE_BIND"
+#: The type of the function that is registered; a decorator returns the same type.
+Policy = TypeVar("Policy", bound=AccessPolicy)
 
 
 def find_current_archive() -> Archive:
@@ -81,13 +100,15 @@ class IBIArchive:
     One object can serve several apps. :attr:`archive` is the Archive of the current app. In
     templates, ``{{ ibi_persistent_url(item) }}`` is the persistent URL of an item.
 
-    :param addresses: a subclass of :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`.
-        An app needs a subclass if its items, files or pages have other URLs.
+    :param addresses: a subclass of :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`,
+        if the method :meth:`address` is not sufficient.
     :param session: the database session of the app. Operations on items are then part of the
         transactions of the app, and the app commits. The session is a ``scoped_session`` (such as
         ``db.session`` of Flask-SQLAlchemy), a ``Session``, or a callable that returns the current
-        session. The Archive uses the database of the session. IBI_DATABASE_URI must not name
-        another database.
+        session. The Archive uses the database of the session, or the bind of Flask-SQLAlchemy that
+        IBI_DATABASE_BIND names. IBI_DATABASE_URI must not name another database.
+    :param clock: returns the current time, with a time zone; see
+        :class:`~flask_ibi_archive.archive.archive.Archive`. Tests use a clock that stands still.
     """
 
     def __init__(
@@ -96,9 +117,13 @@ class IBIArchive:
         *,
         addresses: type[ArchiveUrls] = ArchiveUrls,
         session: SessionSource | None = None,
+        clock: Clock = read_utc_clock,
     ) -> None:
         self.addresses = addresses
         self.session = session
+        self._find_address: FindAddress | None = None
+        self.clock = clock
+        self._access = AccessControl()
         if app is not None:
             self.init_app(app)
 
@@ -166,18 +191,25 @@ class IBIArchive:
         try:
             session, settings = self._session(app)
             config = ArchiveConfig.from_mapping(settings, app.instance_path)
-            database = open_database(config.database_uri, config.database_timeout)
+            database = open_database(
+                config.database_uri,
+                config.database_timeout,
+                archive_history(config.version_table),
+            )
         except ConfigError as error:
             raise StartError(error) from None
         warn_of_unknown_keys(app)
+        addresses = self._create_addresses(app, config)
         app.extensions[EXTENSION] = ExtensionState(
-            Archive(config, database, self.addresses(config.base_url), session)
+            Archive(config, database, addresses, session, Notifier(app), self.clock),
+            self._access,
         )
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
         app.add_template_global(
             lambda item: self.archive.persistent_url(item), "ibi_persistent_url"
         )
+        hide_tables_from_flask_migrate(app)
         if config.register_on_start and not is_flask_command():
             # imported here, because apps without this setting do not need the module
             from flask_ibi_archive.archive.registration.start import register_on_start
@@ -186,6 +218,83 @@ class IBIArchive:
                 app.extensions[EXTENSION].archive, Path(app.instance_path), app.logger
             )
 
+    def address(self, function: FindAddress) -> FindAddress:
+        """Use a function for the addresses of items, files and pages. This is a decorator.
+
+        ::
+
+            @ibi.address
+            def find_address(page, item, path):
+                return url_for("thesis", ibi=item.ibip) if page == "item" else None
+
+        URL lists, pages and redirects contain the addresses that the function returns. The
+        function also runs for commands. It then has a request context, so that ``url_for`` works.
+
+        :param function: a function with three parameters: the kind of the page (``item``,
+            ``file``, ``file_list``, ``metadata`` or ``statistics``), the item with its attributes
+            ``rep`` and ``ibip``, and the path of the file. For ``metadata``, the third parameter is
+            the format, such as ``oai_dc``, or None. For the other pages, it is None. The function
+            returns a path of the app, such as ``/thesis/7``, or a complete URL. None means the
+            usual address. The address of a file should end with the path of the file, because
+            accesses are counted by this path.
+        """
+        self._find_address = function
+        return function
+
+    def _create_addresses(self, app: Flask, config: ArchiveConfig) -> ArchiveUrls:
+        """Return the object that builds the URLs of an app."""
+
+        def find_address(page: PageKind, item: Named, path: str | None) -> str | None:
+            if self._find_address is None:
+                return None
+            if has_request_context():
+                return self._find_address(page, item, path)
+            with app.test_request_context(base_url=addresses.base):
+                return self._find_address(page, item, path)
+
+        addresses = self.addresses(config.base_url)
+        addresses.find_root = partial(find_root, config.application_root)
+        addresses.find_address = find_address
+        return addresses
+
+    def access_policy(self, policy: Policy) -> Policy:
+        """Register the function that decides who may read files; use it as a decorator.
+
+        ::
+
+            @ibi.access_policy
+            def may_read(
+                item: ItemView, file: FileRecord | None, request: Request
+            ) -> bool | Response | None:
+                if current_user.is_authenticated:
+                    return True       # during an embargo and outside the networks, too
+                if item.embargo:
+                    return current_app.login_manager.unauthorized()  # to the login page
+                return None           # the networks and the embargo decide
+
+        The pages and downloads of the Archive call the function, also for each file of a list.
+        ``file`` is None if the question is about the files as a whole, or if the item does not
+        have the requested file. The function returns:
+
+        - True: the user may read.
+        - False: the user may not read and gets a page with status 403.
+        - a response, for example a redirect to a login page: the user may not read and gets this
+          response. The function may also raise it, as ``flask.abort`` does.
+        - None: the networks of the access rule and the embargo decide.
+
+        A user who may not read the files still sees the landing page without links to files, unless
+        the access rule hides the description ("others": "none"). With this rule, the function also
+        decides about landing page, metadata and statistics. Any other exception in the function is
+        an error of the app (status 500). The responses are not for shared caches.
+
+        The function does not change the answers to resolvers: they depend on the user's IP address
+        and on the embargo only.
+
+        The last function that is registered replaces earlier ones, for all apps of this object.
+        """
+        self._access.policy = policy
+        return policy
+
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
         """Return the session and the settings of the app.
 
@@ -193,9 +302,14 @@ class IBIArchive:
         of the session.
         """
         if self.session is None:
+            if app.config.get(BIND):
+                expected = (
+                    f"unset, because IBIArchive has no session; {DATABASE} names the database"
+                )
+                raise ConfigError(BIND, app.config[BIND], expected)
             return None, app.config
-        session = HostSession(self.session)
         with app.app_context():
+            session = HostSession(self.session, find_bind(app))
             uri = session.prepare()
         configured = app.config.get(DATABASE)
         if configured is None or configured == "":
@@ -215,10 +329,36 @@ class IBIArchive:
 
 
 class ExtensionState:
-    """The Archive of one app. The object is in ``app.extensions``."""
+    """The Archive of one app, and who may read. The object is in ``app.extensions``."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, access: AccessControl) -> None:
         self.archive = archive
+        self.access = access
+
+
+def find_bind(app: Flask) -> Engine | None:
+    """Return the engine that IBI_DATABASE_BIND names; None if this setting is not set.
+
+    Call this in the application context of the app.
+
+    :raises ConfigError: if Flask-SQLAlchemy has no such engine for the app.
+    """
+    key = SettingsReader(app.config).read(BIND, parse_text)
+    if key is None:
+        return None
+    flask_sqlalchemy = app.extensions.get("sqlalchemy")
+    if flask_sqlalchemy is None:
+        raise ConfigError(BIND, key, "unset, or used after init_app() of Flask-SQLAlchemy")
+    engines: dict[str | None, Engine] = flask_sqlalchemy.engines
+    if key not in engines:
+        names = ", ".join(sorted(name for name in engines if name is not None))
+        expected = (
+            f"a key of SQLALCHEMY_BINDS: {names}"
+            if names
+            else "unset, because SQLALCHEMY_BINDS is empty"
+        )
+        raise ConfigError(BIND, key, expected)
+    return engines[key]
 
 
 def warn_of_unknown_keys(app: Flask) -> None:

@@ -1,1 +1,10 @@
-"""The history of the tables, told by alembic; shipped as ``flask_ibi_archive.migrations``."""
+"""The migrations of the tables, and the filter that hides these tables from a host's migrations.
+
+The package is installed as ``flask_ibi_archive.migrations``. In the ``env.py`` of a host::
+
+    context.configure(..., include_name=flask_ibi_archive.migrations.include_name)
+"""
+
+from flask_ibi_archive.storage.migrate import include_name
+
+__all__ = ["include_name"]

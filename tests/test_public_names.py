@@ -13,12 +13,10 @@ import flask_ibi_archive
 from flask_ibi_archive import errors, identifiers, resolver
 
 
-def test_the_package_exports_only_the_extension() -> None:
-    assert flask_ibi_archive.__all__ == ["IBIArchive"]
-    from flask_ibi_archive import IBIArchive
-    from flask_ibi_archive.extension import IBIArchive as extension
-
-    assert IBIArchive is extension
+def test_the_package_exports_the_names_that_hosts_use() -> None:
+    assert {"Archive", "IBIArchive", "ItemRecord", "ItemView"} <= set(flask_ibi_archive.__all__)
+    for name in flask_ibi_archive.__all__:
+        assert getattr(flask_ibi_archive, name).__name__ == name
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import date, timezone
 from functools import cached_property
 
 from sqlalchemy import Connection
@@ -22,6 +23,7 @@ from flask_ibi_archive.archive.accesses.daily_counts import PurgeResult, purge_a
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.accesses.statistics import Statistics, read_statistics
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
+from flask_ibi_archive.archive.announcing import announce_access, announce_minted
 from flask_ibi_archive.archive.archives import (
     ArchiveRecord,
     ServedArchive,
@@ -31,7 +33,11 @@ from flask_ibi_archive.archive.archives import (
 )
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.archive.operations.context import OperationContext
+from flask_ibi_archive.archive.operations.context import (
+    Clock,
+    OperationContext,
+    read_utc_clock,
+)
 from flask_ibi_archive.archive.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
@@ -47,6 +53,7 @@ from flask_ibi_archive.protocol.url_list import (
     answer_url_request,
     list_ibi_words,
 )
+from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 from flask_ibi_archive.storage.database import Database, lock_table_setup
@@ -60,12 +67,18 @@ class Archive(ItemOperations):
 
     :param addresses: builds the URLs of items and pages.
     :param session: the database session of the host, if the host has one.
+    :param notifier: sends signals (:mod:`flask_ibi_archive.signals`).
+    :param clock: returns the current time, with a time zone. Embargoes, the timestamps of items and
+        the times of accesses depend on the clock. New identifiers and URL keys always contain the
+        real time.
     """
 
     config: ArchiveConfig
     database: Database
     addresses: ArchiveUrls
     session: HostSession | None = None
+    notifier: Notifier = NOBODY
+    clock: Clock = read_utc_clock
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
 
     @cached_property
@@ -93,8 +106,19 @@ class Archive(ItemOperations):
     def context(self) -> OperationContext:
         """The objects that the operations on items need."""
         return OperationContext(
-            self.database, self.served(), self.files_folder, lambda: self.minter, self.session
+            self.database,
+            self.served(),
+            self.files_folder,
+            lambda: self.minter,
+            self.session,
+            self.notifier,
+            self.clock,
         )
+
+    @property
+    def today(self) -> date:
+        """The current day (UTC), on which embargoes depend."""
+        return self.clock().astimezone(timezone.utc).date()
 
     def without_session(self) -> Archive:
         """Return the same Archive without the session of the host.
@@ -182,17 +206,34 @@ class Archive(ItemOperations):
         return create_or_refresh_archive(self.database, facts, wanted, forms)
 
     def upgrade(self, revision: str = "head") -> None:
-        """Upgrade the tables to a revision; the database is created if it does not exist."""
+        """Upgrade the tables to a revision; the database is created if it does not exist.
+
+        If our migrations are part of the history of the host, the revision is only checked.
+
+        :raises NotReady: if the host must upgrade the tables.
+        """
+        history = self.database.history
+        if history.is_shared:
+            if revision != "head":
+                migrate.refuse_shared(history, f"flask db upgrade {revision}")
+            self.database.check_revision()
+            return
         self.database.create()
         with self.database.writing() as connection:
             lock_table_setup(connection)
-            migrate.upgrade(connection, revision)
+            migrate.upgrade(connection, revision, history)
 
     def downgrade(self, revision: str) -> None:
-        """Downgrade the tables to a revision."""
+        """Downgrade the tables to a revision.
+
+        :raises StorageError: if our migrations are part of the history of the host.
+        """
+        history = self.database.history
+        if history.is_shared:
+            migrate.refuse_shared(history, f"flask db downgrade ibi@{revision}")
         with self.database.writing() as connection:
             lock_table_setup(connection)
-            migrate.downgrade(connection, revision)
+            migrate.downgrade(connection, revision, history)
         self._served = None
 
     # --- reading ---------------------------------------------------------------------------------
@@ -208,7 +249,7 @@ class Archive(ItemOperations):
         served, facts = self._find()
 
         def answer(connection: Connection) -> list[UrlPair]:
-            catalogue = StoredCatalogue(connection, served.id)
+            catalogue = StoredCatalogue(connection, served.id, self.today)
             return answer_url_request(catalogue, request, facts, self._issue_key, requested_only)
 
         return self.database.read(answer)
@@ -231,7 +272,7 @@ class Archive(ItemOperations):
         :raises IdentifierError: if the text is not an identifier.
         """
         text = parse_identifier(ibi).text
-        return view_item(self.database, self.served().id, self.files_folder, text)
+        return view_item(self.database, self.served().id, self.files_folder, text, self.today)
 
     def find(
         self, search: str | None = None, *, state: str | None = None, limit: int | None = None
@@ -250,11 +291,11 @@ class Archive(ItemOperations):
         :param state: yield only items in this state: Original, Copy or Deleted.
         :param limit: the maximum number of items; None: no limit.
         """
-        selection = select_items(state, search)
+        selection, today = select_items(state, search), self.today
         for record in export_records(
             self.database, self.served().id, self.files_folder, selection, limit
         ):
-            yield ItemView(record, is_service=False)
+            yield ItemView(record, is_service=False, today=today)
 
     def persistent_url(self, item: str | Identified) -> str:
         """Return the persistent URL of an item, such as ``http://urlib.net/8JMKD3MGP8W/35MME4E``.
@@ -270,7 +311,10 @@ class Archive(ItemOperations):
 
         :param count: the number of new identifiers.
         """
-        return self.minter.mint(count)
+        minted = self.minter.mint(count)
+        if item_minted.receivers:
+            announce_minted(self.notifier, minted, self.served().service_ibi)
+        return minted
 
     # --- accesses --------------------------------------------------------------------------------
 
@@ -283,6 +327,7 @@ class Archive(ItemOperations):
             Spool(self.config.spool_folder),
             self._find,
             self.config.anonymise_ips,
+            clock=lambda: self.clock().timestamp(),
         )
 
     def take_acknowledgment(
@@ -293,7 +338,9 @@ class Archive(ItemOperations):
         :param agents: the User-Agent headers, by which robots are recognised.
         :raises NotReady: if the access can be stored neither in the database nor in the spool.
         """
-        return self.accesses.record(acknowledgment, agents)
+        outcome = self.accesses.record(acknowledgment, agents)
+        announce_access(self.notifier, acknowledgment, outcome, self.config.anonymise_ips)
+        return outcome
 
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
         """Return the counts of the accesses to an item or to the whole Archive.

@@ -12,7 +12,6 @@ from sqlalchemy.orm import aliased
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import Record
-from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.models import ArchiveRow, Item, ItemIdentifier
@@ -97,7 +96,7 @@ def has_archive(database: Database) -> bool:
     if not database.exists():
         return False
     with database.reading() as connection:
-        return migrate.current_revision(connection) is not None and bool(find_archives(connection))
+        return database.find_revision(connection) is not None and bool(find_archives(connection))
 
 
 def create_or_refresh_archive(

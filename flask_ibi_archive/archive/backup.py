@@ -37,7 +37,7 @@ from flask_ibi_archive.archive.minting import read_clock
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import ADVICE_INIT, Database
+from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import ProgressReader, copy_and_measure, new_file
 from flask_ibi_archive.storage.file_rows import read_needed_contents
 from flask_ibi_archive.storage.file_store import FileStore
@@ -177,7 +177,7 @@ class BackupWriter:
         """
         created = datetime.fromtimestamp(int(self.clock()), timezone.utc)
         with self.database.snapshot() as connection:
-            revision = _get_revision(connection)
+            revision = _get_revision(self.database, connection)
             tables = reflect_tables(connection)
             archives = [found.service_ibi for found in find_archives(connection)]
             numbers = read_last_ids(connection, tables)
@@ -322,15 +322,16 @@ class _Source:
             raise _ReadError(error.strerror or str(error)) from error
 
 
-def _get_revision(connection: Connection) -> str:
+def _get_revision(database: Database, connection: Connection) -> str:
     """Return the revision of the tables.
 
     :raises NotReady: if the tables do not exist, or if this version of the package does not know
         their revision.
     """
-    revision = migrate.current_revision(connection)
+    revision = database.find_revision(connection)
     if revision is None:
-        raise NotReady("the database does not contain the tables", ADVICE_INIT)
+        advice = f"run: {database.history.init}"
+        raise NotReady("the database does not contain the tables", advice)
     if not migrate.is_known(revision):
         raise NotReady(
             f"the tables have the revision {revision}, but this version of the package knows only "

@@ -61,7 +61,7 @@ class Restorer:
         """
         with open_backup(path) as backup, self.files.staging() as staging:
             self._check_clock(backup)
-            occupied = self.database.exists() and self.database.read(_has_archive)
+            occupied = self.database.exists() and self.database.read(self._has_archive)
             if occupied and not self.replace:
                 raise _occupied_error()
             backup.check(self.files, None if self.dry_run else staging, self.progress)
@@ -101,20 +101,21 @@ class Restorer:
     def _fill(self, connection: Connection, backup: BackupReader) -> None:
         """Replace the tables by the tables of the backup, and migrate to the newest revision."""
         lock_table_setup(connection)
+        history = self.database.history
         replaced_dates: dict[str, Fraction] = {}
         last_ids = dict(backup.manifest.numbers)
-        if migrate.current_revision(connection) is not None:
-            if _has_archive(connection) and not self.replace:
+        if self.database.find_revision(connection) is not None:
+            if self._has_archive(connection) and not self.replace:
                 raise _occupied_error()
             lock_minting(connection)
             replaced_dates = read_last_dates(connection)
             replaced_ids = read_last_ids(connection, reflect_tables(connection))
             for name, last_id in replaced_ids.items():
                 last_ids[name] = max(last_id, last_ids.get(name, 0))
-            migrate.downgrade(connection, "base")
-        migrate.upgrade(connection, backup.manifest.revision)
+            migrate.downgrade(connection, "base", history)
+        migrate.upgrade(connection, backup.manifest.revision, history)
         self._load(connection, backup)
-        migrate.upgrade(connection)
+        migrate.upgrade(connection, history=history)
         raise_last_ids(connection, reflect_tables(connection), last_ids)
         raise_last_dates(connection, replaced_dates, self.clock())
 
@@ -134,12 +135,11 @@ class Restorer:
             raise ValueError("the backup does not contain the tables of its revision")
         loader.run()
 
-
-def _has_archive(connection: Connection) -> bool:
-    """Return whether a database contains an Archive. The database may have no tables yet."""
-    if migrate.current_revision(connection) is None:
-        return False
-    return bool(connection.execute(select(func.count()).select_from(ArchiveRow)).scalar_one())
+    def _has_archive(self, connection: Connection) -> bool:
+        """Return whether the database contains an Archive. It may have no tables yet."""
+        if self.database.find_revision(connection) is None:
+            return False
+        return bool(connection.execute(select(func.count()).select_from(ArchiveRow)).scalar_one())
 
 
 def _occupied_error() -> StorageError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date
 
 from sqlalchemy import Connection
 
@@ -12,7 +13,7 @@ from flask_ibi_archive.protocol.relations import Relation, Step
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, Record, Text
-from flask_ibi_archive.storage.catalogue import StoredCatalogue, networks_allow
+from flask_ibi_archive.storage.catalogue import OpenCatalogue, StoredCatalogue, networks_allow
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.identifiers import find_owners
@@ -28,10 +29,12 @@ class ItemView:
     :param record: the record of the item. The ``source`` of each file is the path of the stored
         content, or None if no content is stored.
     :param is_service: True if the item is the service of the Archive.
+    :param today: the current day (UTC), on which the embargo depends.
     """
 
     record: Record
     is_service: bool
+    today: date
 
     @property
     def rep(self) -> str | None:
@@ -57,6 +60,12 @@ class ItemView:
         return [text for text, _ in metadata.elements.get("creator", ())]
 
     @property
+    def embargo(self) -> date | None:
+        """The first day (UTC) on which readers may read the files; None if today is not earlier."""
+        day = self.record.embargo
+        return day if day is not None and self.today < day else None
+
+    @property
     def stated_title(self) -> Text | None:
         """The title in the Dublin Core of the item and the language of the title, or None."""
         metadata = self.record.metadata
@@ -69,7 +78,8 @@ class ItemView:
         """The title in the Dublin Core; otherwise the public target file; otherwise the IBI."""
         if self.stated_title is not None:
             return self.stated_title[0]
-        open_file = self.record.target_path if self.record.access is None else None
+        is_open = self.record.access is None and self.embargo is None
+        open_file = self.record.target_path if is_open else None
         return open_file or self.record.identifiers[0]
 
     def find_file(self, paths: tuple[str, ...]) -> FileRecord | None:
@@ -80,21 +90,33 @@ class ItemView:
         files = {file.path: file for file in self.record.files}
         return next((files[path] for path in paths if path in files), None)
 
-    def allows(self, address: str) -> bool:
-        """Return whether a user with an IP address has access to the files of the item."""
+    def is_inside(self, address: str) -> bool:
+        """Return whether the access rule of the item, if any, allows an IP address."""
         rule = self.record.access
         return rule is None or networks_allow(" ".join(rule.networks), address)
 
+    def allows(self, address: str) -> bool:
+        """Return whether a user with an IP address has access to the files of the item today."""
+        return self.embargo is None and self.is_inside(address)
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether users who may not read the files must not see the description either."""
+        rule = self.record.access
+        return rule is not None and rule.others == "none"
+
     def shows_itself(self, address: str) -> bool:
         """Return whether a user with an IP address may see the description or files of the item."""
-        rule = self.record.access
-        return rule is None or rule.others == "metadata" or self.allows(address)
+        return not self.is_hidden or self.allows(address)
 
 
-def view_item(database: Database, archive_id: int, folder: FileStore, ibi: str) -> ItemView | None:
+def view_item(
+    database: Database, archive_id: int, folder: FileStore, ibi: str, today: date
+) -> ItemView | None:
     """Return the item that has an identifier; None if this Archive has no such item.
 
     :param ibi: the identifier in canonical case.
+    :param today: the current day (UTC), on which the embargo depends.
     """
 
     def read(connection: Connection) -> ItemView | None:
@@ -104,7 +126,7 @@ def view_item(database: Database, archive_id: int, folder: FileStore, ibi: str) 
             return None
         reader = ItemReader(connection, archive_id, lambda sha256: str(folder.path(sha256)))
         is_service = ItemStore(connection, archive_id).is_service(item_id)
-        return ItemView(reader.read_record(item_id), is_service)
+        return ItemView(reader.read_record(item_id), is_service, today)
 
     return database.read(read)
 
@@ -116,6 +138,8 @@ def find_metadata_url(
     ibi: Identifier,
     user: str,
     step: Step,
+    today: date,
+    is_open: bool = False,
 ) -> str | None:
     """Return the URL of the metadata of an item for a user.
 
@@ -123,13 +147,16 @@ def find_metadata_url(
 
     :param user: the IP address of the user.
     :param step: the step of a relation that selects the metadata, with or without a format.
+    :param today: the current day (UTC), on which embargoes depend.
+    :param is_open: True if the user may read the metadata in spite of networks and embargoes.
     :returns: None if the item has no such URL for this user.
     """
     relation = Relation((step,))
     whole = replace(facts, relations=None, filter_url_list=True)
+    catalogue = OpenCatalogue if is_open else StoredCatalogue
     with database.reading() as connection:
         pairs = answer_url_request(
-            StoredCatalogue(connection, archive_id),
+            catalogue(connection, archive_id, today),
             UrlRequest(ibi, (user,), verbs=VerbList(relation)),
             whole,
             lambda item: "",

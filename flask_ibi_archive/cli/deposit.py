@@ -93,6 +93,9 @@ def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
     default="metadata",
     help="What users outside the networks can see: the metadata or nothing.",
 )
+@click.option(
+    "--embargo", metavar="DATE", help="The first day (UTC) on which readers may read the files."
+)
 @click.option("--no-file-list", is_flag=True, help="Do not publish the list of the files.")
 @json_option
 @with_appcontext
@@ -118,6 +121,7 @@ def add_command(
     Example:
       flask --app example_app ibi add report.pdf data.csv \\
           --title "Annual report" --creator "Banon, Gerald" --language en
+      flask --app example_app ibi add report.pdf --title "Thesis" --embargo 2027-03-01
       flask --app example_app ibi add report.pdf --translation-of 8JMKD3MGP8W/35MME4E \\
           --title "Relatório anual" --language pt
     """
@@ -157,6 +161,7 @@ def _describe(options: Mapping[str, Any]) -> ItemRecord:
         "language": options["language"],
         "metadata": {"dc": elements} if elements else None,
         "access": {"networks": networks, "others": options["others"]} if networks else None,
+        "embargo": options["embargo"],
         "list_files": not options["no_file_list"],
     }
 
@@ -198,8 +203,8 @@ def _describe_wrong_option(error: Exception) -> str | None:
 
     cause = error.__cause__
     if isinstance(cause, FieldError):
-        if cause.field == "language":
-            return f"--language: {cause.reason}"
+        if cause.field in ("language", "embargo"):
+            return f"--{cause.field}: {cause.reason}"
         if cause.field.startswith("access.networks"):
             return f"--network: {cause.reason}"
         if found := re.match(r"metadata\.dc\.(\w+)", cause.field):

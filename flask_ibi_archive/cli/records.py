@@ -111,6 +111,7 @@ class ImportReport:
             archive.database,
             archive_id,
             archive.files_folder,
+            clock=archive.context.now,
             dry_run=self._dry_run,
             progress=partial(self._bars.show, "work") if self._bars.shown else None,
             on_error=self.write_error,

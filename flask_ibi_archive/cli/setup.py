@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
+from flask import current_app
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
@@ -21,6 +23,7 @@ from flask_ibi_archive.cli.group import (
     write_json,
     yes_option,
 )
+from flask_ibi_archive.errors import ConfigError
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -53,7 +56,8 @@ def check_command(as_json: bool) -> None:
     """Check that the Archive works and can be reached.
 
     Prints one line for each check: the configuration, the database, the files, the address of the
-    Archive, the resolver and the registration. The exit status is 1 if a check fails.
+    Archive, the resolver and the registration. If IBI_BASE_TEMPLATE is set, the template is checked
+    too. The exit status is 1 if a check fails.
 
     The check of the registration also succeeds if the Archive was never registered or is excluded.
     The line then says what to do next.
@@ -62,9 +66,24 @@ def check_command(as_json: bool) -> None:
     Example:
       flask --app example_app ibi check
     """
-    from flask_ibi_archive.archive.checking import check_archive
+    from flask_ibi_archive.archive.checking import check_archive, run_check
 
-    write_findings(check_archive(get_archive()), as_json)
+    archive = get_archive()
+    layout = archive.config.base_template
+    findings = [] if layout is None else [run_check("layout", lambda: _check_layout(layout))]
+    write_findings(chain(check_archive(archive), findings), as_json)
+
+
+def _check_layout(name: str) -> str:
+    from jinja2 import TemplateNotFound
+
+    from flask_ibi_archive.config import TEMPLATE
+
+    try:
+        current_app.jinja_env.get_template(name)
+    except TemplateNotFound as error:
+        raise ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE) from error
+    return f"the template {name} of the app exists"
 
 
 def write_findings(results: Iterable[Finding], as_json: bool) -> None:
@@ -86,7 +105,8 @@ def write_findings(results: Iterable[Finding], as_json: bool) -> None:
 def upgrade_command(revision: str) -> None:
     """Upgrade the tables to a revision.
 
-    By default, REVISION is the newest revision.
+    By default, REVISION is the newest revision. If IBI_VERSION_TABLE is set, the app's own
+    migrations upgrade the tables, and this command only checks the revision.
 
     \b
     Example:
@@ -126,9 +146,7 @@ def downgrade_command(revision: str, yes: bool) -> None:
 
 
 def _write_revision(archive: Archive) -> None:
-    from flask_ibi_archive.storage.migrate import current_revision
-
-    revision = archive.database.read(current_revision)
+    revision = archive.database.read(archive.database.find_revision)
     say(
         "the database has no tables"
         if revision is None

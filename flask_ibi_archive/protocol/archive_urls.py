@@ -1,11 +1,13 @@
 """The URLs of the service, the items and the files of an Archive.
 
-If a host application needs other URLs, the application replaces the class :class:`ArchiveUrls`.
+A host application that needs other URLs provides a function of the type :data:`FindAddress`, or
+replaces the class :class:`ArchiveUrls`.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Literal, Protocol
 from urllib.parse import quote
 
 
@@ -21,39 +23,64 @@ class Named(Protocol):
         """The IBIp of the object, or None."""
 
 
+#: The kind of a page of an item.
+PageKind = Literal["item", "file", "file_list", "metadata", "statistics"]
+#: A function that returns the address of a page of an item. The parameters are the kind of the
+#: page, the item, and a text: the path of the file for ``file``, the format or None for
+#: ``metadata``, otherwise None. The result is a path of the app that begins with ``/``, or a
+#: complete URL. None means the usual address.
+FindAddress = Callable[[PageKind, Named, "str | None"], "str | None"]
+
+
 class ArchiveUrls:
     """Builds the absolute URLs of a running Archive.
-
-    :param base: the scheme and the archiveaddress of the Archive, such as
-        ``http://mtc-m16c.sid.inpe.br``.
 
     A URL contains the repository name of the item, or the IBIp if the item has no repository name.
     A URL contains the path of a file in UTF-8. All characters of the path are percent-encoded,
     except letters, digits, ``-._~`` and ``/``.
+
+    :param origin: the scheme and the archiveaddress of the Archive, such as
+        ``http://mtc-m16c.sid.inpe.br``.
+    :ivar find_root: returns the path under which the app is mounted, such as ``/repository``; "" if
+        the app is at the root of the host.
+    :ivar find_address: the function of the host that changes addresses, or None.
     """
 
-    def __init__(self, base: str) -> None:
-        self.base = base
+    find_root: Callable[[], str] | None = None
+    find_address: FindAddress | None = None
+
+    def __init__(self, origin: str) -> None:
+        self.origin = origin
+
+    @property
+    def base(self) -> str:
+        """The beginning of all URLs of the app: the origin and the path of the app."""
+        return self.origin if self.find_root is None else self.origin + self.find_root()
 
     def service(self, item: Named) -> str:
-        """Return the URL of the Archive service itself ([R] 4.1)."""
-        return f"{self.base}/{item.rep or item.ibip}"
+        """Return the URL of the Archive service itself ([R] 4.1).
+
+        The path of this URL is only the IBI, even if the app is mounted under a path.
+        """
+        return f"{self.origin}/{item.rep or item.ibip}"
 
     def item(self, item: Named) -> str:
         """Return the URL of the landing page of an item."""
-        return f"{self.base}/col/{item.rep or item.ibip}/"
+        return self._find("item", item) or f"{self.base}/col/{item.rep or item.ibip}/"
 
     def file(self, item: Named, path: str) -> str:
         """Return the URL of a file of an item."""
-        return f"{self.base}/col/{item.rep or item.ibip}/doc/{quote(path, safe='/')}"
+        usual = f"/col/{item.rep or item.ibip}/doc/{quote(path, safe='/')}"
+        return self._find("file", item, path) or self.base + usual
 
     def file_list(self, item: Named) -> str:
         """Return the URL of the page that lists the files of an item."""
-        return f"{self.base}/col/{item.rep or item.ibip}/files"
+        return self._find("file_list", item) or f"{self.base}/col/{item.rep or item.ibip}/files"
 
     def statistics(self, item: Named) -> str:
         """Return the URL of the access statistics of an item."""
-        return f"{self.base}/col/{item.rep or item.ibip}/statistics"
+        usual = f"/col/{item.rep or item.ibip}/statistics"
+        return self._find("statistics", item) or self.base + usual
 
     def archive_statistics(self) -> str:
         """Return the URL of the access statistics of the Archive."""
@@ -65,4 +92,26 @@ class ArchiveUrls:
         :param format: the format of the metadata; None for metadata in free form.
         """
         choice = f"?choice={format}" if format else ""
-        return f"{self.base}/col/{item.rep or item.ibip}/metadata{choice}"
+        usual = f"/col/{item.rep or item.ibip}/metadata{choice}"
+        return self._find("metadata", item, format) or self.base + usual
+
+    def _find(self, page: PageKind, item: Named, path: str | None = None) -> str | None:
+        """Return the URL that the function of the host chooses, or None.
+
+        The path of the app is added to a path that does not begin with it.
+
+        :raises ValueError: if the function returns something else than a path, a URL or None.
+        """
+        found = None if self.find_address is None else self.find_address(page, item, path)
+        if found is None:
+            return None
+        if isinstance(found, str) and found.startswith(("http://", "https://")):
+            return found
+        if not isinstance(found, str) or not found.startswith("/") or found.startswith("//"):
+            raise ValueError(
+                f"the address function returned {found!r} for the page {page!r} of the item "
+                f"{item.rep or item.ibip}; it should return a path that begins with '/', a URL "
+                "that begins with http:// or https://, or None"
+            )
+        is_complete = found.startswith(f"{self.base}/"[len(self.origin) :])
+        return (self.origin if is_complete else self.base) + found

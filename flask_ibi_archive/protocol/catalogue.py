@@ -108,7 +108,10 @@ class CatalogueItem(Protocol):
         """True if the metadata are for all users, including users who may not read the files."""
 
     def allows(self, address: str) -> bool:
-        """Return True if a user at an IP address may read the files."""
+        """Return True if a user at an IP address may read the files today.
+
+        Networks and embargoes decide.
+        """
 
     def file(self) -> File | None:
         """Return the file that the scope requests."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from ipaddress import ip_network
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +20,7 @@ from flask_ibi_archive.protocol.hosts import is_host
 from flask_ibi_archive.protocol.relations import is_format
 
 TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 PORT = re.compile(r":[0-9]*\Z")
 NOT_IN_URL = re.compile(r"[\x00-\x20\x7f<>\"{}\\^`|]")
@@ -137,6 +138,16 @@ def parse_timestamp(field: str, value: Any) -> datetime:
         except ValueError:
             pass
     raise FieldError(field, f"{quoted(value)} is not a time such as 2009-07-21T13:23:45Z (UTC)")
+
+
+def parse_day(field: str, value: Any) -> date:
+    """Parse a day such as ``2027-03-01``."""
+    if isinstance(value, str) and DAY.fullmatch(value):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            pass
+    raise FieldError(field, f"{quoted(value)} is not a day such as 2027-03-01")
 
 
 def parse_language(field: str, value: Any) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from typing import Any
 
 from flask_ibi_archive.records.record import (
@@ -52,6 +52,7 @@ def format_record(record: Record) -> dict[str, Any]:
         "target_file": record.target_file,
         "list_files": None if record.list_files is True else record.list_files,
         "access": record.access and _format_access(record.access),
+        "embargo": _format_day(record.embargo),
         "tombstone": record.tombstone and _format_tombstone(record.tombstone),
     }
     return {
@@ -120,6 +121,12 @@ def _format_object(value: Any) -> Any:
 def _format_moment(value: Any) -> Any:
     is_aware = isinstance(value, datetime) and value.tzinfo is not None
     return format_moment(value.astimezone(timezone.utc)) if is_aware else value
+
+
+def _format_day(value: Any) -> Any:
+    # a datetime is a date too, but its day depends on the time zone
+    is_day = isinstance(value, date) and not isinstance(value, datetime)
+    return value.isoformat() if is_day else value
 
 
 def _format_metadata(found: Any) -> Any:

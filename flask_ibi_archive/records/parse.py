@@ -125,6 +125,8 @@ def _find_conflicts(record: Record) -> Iterator[FieldError]:
             "tombstone",
             f"only a Deleted item may have a tombstone; the state of this item is {record.state}",
         )
+    if record.state == "Deleted" and record.embargo is not None:
+        yield FieldError("embargo", "a Deleted item has no files, and therefore no embargo")
     if record.formats and record.content_type != "Metadata":
         yield FieldError("formats", "only an item whose content_type is Metadata may have formats")
     paths = [file.path for file in record.files]
@@ -356,6 +358,7 @@ _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
     "target_file": fields.parse_path,
     "list_files": fields.parse_flag,
     "access": _parse_access,
+    "embargo": fields.parse_day,
     "tombstone": _parse_tombstone,
 }
 FIELDS = tuple(_PARSERS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 
 #: A value of a Dublin Core element, and the language of the value. The language may be None.
 Text = tuple[str, "str | None"]
@@ -90,8 +90,9 @@ class Record:
     """The record of an item.
 
     All identifiers are canonical. If ``timestamp`` is None, the current time is used. If
-    ``target_file`` is None, the first file is the target file. A host application that deposits
-    an item may use similar types; :mod:`flask_ibi_archive.records.format` converts them.
+    ``target_file`` is None, the first file is the target file. ``embargo`` is the first day (UTC)
+    on which readers may read the files; None if there is no embargo. A host application that
+    deposits an item may use similar types; :mod:`flask_ibi_archive.records.format` converts them.
     """
 
     rep: str | None = None
@@ -111,6 +112,7 @@ class Record:
     target_file: str | None = None
     list_files: bool = True
     access: AccessRule | None = None
+    embargo: date | None = None
     tombstone: Tombstone | None = None
 
     @property

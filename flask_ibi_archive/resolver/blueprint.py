@@ -28,6 +28,7 @@ from flask_ibi_archive.web import health
 from flask_ibi_archive.web.persistent_urls import create_fallback_hook, is_like_persistent_url
 from flask_ibi_archive.web.requests import user_address
 from flask_ibi_archive.web.responses import RETRY_AFTER, error_response, pairs_response
+from flask_ibi_archive.web.routing import add_page, prepare_app
 
 NAME = "ibi_resolver"
 #: Loggers of web servers. They log the query of each request. A query may contain a key.
@@ -42,9 +43,10 @@ def create_resolver_blueprint(service_ibi: str) -> Blueprint:
     :param service_ibi: the IBI of the resolver's service, in canonical case.
     """
     blueprint = Blueprint(NAME, "flask_ibi_archive.web", template_folder="templates")
-    blueprint.add_url_rule("/ibi-resolver/health", "health", show_readiness)
-    blueprint.add_url_rule("/ibi-resolver/health/ready", "health_ready", show_readiness)
-    blueprint.add_url_rule("/ibi-resolver/health/live", "health_live", health.live)
+    blueprint.record_once(prepare_app)
+    add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
+    add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
+    add_page(blueprint, "health_live", "/ibi-resolver/health/live", health.live)
 
     def add_service(state: BlueprintSetupState) -> None:
         # the rule accepts all methods, because the view rejects unsupported methods

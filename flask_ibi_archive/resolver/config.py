@@ -10,6 +10,7 @@ from typing import Any
 
 from flask_ibi_archive.config import (
     DATABASE_TIMEOUT,
+    PAGE_POLICY,
     MailSettings,
     Network,
     SettingsReader,
@@ -18,8 +19,10 @@ from flask_ibi_archive.config import (
     parse_email,
     parse_hosts,
     parse_networks,
+    parse_policy,
     parse_scheme,
     parse_service_ibi,
+    parse_template,
     parse_text,
     parse_timeout,
     read_settings,
@@ -38,7 +41,8 @@ class ResolverConfig:
     The declaration of each field names the key of the Flask config.
 
     :ivar database_timeout: an Archive in the same app uses this setting too.
-    :ivar trusted_proxies: an Archive in the same app uses this setting too.
+    :ivar trusted_proxies: an Archive in the same app uses this setting too. This is also true for
+        ``base_template`` and ``content_security_policy``.
     :ivar email: the e-mail address of the resolver's administrator.
     :ivar mail: the settings of the e-mail server. None if no e-mail server is set.
     """
@@ -57,6 +61,8 @@ class ResolverConfig:
     inner_hosts: InnerHosts = setting(parse_hosts, (), key="IBI_RESOLVER_INNER_HOSTS")
     email: str | None = setting(parse_email, key="IBI_RESOLVER_EMAIL")
     trusted_proxies: tuple[Network, ...] = setting(parse_networks, ())
+    base_template: str | None = setting(parse_template)
+    content_security_policy: str = setting(parse_policy, PAGE_POLICY, allows_empty=True)
     server_name: str | None = setting(parse_archive_address, key="SERVER_NAME")
     url_scheme: str = setting(parse_scheme, "http", key="PREFERRED_URL_SCHEME")
     mail: MailSettings | None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from click import ClickException
 from flask import Flask
 
+from flask_ibi_archive.cli.host_migrations import hide_tables_from_flask_migrate
 from flask_ibi_archive.errors import ConfigError, IBIError
 from flask_ibi_archive.extension import (
     StartError,
@@ -16,6 +17,7 @@ from flask_ibi_archive.extension import (
 )
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.signals import Notifier
 from flask_ibi_archive.storage.migrate import RESOLVER
 from flask_ibi_archive.web.requests import RESOLVER_EXTENSION
 
@@ -71,9 +73,12 @@ class IBIResolver:
         except ConfigError as error:
             raise StartError(error) from None
         warn_of_unknown_keys(app)
-        app.extensions[RESOLVER_EXTENSION] = ResolverState(ResolverService(config, database))
+        app.extensions[RESOLVER_EXTENSION] = ResolverState(
+            ResolverService(config, database, Notifier(app))
+        )
         app.register_blueprint(create_resolver_blueprint(config.service_ibi))
         app.cli.add_command(ibi_resolver)
+        hide_tables_from_flask_migrate(app)
 
     def __repr__(self) -> str:
         return "<IBIResolver>"

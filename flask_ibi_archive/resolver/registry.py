@@ -46,6 +46,7 @@ from flask_ibi_archive.resolver.registration_keys import (
     hash_key,
     matches_hash,
 )
+from flask_ibi_archive.signals import NOBODY, Notifier
 from flask_ibi_archive.storage.database import Database
 
 #: The states of a registered Archive. The command ``list`` prints these texts.
@@ -65,6 +66,7 @@ class Registry:
     :param fetch: the HTTP client for the confirmation call to an Archive.
     :param now: returns the current date.
     :param cost: the cost of the hash of a key. See :func:`.registration_keys.hash_key`.
+    :param notifier: sends the signals archive_included and archive_excluded.
     """
 
     database: Database
@@ -72,6 +74,7 @@ class Registry:
     fetch: Callable[..., HttpResponse] = fetch
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     cost: int = COST
+    notifier: Notifier = NOBODY
 
     def register(
         self, service_ibi: str, key: str, email: str | None = None, *, replace: bool = False
@@ -186,8 +189,14 @@ class Registry:
         if number is None:
             raise RegistrationRefused(service_ibi)
         if request.subject == EXCLUSION_REQUEST:
-            return RegistrationStatus(RESULTS[EXCLUSION_REQUEST])
-        return self._include(known, number, request)
+            status, confirmed = RegistrationStatus(RESULTS[EXCLUSION_REQUEST]), None
+        else:
+            status = self._include(known, number, request)
+            confirmed = status.confirmed
+        self.notifier.send_registration(
+            "resolver", confirmed, service_ibi, request.address, self.config.service_url
+        )
+        return status
 
     def _include(
         self, known: RegisteredKey, number: int, request: RegistrationRequest

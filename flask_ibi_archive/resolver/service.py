@@ -21,6 +21,7 @@ from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
 from flask_ibi_archive.resolver.rounds import Acknowledged, OwnArchive, Trace
+from flask_ibi_archive.signals import NOBODY, Notifier
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.migrate import RESOLVER
@@ -36,10 +37,12 @@ class ResolverService:
     :ivar hint_writer: stores hints and metrics in the background.
     """
 
-    def __init__(self, config: ResolverConfig, database: Database) -> None:
+    def __init__(
+        self, config: ResolverConfig, database: Database, notifier: Notifier = NOBODY
+    ) -> None:
         self.config = config
         self.database = database
-        self.registry = Registry(database, config)
+        self.registry = Registry(database, config, notifier=notifier)
         self.circuit_breaker = CircuitBreaker()
         self.hint_writer = HintWriter(database)
         self.fan_out = FanOut(

@@ -7,6 +7,7 @@ and translations. This module finds the relations between these items in the col
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
@@ -25,6 +26,7 @@ class StoredItem:
     :param row: the values of the item.
     :param neighbours: all items in the result, by id.
     :param scope: the part of the catalogue that the request needs.
+    :param today: the current day (UTC).
     """
 
     __slots__ = (
@@ -32,6 +34,7 @@ class StoredItem:
         "_neighbours",
         "_row",
         "_scope",
+        "_today",
         "content_type",
         "ibip",
         "key",
@@ -40,10 +43,13 @@ class StoredItem:
         "timestamp",
     )
 
-    def __init__(self, row: Fetched, neighbours: Mapping[int, StoredItem], scope: Scope) -> None:
+    def __init__(
+        self, row: Fetched, neighbours: Mapping[int, StoredItem], scope: Scope, today: date
+    ) -> None:
         self._row = row
         self._neighbours = neighbours
         self._scope = scope
+        self._today = today
         self._files: dict[str, str | None] = {}
         self.key = row.id
         self.rep = row.rep
@@ -70,10 +76,13 @@ class StoredItem:
     @property
     def shows_metadata(self) -> bool:
         """True if users without access to the files may see the metadata."""
-        return self._row.access_others == "metadata"
+        return self._row.access_others != "none"
 
     def allows(self, address: str) -> bool:
         """Return True if a user at an IP address has access to the files."""
+        embargo = self._row.embargo
+        if embargo is not None and self._today < date.fromisoformat(embargo):
+            return False
         return networks_allow(self._row.access_networks, address)
 
     def add_file(self, path: str, url: str | None) -> None:
@@ -171,13 +180,15 @@ class StoredCatalogue:
 
     :param connection: the connection for reading. Each call of :meth:`find` runs one statement.
     :param archive_id: the id of the Archive.
+    :param today: the current day (UTC), on which embargoes depend.
     """
 
     kind = StoredItem
 
-    def __init__(self, connection: Connection, archive_id: int) -> None:
+    def __init__(self, connection: Connection, archive_id: int, today: date) -> None:
         self.connection = connection
         self.archive_id = archive_id
+        self.today = today
 
     def find(self, ibi: str, scope: Scope) -> StoredItem | None:
         """Return the item with an identifier, or None if no such item exists.
@@ -201,7 +212,7 @@ class StoredCatalogue:
         for row in statement.run(self.connection, parameters):
             item = items.get(row.id)
             if item is None:
-                item = items[row.id] = self.kind(row, items, scope)
+                item = items[row.id] = self.kind(row, items, scope, self.today)
             if row.id == row.base_id:
                 found = item
                 # in other rows, a transferred item has the state Elsewhere

@@ -35,7 +35,7 @@ from flask_ibi_archive.storage.engines import (
     make_reader,
     refuse_missing_file,
 )
-from flask_ibi_archive.storage.migrate import ARCHIVE, History, current_revision, head_revision
+from flask_ibi_archive.storage.migrate import ARCHIVE, History, check_revision, current_revision
 from flask_ibi_archive.storage.request_budget import DEFAULT_TIMEOUT, FindBudget, no_budget
 
 Result = TypeVar("Result")
@@ -48,9 +48,6 @@ TEST_SIZE = 65536
 
 #: The key of the advisory lock on PostgreSQL. The key consists of the bytes of "ibi_arch".
 SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
-
-#: The command that creates or updates the tables of an Archive.
-ADVICE_INIT = f"run: {ARCHIVE.init}"
 
 
 class IdleConnections:
@@ -268,26 +265,27 @@ class Database:
 
         :raises NotReady: if the check fails. The error names the cause and says what to do.
         """
-        revision = self.read(lambda connection: current_revision(connection, self.history))
-        head = head_revision(self.history)
-        if revision is None:
-            raise NotReady("the database does not contain the tables", f"run: {self.history.init}")
-        if revision != head:
-            raise NotReady(
-                f"the database is at revision {revision}, but this version needs revision {head}",
-                f"run: {self.history.upgrade}",
-            )
+        self.check_revision()
         self._check_writable()
         if file := find_sqlite_file(self.engine.url):
             check_writable_folder("the database", file.parent, self.history.setting)
+
+    def check_revision(self) -> None:
+        """Check that the tables exist and have the newest revision.
+
+        :raises NotReady: if the check fails. The error says what to do.
+        """
+        self.read(lambda connection: check_revision(connection, self.history))
+
+    def find_revision(self, connection: Connection) -> str | None:
+        """Return the revision of the tables; None if the tables do not exist."""
+        return current_revision(connection, self.history)
 
     def _check_writable(self) -> None:
         try:
             with self.writing(CHECK_LOCK_TIMEOUT) as connection:
                 # the statement changes no data, but fails if the database is read-only
-                connection.exec_driver_sql(
-                    f"UPDATE {self.history.version_table} SET version_num = '' WHERE 1 = 0"
-                )
+                connection.exec_driver_sql(f"UPDATE {self.history.table} SET id = id WHERE 1 = 0")
         except NotReady as error:
             if isinstance(error.__cause__, DBAPIError) and is_write_conflict(error.__cause__):
                 advice = "find and stop the process that locks the database"

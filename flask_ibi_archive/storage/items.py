@@ -20,6 +20,7 @@ from flask_ibi_archive.records.record import (
     MetadataAddress,
     Record,
 )
+from flask_ibi_archive.signals import Notice
 from flask_ibi_archive.storage.copies import Copies
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.identifiers import check_not_reserved, find_owners
@@ -33,11 +34,18 @@ Contents = Mapping[str, Content]
 
 
 class ItemStore:
-    """The items of one Archive. The methods use the transaction of the caller."""
+    """The items of one Archive. The methods use the transaction of the caller.
 
-    def __init__(self, connection: Connection, archive_id: int) -> None:
+    :param notices: the signals to send after the commit. Archives that change in one transaction
+        have the same list, because signals are sent in the order of the changes.
+    """
+
+    def __init__(
+        self, connection: Connection, archive_id: int, notices: list[Notice] | None = None
+    ) -> None:
         self.connection = connection
         self.archive_id = archive_id
+        self.notices: list[Notice] = [] if notices is None else notices
 
     @cached_property
     def reader(self) -> ItemReader:
@@ -294,4 +302,5 @@ def _columns(record: Record, now: datetime) -> dict[str, Any]:
         "list_files": record.list_files,
         "access_networks": record.access and " ".join(record.access.networks),
         "access_others": record.access and record.access.others,
+        "embargo": record.embargo,
     }

@@ -239,6 +239,7 @@ def _record(
         target_file=None if row.target_path == first else row.target_path,
         list_files=row.list_files,
         access=access,
+        embargo=row.embargo,
         tombstone=tombstone,
     )
 

@@ -62,6 +62,7 @@ class Fetched(NamedTuple):
     target_path: str | None
     access_networks: str | None
     access_others: str | None
+    embargo: str | None
     metadata_item_id: int | None
     metadata_url: str | None
     has_dublin_core: bool
@@ -178,8 +179,8 @@ def build_statement(
     The SQL parameters of the statement are archive_id, ibi, path_0, path_1 and so on.
 
     An item may appear in several rows: in one row for each file, and in one row for each relation
-    that leads to the item. If an item has an access rule, the statement also reads the metadata
-    item, because some users get the metadata instead of the item.
+    that leads to the item. If an item has an access rule or an embargo, the statement also reads
+    the metadata item, because some users get the metadata instead of the item.
 
     :param shapes: the relations to follow, as described in the docstring of this module.
     :param next_edition: True to read also the next edition of the requested item.
@@ -240,8 +241,9 @@ def _unite_selects(parts: list[Select[Any]], many: bool) -> Select[Any] | Compou
 
 
 def _find_metadata_id(item: Any) -> ColumnElement[int | None]:
-    """Return the id of the metadata item if the item has an access rule, otherwise NULL."""
-    return case((item.c.access_networks.is_not(None), item.c.metadata_item_id)).label("instead")
+    """Return the id of the metadata item if some users may not read the files, otherwise NULL."""
+    is_limited = or_(item.c.access_networks.is_not(None), item.c.embargo.is_not(None))
+    return case((is_limited, item.c.metadata_item_id)).label("instead")
 
 
 def _select_step(item: Any, target: Any, parent: CTE, on: ColumnElement[bool]) -> Select[Any]:

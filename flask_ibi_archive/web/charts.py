@@ -26,6 +26,9 @@ MAX_NAMES = 8
 MAX_LINES = 5
 #: The CSS classes of the two bars of a period.
 KINDS = ("first", "second")
+#: The colours of the two bars and of the lines if the page has no style sheet.
+COLOURS = ('fill="currentColor"', 'fill="none" stroke="currentColor"')
+LINE_COLOUR = 'stroke="currentColor" stroke-opacity="0.5"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +93,8 @@ def draw_bars(
         kind = ' class="minor"' if count % 2 else ""
         drawn.append(_draw_name((left + place + 0.5) / slots, bars[place].name, kind))
     return (
-        f'<svg class="chart" role="img" aria-labelledby="{name}-title {name}-about"'
-        f' width="100%" height="{TOP + HEIGHT + FOOT}">\n'
+        f'<svg class="ibi-chart" role="img" aria-labelledby="{name}-title {name}-about"'
+        f' width="100%" overflow="visible" height="{TOP + HEIGHT + FOOT}">\n'
         f'<title id="{name}-title">{escape(title)}</title>\n'
         f'<desc id="{name}-about">{escape(description)}</desc>\n' + "\n".join(drawn) + "\n</svg>"
     )
@@ -103,24 +106,26 @@ def draw_swatch(side: int) -> str:
     :param side: 0 for the filled bars, 1 for the outlined bars.
     """
     return (
-        '<svg class="swatch" width="14" height="14" aria-hidden="true">'
-        f'<rect class="{KINDS[side]}" x="1" y="1" width="12" height="12"/></svg>'
+        '<svg class="ibi-swatch" width="14" height="14" aria-hidden="true">'
+        f'<rect class="{KINDS[side]}" {COLOURS[side]} x="1" y="1" width="12" height="12"/></svg>'
     )
 
 
 def _draw_line(part: float, text: str) -> str:
     y = _pixel(part)
     return (
-        f'<line class="{"line" if part else "base"}" x1="0" x2="100%" y1="{y}" y2="{y}"/>'
-        f'<text x="-8" y="{y + 4}" text-anchor="end">{escape(text)}</text>'
+        f'<line class="{"line" if part else "base"}" {LINE_COLOUR}'
+        f' x1="0" x2="100%" y1="{y}" y2="{y}"/>'
+        f'<text fill="currentColor" x="-8" y="{y + 4}" text-anchor="end">{escape(text)}</text>'
     )
 
 
 def _draw_bar(slot: float, slots: int, side: int, part: float, text: str) -> str:
+    x = _percent((slot + 0.12 + 0.4 * side) / slots)
     # a bar has a height of at least two pixels, because smaller bars would not be visible
     y = min(_pixel(part), _pixel(0) - 2)
     return (
-        f'<rect class="{KINDS[side]}" x="{_percent((slot + 0.12 + 0.4 * side) / slots)}" y="{y}"'
+        f'<rect class="{KINDS[side]}" {COLOURS[side]} x="{x}" y="{y}"'
         f' width="{_percent(0.36 / slots)}" height="{_pixel(0) - y}">'
         f"<title>{escape(text)}</title></rect>"
     )
@@ -129,8 +134,9 @@ def _draw_bar(slot: float, slots: int, side: int, part: float, text: str) -> str
 def _draw_name(part: float, name: str, kind: str) -> str:
     x, base = _percent(part), _pixel(0)
     return (
-        f'<line class="base" x1="{x}" x2="{x}" y1="{base}" y2="{base + 4}"/>'
-        f'<text{kind} x="{x}" y="{base + 18}" text-anchor="middle">{escape(name)}</text>'
+        f'<line class="base" {LINE_COLOUR} x1="{x}" x2="{x}" y1="{base}" y2="{base + 4}"/>'
+        f'<text{kind} fill="currentColor" x="{x}" y="{base + 18}" text-anchor="middle">'
+        f"{escape(name)}</text>"
     )
 
 

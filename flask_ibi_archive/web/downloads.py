@@ -107,7 +107,7 @@ def send_content(
             "X-Sendfile", None
         )  # with this header, some servers would send the file
     response.headers["Content-Type"] = content_type
-    policy = SANDBOX_POLICY if mimetype in ACTIVE else None
+    policy = SANDBOX_POLICY if mimetype in ACTIVE else ""
     return set_headers(response, policy, private=restricted)
 
 

@@ -160,10 +160,9 @@ def _find_resolver_url(archive: Archive) -> str | None:
         an endless loop.
     """
     base = urlsplit(archive.config.persistent_url_base)
-    own = ((request_host(), request_root()), (archive.config.archive_address, ""))
-    for host, root in own:
-        if normalize_host(base.netloc) == normalize_host(host) and base.path.rstrip("/") == root:
-            return None
+    own = {normalize_host(host) for host in (request_host(), archive.config.archive_address)}
+    if normalize_host(base.netloc) in own and base.path.rstrip("/") == request_root():
+        return None
     return archive.config.persistent_url_base + request_target()
 
 

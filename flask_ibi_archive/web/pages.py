@@ -11,6 +11,8 @@ from functools import wraps
 from pathlib import Path
 
 from flask import Response, current_app, request
+from flask.typing import ResponseReturnValue
+from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.archive.viewing import ItemView, find_metadata_url
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
@@ -20,6 +22,7 @@ from flask_ibi_archive.protocol.query import decode_query_string, list_candidate
 from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
+from flask_ibi_archive.web.access import Access, check_access, select_readable_files
 from flask_ibi_archive.web.downloads import send_content
 from flask_ibi_archive.web.requests import (
     UNKNOWN_USER,
@@ -29,6 +32,7 @@ from flask_ibi_archive.web.requests import (
     user_address,
 )
 from flask_ibi_archive.web.responses import RETRY_AFTER, render_page, set_headers
+from flask_ibi_archive.web.texts import format_day, page_language, texts
 
 #: The name of the metadata format "Dublin Core in XML".
 OAI_DC = "oai_dc"
@@ -57,7 +61,7 @@ def message(status: int, title: str, advice: str = "", **values: object) -> Resp
     :param advice: the name in :mod:`.texts` of the text that tells the reader what to do next.
     :param values: variables of the template.
     """
-    return page("message", status, title=title, advice=advice, **values)
+    return page("message", status, heading=title, advice=advice, **values)
 
 
 def unavailable_page(error: IBIError) -> Response:
@@ -68,10 +72,32 @@ def unavailable_page(error: IBIError) -> Response:
     return response
 
 
-def restricted_page(item: ItemView) -> Response:
-    """Return the page that says that the user has no access to an item."""
-    visible = item if item.shows_itself(user_address()) else None
-    return message(403, "restricted", "restricted_advice", item=visible)
+def restricted_page(item: ItemView, access: Access) -> ResponseReturnValue:
+    """Return the page that says that the user has no access to an item.
+
+    If the policy of the host has its own response, return or raise that response.
+    """
+    if isinstance(access.refusal, HTTPException):
+        raise access.refusal
+    if access.refusal is not None:
+        return access.refusal
+    visible = None if item.is_hidden else item
+    return message(403, "restricted", item=visible, notices=list_notices(item, access))
+
+
+def list_notices(item: ItemView, access: Access) -> list[str]:
+    """Return the texts that say until when, and why, the user may not read the files of an item."""
+    language = page_language()
+    t, is_inside = texts(language), item.is_inside(user_address())
+    notices = []
+    if item.embargo is not None and (is_inside or not item.is_hidden):
+        notices.append(t["embargo"].format(day=format_day(item.embargo, language)))
+    if not access.is_allowed:
+        if access.by_policy:
+            notices.append(t["restricted_reader"])
+        elif not is_inside:
+            notices.append(t["restricted_advice"])
+    return notices
 
 
 def tombstone(item: ItemView) -> Response:
@@ -84,7 +110,8 @@ def tombstone(item: ItemView) -> Response:
     is_visible = item.shows_itself(user_address())
     facts = item.record.tombstone
     instead = (facts.successor if facts else None) or item.record.next_edition
-    response = page("tombstone", 410, item=item, title=item.stated_title if is_visible else None)
+    stated_title = item.stated_title if is_visible else None
+    response = page("tombstone", 410, item=item, stated_title=stated_title)
     if instead:
         url = f"{current_archive().config.persistent_url_base}/{instead}"
         response.headers["Link"] = f'<{url}>; rel="successor-version"'
@@ -107,7 +134,9 @@ def view_item(ibi: str) -> ItemView | None:
     return replace(item, record=replace(item.record, access=rule))
 
 
-def with_item(view: Callable[..., Response]) -> Callable[..., Response]:
+def with_item(
+    view: Callable[..., ResponseReturnValue],
+) -> Callable[..., ResponseReturnValue]:
     """Decorate a view that needs an item.
 
     The decorated view finds the item with the IBI in the path, and passes the item to the view. If
@@ -116,7 +145,7 @@ def with_item(view: Callable[..., Response]) -> Callable[..., Response]:
     """
 
     @wraps(view)
-    def find_and_view(ibi: str, **rest: str) -> Response:
+    def find_and_view(ibi: str, **rest: str) -> ResponseReturnValue:
         try:
             text = parse_identifier(ibi).text
         except IdentifierError as error:
@@ -135,23 +164,27 @@ def with_item(view: Callable[..., Response]) -> Callable[..., Response]:
 
 
 @with_item
-def landing(item: ItemView) -> Response:
+def landing(item: ItemView) -> ResponseReturnValue:
     """Show the landing page of an item, with a description of the item and links to its files."""
-    user = user_address()
-    if not item.shows_itself(user):
-        return restricted_page(item)
-    return page("landing", item=item, open=item.allows(user))
+    access = check_access(item)
+    if item.is_hidden and not access.is_allowed:
+        return restricted_page(item, access)
+    readable = select_readable_files(item)
+    if readable.record.files:
+        access = replace(access, is_allowed=True)
+    return page("landing", item=readable, notices=list_notices(item, access))
 
 
 @with_item
-def file(item: ItemView, path: str) -> Response:
+def file(item: ItemView, path: str) -> ResponseReturnValue:
     """Send a file of an item, or redirect to the server that has the file."""
-    if not item.allows(user_address()):
-        return restricted_page(item)
     # Flask decodes the argument ``path`` as UTF-8, but a file name may have another encoding
     prefix = f"/{(request.view_args or {})['ibi']}/doc/".encode()
     raw = request_path().partition(prefix)[2]
     found = item.find_file(list_candidate_paths(raw.decode("utf-8", "surrogateescape")))
+    access = check_access(item, found)
+    if not access.is_allowed:
+        return restricted_page(item, access)
     if found is None:
         return message(404, "no_file", "no_file_advice", item=item)
     if found.url is not None and not is_request_url(
@@ -160,7 +193,7 @@ def file(item: ItemView, path: str) -> Response:
         return _redirect(found.url)
     if found.source is not None and found.sha256 is not None:
         name = found.path.rpartition("/")[2]
-        is_closed = item.record.access is not None
+        is_closed = item.record.access is not None or item.embargo is not None
         changed = item.record.timestamp
         try:
             return send_content(Path(found.source), name, found.sha256, changed, is_closed)
@@ -173,19 +206,28 @@ def file(item: ItemView, path: str) -> Response:
 
 
 @with_item
-def files(item: ItemView) -> Response:
+def files(item: ItemView) -> ResponseReturnValue:
     """Show the list of files of an item; the owner of the item can forbid the list.
 
     If the list is forbidden, the page says this.
     """
-    if not item.allows(user_address()):
-        return restricted_page(item)
-    return page("files", item=item)
+    access = check_access(item)
+    if not access.is_allowed:
+        return restricted_page(item, access)
+    return page("files", item=select_readable_files(item))
 
 
 @with_item
-def metadata(item: ItemView) -> Response:
-    """Show the metadata of an item as a page; send XML if the query contains ``choice=oai_dc``."""
+def metadata(item: ItemView) -> ResponseReturnValue:
+    """Show the metadata of an item as a page; send XML if the query contains ``choice=oai_dc``.
+
+    Networks and embargoes do not restrict the metadata of an item. The policy of the host restricts
+    them if the access rule hides the description.
+    """
+    if item.is_hidden:
+        access = check_access(item)
+        if access.by_policy and not access.is_allowed:
+            return restricted_page(item, access)
     # request.args would raise an exception for bytes that are not UTF-8
     choice = dict(decode_query_string(request.query_string)).get("choice") or None
     try:
@@ -203,7 +245,7 @@ def metadata(item: ItemView) -> Response:
     return message(404, "no_format", item=item)
 
 
-def _linked_metadata(item: ItemView, step: Step) -> Response:
+def _linked_metadata(item: ItemView, step: Step) -> ResponseReturnValue:
     """Redirect to the metadata of an item, which are another item or have a URL."""
     archive, user = current_archive(), user_address()
     # an item that is metadata and has no metadata describes itself
@@ -214,18 +256,27 @@ def _linked_metadata(item: ItemView, step: Step) -> Response:
         if target is None:
             modifier = f":({step.parameter})" if step.parameter else ""
             return _redirect(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
-    is_closed = target is not None and not target.allows(user)
+    access = Access(True) if target is None else check_access(target)
+    if target is not None and access.by_policy and not access.is_allowed:
+        return restricted_page(target, access)
     # find_metadata_url would treat UNKNOWN_USER like the address of a known user
     url = None
-    if not (is_closed and user == UNKNOWN_USER):
+    if access.is_allowed or user != UNKNOWN_USER:
         identifier = parse_identifier(item.record.identifiers[0])
         url = find_metadata_url(
-            archive.database, archive.served().id, archive.facts(), identifier, user, step
+            archive.database,
+            archive.served().id,
+            archive.facts(),
+            identifier,
+            user,
+            step,
+            archive.today,
+            is_open=access.by_policy,
         )
     if url is not None:
         return _redirect(url)
-    if target is not None and is_closed:
-        return restricted_page(target)
+    if target is not None and not access.is_allowed:
+        return restricted_page(target, access)
     return message(404, "no_format" if step.parameter else "metadata_none", item=item)
 
 

@@ -5,19 +5,26 @@ Archives and resolvers exchange messages as lists of pairs. Each pair is a line 
 
 from __future__ import annotations
 
-from flask import Response, make_response, render_template
+from flask import Response, current_app, make_response, render_template
+from flask.sansio.app import App
+from jinja2 import Template, TemplateNotFound
 from werkzeug.datastructures import Headers
 
-from flask_ibi_archive.errors import IBIError, NotReady
+from flask_ibi_archive.config import TEMPLATE
+from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
 from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.web.language_names import get_language_name
+from flask_ibi_archive.web.requests import current_request, shared_config
 from flask_ibi_archive.web.texts import page_language, texts
 
 #: The value of Retry-After in a 503 response. A client may try again after this number of seconds.
 RETRY_AFTER = "10"
-#: The Content-Security-Policy of pages. A page must not contain inline scripts, and must not load
-#: anything from other hosts.
-PAGE_POLICY = "default-src 'self'; style-src 'unsafe-inline'"
+#: The folders of the templates. Templates of the host are in the first folder. They may extend the
+#: templates of the package, which are in the second folder.
+TEMPLATE_FOLDERS = ("ibi_archive", "ibi_archive/default")
+POLICY_HEADER = "Content-Security-Policy"
+#: The key of the policy of the response in the WSGI environment of a request.
+POLICY = "ibi.content_security_policy"
 #: The Content-Security-Policy of files that can contain scripts. These scripts must not have the
 #: rights of scripts of the host.
 SANDBOX_POLICY = "sandbox allow-scripts allow-forms allow-popups allow-downloads"
@@ -28,12 +35,15 @@ PAIRS_HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosn
 def render_page(template: str, status: int = 200, **values: object) -> Response:
     """Return a page of an Archive or a resolver in the reader's language.
 
+    A template of the host has precedence over the template of the package with the same name.
+
     :param template: the file name of the template, without the folder and without ``.html``.
     :param values: variables of the template. The template also gets the texts and the language.
     """
     language = page_language()
     html = render_template(
-        f"ibi_archive/{template}.html",
+        [*list_templates(template)],
+        ibi_base=find_base_template(),
         lang=language,
         t=texts(language),
         language_name=get_language_name,
@@ -44,19 +54,60 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
     return set_headers(response)
 
 
-def set_headers(
-    response: Response, policy: str | None = PAGE_POLICY, *, private: bool = True
-) -> Response:
+def list_templates(template: str) -> list[str]:
+    """Return the full names of a template in the order of their precedence."""
+    return [f"{folder}/{template}.html" for folder in TEMPLATE_FOLDERS]
+
+
+def find_base_template() -> Template:
+    """Return the template that all pages extend.
+
+    If the template in IBI_BASE_TEMPLATE does not exist, the error is logged, and the pages have the
+    layout of the package.
+    """
+    environment = current_app.jinja_env
+    name = shared_config().base_template
+    if name is not None:
+        try:
+            return environment.get_template(name)
+        except TemplateNotFound:
+            current_app.logger.error("%s", ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE))
+    return environment.select_template(list_templates("base"))
+
+
+def set_headers(response: Response, policy: str | None = None, *, private: bool = True) -> Response:
     """Set the caching headers and the security headers of a response, and return the response.
 
-    :param policy: the value of the Content-Security-Policy header; None to omit this header.
+    :func:`add_policy` adds the Content-Security-Policy header after all functions of the host.
+
+    :param policy: the value of the Content-Security-Policy header; None for the policy of pages.
     :param private: True if shared caches must not store the response, because the response may
         depend on the user.
     """
     response.headers["Cache-Control"] = "private, no-cache" if private else "no-cache"
     response.headers["X-Content-Type-Options"] = "nosniff"
-    if policy is not None:
-        response.headers["Content-Security-Policy"] = policy
+    current_request().environ[POLICY] = (
+        shared_config().content_security_policy if policy is None else policy
+    )
+    return response
+
+
+def add_policy_hook(app: App) -> None:
+    """Add :func:`add_policy` to an app, so that it runs after all other functions of the app."""
+    hooks = app.after_request_funcs.setdefault(None, [])
+    if add_policy not in hooks:
+        hooks.insert(0, add_policy)
+
+
+def add_policy(response: Response) -> Response:
+    """Add the Content-Security-Policy header to a response of this package.
+
+    If the host has already set the header of a page, the header stays unchanged. The sandbox of a
+    file is added to the header of the host, because a file must not have the rights of a page.
+    """
+    policy = current_request().environ.get(POLICY)
+    if policy and (policy == SANDBOX_POLICY or POLICY_HEADER not in response.headers):
+        response.headers.add(POLICY_HEADER, policy)
     return response
 
 

@@ -6,17 +6,24 @@ service of the Archive, and persistent URLs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+
 from flask import Blueprint, Response
 from flask.blueprints import BlueprintSetupState
-from werkzeug.routing import BaseConverter
+from werkzeug.routing import AnyConverter, BaseConverter
 
 from flask_ibi_archive.web import health, pages, statistics
 from flask_ibi_archive.web.local_resolution import answer_persistent_url
+from flask_ibi_archive.web.responses import add_policy_hook
 from flask_ibi_archive.web.service import answer_service_request, route_service_request
 
 NAME = "ibi_archive"
-#: The name of the converter in routes. The app may already use a short name such as "ibi".
+#: The name of the converter that the app may use in its routes. The app may already use a short
+#: name such as "ibi".
 CONVERTER = "flask_ibi_archive_item"
+#: The names of the converters in the routes of this package.
+OWN_ITEM, OWN_WORD = "flask_ibi_archive_own_item", "flask_ibi_archive_own_word"
 
 
 class IBIConverter(BaseConverter):
@@ -31,6 +38,50 @@ class IBIConverter(BaseConverter):
     weight = 150
 
 
+class OwnItemConverter(IBIConverter):
+    """Matches an identifier in the routes of this package.
+
+    Of several rules with the same form, werkzeug selects the rule with the smallest weights. The
+    large weight gives rules of the app precedence, whichever converter they use.
+    """
+
+    weight = 1_000_000
+
+
+class OwnWordConverter(AnyConverter):
+    """Matches a fixed word in the routes of this package.
+
+    A rule of the app that contains the word itself has precedence, because werkzeug selects rules
+    without converters first. A rule of the app with another converter has a larger weight.
+    """
+
+    weight = -1
+
+
+def prepare_app(state: BlueprintSetupState) -> None:
+    """Add what the pages need to the app: the converter for fixed words, and a hook for headers.
+
+    The blueprint of an Archive and the blueprint of a resolver call this function.
+    """
+    state.app.url_map.converters[OWN_WORD] = OwnWordConverter
+    add_policy_hook(state.app)
+
+
+def add_page(blueprint: Blueprint, endpoint: str, path: str, view: Callable[[], Response]) -> None:
+    """Add a page with a fixed path to a blueprint; a route of the app for the path has precedence.
+
+    :param path: the path, such as ``/ibi/health/live``. Two words or more are required.
+    """
+    first, word, *rest = path.lstrip("/").split("/")
+    rule = "/".join(["", first, f"<{OWN_WORD}('{word}'):word>", *rest])
+
+    @wraps(view)
+    def view_without_word(word: str) -> Response:
+        return view()
+
+    blueprint.add_url_rule(rule, endpoint, view_without_word, defaults={"word": word})
+
+
 def create_blueprint() -> Blueprint:
     """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
 
@@ -39,24 +90,25 @@ def create_blueprint() -> Blueprint:
     ``before_request`` hooks later, these hooks do not run for persistent URLs.
     """
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
-    blueprint.record_once(_add_converter)
+    blueprint.record_once(_add_item_converters)
+    blueprint.record_once(prepare_app)
     blueprint.before_app_request(answer_unrouted)
-    item = f"/col/<{CONVERTER}:ibi>"
+    item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
         ("landing", f"{item}/", pages.landing),
         ("file", f"{item}/doc/<path:path>", pages.file),
         ("files", f"{item}/files", pages.files),
         ("metadata", f"{item}/metadata", pages.metadata),
         ("statistics", f"{item}/statistics", statistics.item_statistics),
-        ("archive_statistics", "/ibi/statistics", statistics.archive_statistics),
-        ("health", "/ibi/health", health.ready),
-        ("health_ready", "/ibi/health/ready", health.ready),
-        ("health_live", "/ibi/health/live", health.live),
     ):
         blueprint.add_url_rule(rule, endpoint, view)
+    add_page(blueprint, "archive_statistics", "/ibi/statistics", statistics.archive_statistics)
+    add_page(blueprint, "health", "/ibi/health", health.ready)
+    add_page(blueprint, "health_ready", "/ibi/health/ready", health.ready)
+    add_page(blueprint, "health_live", "/ibi/health/live", health.live)
     # Flask never matches this rule; route_service_request() selects the rule
     blueprint.add_url_rule(
-        f"/<{CONVERTER}:ibi>",
+        f"/<{OWN_ITEM}:ibi>",
         "service",
         answer_service_request,
         build_only=True,
@@ -73,5 +125,5 @@ def answer_unrouted() -> Response | None:
     return None if route_service_request() else answer_persistent_url()
 
 
-def _add_converter(state: BlueprintSetupState) -> None:
-    state.app.url_map.converters[CONVERTER] = IBIConverter
+def _add_item_converters(state: BlueprintSetupState) -> None:
+    state.app.url_map.converters.update({CONVERTER: IBIConverter, OWN_ITEM: OwnItemConverter})

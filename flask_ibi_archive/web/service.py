@@ -6,21 +6,26 @@ The service has an IBI. The address of the service is the host of the Archive wi
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from flask import Response, current_app, request
 from werkzeug.exceptions import BadHost
 
 from flask_ibi_archive.archive.accesses.acknowledgments import Agents
+from flask_ibi_archive.archive.announcing import announce_request
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import (
     MAX_QUERY,
     Acknowledgment,
+    UrlRequest,
     build_response,
     parse_request,
 )
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.url_list import UrlPair
+from flask_ibi_archive.signals import url_requested
 from flask_ibi_archive.web.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
@@ -128,14 +133,26 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
             414, f"the query has {len(query)} bytes; a query may have at most {MAX_QUERY} bytes"
         )
     # a request with HEAD must not change anything (RFC 9110, 9.3.2)
-    count = _count_access if request.method == "GET" else _count_nothing
+    is_get = request.method == "GET"
+    count = _count_access if is_get else _count_nothing
+    list_urls: Callable[[UrlRequest], list[UrlPair]] = current_archive().list_urls
+    if is_get and url_requested.receivers:
+        list_urls = _list_and_announce
     try:
         message = parse_request(decode_query_string(query))
-        return pairs_response(build_response(message, current_archive().list_urls, count))
+        return pairs_response(build_response(message, list_urls, count))
     except PeerProtocolError as error:
         return error_response(400, str(error))
     except (NotReady, ConfigError) as error:
         return _unavailable(error)
+
+
+def _list_and_announce(message: UrlRequest) -> list[UrlPair]:
+    """Return the URL list, and send the signal url_requested."""
+    archive = current_archive()
+    pairs = archive.list_urls(message)
+    announce_request(archive.notifier, message, len(pairs), archive.config.anonymise_ips)
+    return pairs
 
 
 def _count_access(acknowledgment: Acknowledgment) -> None:

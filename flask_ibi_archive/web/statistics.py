@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from flask import Response, request
+from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
 from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.web.access import check_access
 from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
 from flask_ibi_archive.web.pages import message, page, restricted_page, unavailable_page, with_item
-from flask_ibi_archive.web.requests import current_archive, user_address
+from flask_ibi_archive.web.requests import current_archive
 from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.texts import page_language, texts
 
@@ -71,10 +73,10 @@ class Section:
 
 
 @with_item
-def item_statistics(item: ItemView) -> Response:
+def item_statistics(item: ItemView) -> ResponseReturnValue:
     """Show the number of accesses to an item, if the user may see the item."""
-    if not item.shows_itself(user_address()):
-        return restricted_page(item)
+    if item.is_hidden and not (access := check_access(item)).is_allowed:
+        return restricted_page(item, access)
     try:
         return _answer(item)
     except UnknownItem:  # another process has just deleted the item

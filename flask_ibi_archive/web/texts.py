@@ -6,12 +6,46 @@ in :mod:`~flask_ibi_archive.web.resolution_texts`.
 
 from __future__ import annotations
 
+from datetime import date
+
 from flask import request
 
 from flask_ibi_archive.web import resolution_texts
 
 #: The languages of the pages, in the order of the texts in :data:`TEXTS`.
 LANGUAGES = ("pt", "en")
+
+#: The names of the months in each language.
+MONTHS = {
+    "pt": [
+        "janeiro",
+        "fevereiro",
+        "março",
+        "abril",
+        "maio",
+        "junho",
+        "julho",
+        "agosto",
+        "setembro",
+        "outubro",
+        "novembro",
+        "dezembro",
+    ],
+    "en": [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ],
+}
 
 #: The Portuguese and the English text for each name.
 TEXTS: dict[str, tuple[str, str]] = {
@@ -43,6 +77,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "outro item.",
         "The identifier remains valid: it identifies the removed item and will never be assigned "
         "to another item.",
+    ),
+    "embargo": (
+        "Conteúdo sob embargo: disponível a partir de {day}.",
+        "Content under embargo: available from {day}.",
     ),
     "files": ("Arquivos", "Files"),
     "files_forbidden": (
@@ -97,6 +135,10 @@ TEXTS: dict[str, tuple[str, str]] = {
         "permissão, acesse a partir da rede dela.",
         "The files can be read only from certain networks. If your institution has access, connect "
         "from its network.",
+    ),
+    "restricted_reader": (
+        "Você não tem permissão para acessar os arquivos deste item.",
+        "You do not have permission to read the files of this item.",
     ),
     "state": ("Estado", "State"),
     "stats": ("Estatísticas", "Statistics"),
@@ -179,6 +221,18 @@ def page_language() -> str:
         if quality > 0 and language in LANGUAGES:
             return language
     return "en"
+
+
+def format_day(day: date, language: str) -> str:
+    """Return a day as readers write it.
+
+    >>> format_day(date(2027, 3, 1), "pt"), format_day(date(2027, 3, 1), "en")
+    ('1º de março de 2027', '1 March 2027')
+    """
+    month = MONTHS[language][day.month - 1]
+    if language == "pt":
+        return f"{'1º' if day.day == 1 else day.day} de {month} de {day.year}"
+    return f"{day.day} {month} {day.year}"
 
 
 def texts(language: str) -> dict[str, str]:

@@ -88,7 +88,7 @@ def tables_of(database: Database, *left_out: str) -> dict[str, list[dict[str, An
 def export(archive: Archive) -> list[str]:
     """Return the lines of an export without the path of the folder of files."""
     own = str(archive.files_folder.folder.absolute())
-    return [format_line(item.record).replace(own, "") for item in archive.items()]
+    return [format_line(item.record).replace(own, "") for item in archive.find()]
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -212,13 +212,13 @@ def test_a_backup_of_version_1_is_restored(empty: Archive) -> None:
     assert verify(empty).faults == 0
     empty.database.check()
     expected = parse_export(DATA / "export-1.jsonl")
-    assert [without_sources(item.record) for item in empty.items()] == expected
+    assert [without_sources(item.record) for item in empty.find()] == expected
 
 
 def test_an_export_made_before_is_imported(empty: Archive) -> None:
     empty.init()
     import_file(empty, DATA / "export-1.jsonl")
-    assert [without_sources(item.record) for item in empty.items()] == parse_export(
+    assert [without_sources(item.record) for item in empty.find()] == parse_export(
         DATA / "export-1.jsonl"
     )
     assert verify(empty).faults == 0

@@ -53,7 +53,7 @@ def test_the_stored_catalogue_agrees_with_the_records(
     memory = MemoryCatalogue(MAKER.records)
     random_ = random.Random(seed)
     with archive.database.reading() as connection:
-        catalogue = StoredCatalogue(connection, archive.served().id)
+        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
         for _ in range((150 if filtered else 50) if seed else (60 if filtered else 20)):
             record = random_.choice(MAKER.records)
             ibi = MAKER.in_any_case(random_.choice(identifiers_of(record)))
@@ -76,7 +76,7 @@ def test_the_complete_list_contains_the_targets_of_all_relations(store: Flask) -
     random_ = random.Random(7)
     facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)
     with archive.database.reading() as connection:
-        catalogue = StoredCatalogue(connection, archive.served().id)
+        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
         for record in random_.sample(MAKER.records, 80):
             request = make_request(random_, random_.choice(identifiers_of(record)))
             stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
@@ -89,7 +89,7 @@ def test_each_item_has_its_own_key_which_is_the_same_for_all_its_identifiers(sto
     keys: dict[int, str] = {}
     facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)
     with archive.database.reading() as connection:
-        catalogue = StoredCatalogue(connection, archive.served().id)
+        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
         for record in MAKER.records[:60]:
             if record.get("state") == "Deleted":
                 continue

@@ -42,7 +42,7 @@ def check_answers(archive: Archive, records: list[dict[str, Any]]) -> None:
     facts = make_facts("archive.example", SERVICE, None, filter_url_list=False)
     random_ = random.Random(1)
     with archive.database.reading() as connection:
-        catalogue = StoredCatalogue(connection, archive.served().id)
+        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
         for record in records:
             request = make_request(random_, random_.choice(identifiers_of(record)))
             stored = answer_url_request(catalogue, request, facts, lambda item: KEY)

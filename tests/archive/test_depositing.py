@@ -17,7 +17,7 @@ from support.archives import SERVICE, archive_of
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import RuleBroken, StorageError
-from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, Record
+from flask_ibi_archive.records.record import DublinCoreMetadata, Record
 
 
 def test_the_first_file_is_the_target(app: Flask, tmp_path: Path) -> None:
@@ -125,7 +125,9 @@ NO_FILES: list[tuple[Any, str]] = [
     ([b"report.pdf"], r"files\[0\]: b'report.pdf' is not a path"),
     ([None], r"files\[0\]: None is not a path"),
     ([io.StringIO("x")], "is open in text mode; open it in binary mode"),
-    ([io.BytesIO(b"x")], "has no name"),
+    ([("", io.BytesIO(b"x"), 7)], r"files\[0\]: .* is not a path"),
+    ([("../x", io.BytesIO(b"x"))], r"files\[0\]: '../x'"),
+    ([(7, io.BytesIO(b"x"))], r"files\[0\]: 7 is not a text"),
     ([""], "is empty"),
     (["a\0b/c"], "contains a NUL character"),
 ]
@@ -156,17 +158,17 @@ def test_an_open_file_that_cannot_be_read_is_refused(app: Flask, tmp_path: Path,
 
 #: Wrong records, and the error message (a pattern).
 WRONG_RECORDS: list[tuple[Any, str]] = [
-    (Record(metadata="A title"), "the new item: metadata: 'A title' is not an object such as"),  # type: ignore[arg-type]
-    (Record(metadata={"title": "x"}), "metadata.title: this field is unknown"),  # type: ignore[arg-type]
-    (Record(language=7), "language: 7 is not a text"),  # type: ignore[arg-type]
-    (Record(language=[], translations={"pt": "farZ/1"}), "language"),  # type: ignore[arg-type]
-    (
-        Record(files=(FileRecord("a", "http://a.br/"),)),
-        "pass the files to deposit",
-    ),
-    (Record(translations=["pt"], language="pt"), "translations"),  # type: ignore[arg-type]
-    ({"language": "en"}, "record: {'language': 'en'} is not an Record"),
-    (None, "record: None is not an Record"),
+    ({"metadata": "A title"}, "the new item: metadata: 'A title' is not an object such as"),
+    ({"metadata": {"title": "x"}}, "metadata.title: this field is unknown"),
+    ({"language": 7}, "language: 7 is not a text"),
+    ({"language": [], "translations": {"pt": "farZ/1"}}, "language"),
+    ({"translations": ["pt"], "language": "pt"}, "translations"),
+    ({"titel": "A"}, "^titel: this field is unknown; did you mean title\\?$"),
+    ({"rep": "farZ/1"}, "^rep: this field is unknown; the known fields are title, creators, "),
+    ({"state": "Copy"}, "^state: 'Copy' is not Original, the state of a new item"),
+    ({"title": 7}, "^title: 7 is not a text or a list of texts$"),
+    (Record(), "is not an ItemRecord, such as ItemRecord"),
+    (7, "record: 7 is not an ItemRecord, such as ItemRecord"),
 ]
 
 
@@ -186,11 +188,11 @@ def test_a_record_that_is_wrong_is_refused_before_an_identifier_is_minted(app: F
 
 def test_metadata_as_json_has_them_are_kept(app: Flask) -> None:
     archive = archive_of(app)
-    record = Record(metadata={"dc": {"title": ["A report"]}})  # type: ignore[arg-type]
+    record = ItemRecord(metadata={"dc": {"title": ["A report"]}})
     view = archive.get(archive.deposit(record).rep)
     assert view is not None
     assert view.record.metadata == DublinCoreMetadata({"title": (("A report", None),)})
-    archive.attach_metadata(view.record.rep or "", {"dc": {"title": "Another"}})  # type: ignore[arg-type]
+    archive.attach_metadata(view.record.rep or "", {"dc": {"title": "Another"}})
 
 
 def dates(archive: Archive) -> int:

@@ -152,7 +152,7 @@ def test_a_refused_operation_leaves_the_hosts_transaction_usable(
     found = host.archive.get(item.rep)
     assert found is not None
     assert found.record.state == "Deleted"
-    assert len(list(host.archive.items())) == 2
+    assert len(list(host.archive.find())) == 2
 
 
 def test_an_error_of_the_host_is_raised_as_an_error_of_the_host(
@@ -167,7 +167,7 @@ def test_an_error_of_the_host_is_raised_as_an_error_of_the_host(
     host.session.rollback()
     host.archive.deposit(ItemRecord())
     host.session.commit()
-    assert len(list(host.archive.items())) == 1
+    assert len(list(host.archive.find())) == 1
 
 
 def test_constraints_hold_on_the_hosts_connections(new_host: Callable[..., Host]) -> None:
@@ -333,7 +333,7 @@ def test_a_date_that_can_not_be_recorded_is_not_issued(
         assert "-ibi-last-date" in str(told.value)
     host.archive.deposit(ItemRecord())
     host.session.commit()
-    assert len(list(host.archive.items())) == host.reports() == 1
+    assert len(list(host.archive.find())) == host.reports() == 1
 
 
 def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(

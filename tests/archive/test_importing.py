@@ -818,11 +818,11 @@ def test_a_url_with_a_password_in_an_old_export_is_refused_by_line_and_field(
             " 'http://me:hush@a.br/a' FROM ibi_item"
         )
         connection.exec_driver_sql("UPDATE ibi_item SET target_path = 'a' WHERE NOT is_service")
-    lines = [format_line(item.record) for item in archive.items()]
+    lines = [format_line(item.record) for item in archive.find()]
     assert len(lines) == 1
     path.write_text("\n".join([f'{{"rep": "{rep}2"}}', *lines]))
     with pytest.raises(RecordError, match="user name or password") as refused:
         import_file(archive, path, on_conflict="update")
     assert (refused.value.line, refused.value.field) == (2, "files[0].url")
     assert "hush" not in str(refused.value)
-    assert len(list(archive.items())) == 1
+    assert len(list(archive.find())) == 1

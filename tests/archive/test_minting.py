@@ -23,7 +23,6 @@ from flask_ibi_archive.identifiers import (
     parse_granularity,
     parse_identifier,
 )
-from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.items import ItemStore
@@ -421,7 +420,7 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
 
     monkeypatch.setattr(archive.minter, "mint", remember)
     # an item cannot be the next edition of two items: only the database checks this
-    record = Record(next_edition=taken.rep if fault == "rule" else None)
+    record = ItemRecord(next_edition=taken.rep if fault == "rule" else None)
     if fault == "exception":
 
         def fail(*parts: Any) -> None:

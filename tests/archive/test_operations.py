@@ -30,7 +30,6 @@ from flask_ibi_archive.records.record import (
     AccessRule,
     MetadataAddress,
     MetadataItem,
-    Record,
     Tombstone,
 )
 
@@ -268,7 +267,7 @@ def test_the_other_members_of_a_group_remain_after_a_deletion(archive: Archive) 
     french = archive.add_translation(english.rep, ItemRecord(language="fr"))
     archive.delete(english.rep, "gone")
     assert group_of(archive, french.rep) == {("pt", portuguese.rep), ("fr", french.rep)}
-    exported = [item.record.translations for item in archive.items()]
+    exported = [item.record.translations for item in archive.find()]
     assert {"fr": french.rep} in exported
     archive.delete(portuguese.rep, "gone")
     assert group_of(archive, french.rep) == set()
@@ -630,7 +629,7 @@ def inhabited(archives: list[Archive]) -> tuple[list[Archive], dict[str, Any]]:
         "held": first.reserve().rep,
         "fixed": first.deposit(ItemRecord(transferable=False)).rep,
         "stub": OUTSIDE + ".07",
-        "new": Record(),
+        "new": ItemRecord(),
     }
 
 

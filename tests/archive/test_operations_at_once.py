@@ -15,7 +15,6 @@ from support.operations import SECOND, THIRD, editions_of, make_archives, record
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import IBIError, RuleBroken, StorageError
-from flask_ibi_archive.records.record import Record
 
 ROUNDS = 4
 
@@ -125,5 +124,5 @@ def test_a_deposit_without_relations_does_not_wait_for_the_lock(
     with first.context.transaction() as store:
         store.lock_relations()
         with ThreadPoolExecutor(1) as threads:
-            item = threads.submit(first.deposit, Record(language="en")).result(30)
+            item = threads.submit(first.deposit, ItemRecord(language="en")).result(30)
     assert record_of(first, item.rep).language == "en"

@@ -34,7 +34,7 @@ from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.errors import RuleBroken, StorageError
-from flask_ibi_archive.records.record import DublinCoreMetadata, Record
+from flask_ibi_archive.records.record import DublinCoreMetadata
 
 FEW = 8
 EXAMPLES = int(os.environ.get("IBI_STATEFUL_EXAMPLES", FEW))
@@ -196,7 +196,7 @@ class Library(RuleBasedStateMachine):
         name = self.pick(number, pick)
         item = self.known(number, name, "Original", "Copy")
         ibi = self.spelled(number, name, pick)
-        record = Record(language=language)
+        record = ItemRecord(language=language)
         done = self.attempt(
             lambda: self.archives[number].add_translation(ibi, record),
             refused=language is None

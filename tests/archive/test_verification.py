@@ -216,7 +216,7 @@ def test_a_killed_deposit_leaves_no_partial_file_and_no_row_without_its_file(
     )
     assert killed.returncode == 9, killed.stderr
     assert verify(archive)[1].files == 0
-    assert list(archive.items()) == []
+    assert list(archive.find()) == []
     for stored in archive.files_folder.walk():
         assert archive.files_folder.path(stored.sha256).read_bytes() == b"0123456789" * 1000
     for path in archive.files_folder.folder.rglob("*"):

@@ -87,10 +87,12 @@ def test_the_other_options_are_stored(app: Flask, report: Path) -> None:
         command(
             app, "add", report, "--content-type", "Metadata", "--network", "150.163.0.0/16",
             "--network", "2001:db8::/32", "--others", "none", "--no-file-list",
+            "--embargo", "2027-03-01",
         ),
     )  # fmt: skip
     assert item["content_type"] == "Metadata"
     assert item["access"] == {"networks": ["150.163.0.0/16", "2001:db8::/32"], "others": "none"}
+    assert item["embargo"] == "2027-03-01"
     assert item["list_files"] is False
 
 
@@ -131,6 +133,7 @@ def test_add_with_a_wrong_option_is_a_wrong_call_and_writes_nothing(
     for words, reason in (
         (("--network", "everywhere"), "--network: 'everywhere' is not a network"),
         (("--network", "150.163.1.0/16"), "did you mean 150.163.0.0/16?"),
+        (("--embargo", "2027-02-29"), "--embargo: '2027-02-29' is not a day such as 2027-03-01"),
         (("--language", "english"), "--language: 'english' is not a language"),
         (("--others", "everything"), "'everything' is not one of"),
         (("--content-type", "Text"), "'Text' is not one of"),

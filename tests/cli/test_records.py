@@ -471,7 +471,7 @@ def test_an_import_on_a_full_disk_ends_with_one_line(
     assert command(app, "import", path, *options).error == (
         f"a temporary file in {folder} can't be written: No space left on device"
     )
-    assert list(archive_of(app).items()) == []
+    assert list(archive_of(app).find()) == []
 
 
 @pytest.mark.parametrize("name", ["none/out.jsonl", "out"])

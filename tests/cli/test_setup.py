@@ -129,8 +129,8 @@ def test_downgrade_refuses_an_unknown_option(app: Flask, word: str) -> None:
 @pytest.mark.parametrize(
     ("words", "left"),
     [
-        ((), "the tables are at revision 0009\n"),
-        (("-1",), "the tables are at revision 0009\n"),
+        ((), "the tables are at revision 0010\n"),
+        (("-1",), "the tables are at revision 0010\n"),
         (("base",), "the database has no tables\n"),
     ],
 )

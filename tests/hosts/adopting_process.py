@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from support.hosts import Host
+from support.host_models import Host
 
 from flask_ibi_archive.archive.host_rows import adopting
 

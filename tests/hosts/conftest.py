@@ -1,17 +1,49 @@
-"""Fixtures: hosts with models of their own."""
+"""Apps of hosts: with the shelf (items of every kind, imported once), or with models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.hosts import MODELS, Host
+from flask import Flask
+from support.archives import archive_of, close, import_records, make_app
+from support.databases import new_database
+from support.host_models import MODELS, Host
+from support.hosts import make_host
+from support.web import shelf
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The URL of an SQLite database and the folder with the shelf; tests must not change them."""
+    folder = tmp_path_factory.mktemp("shelf")
+    with new_database("sqlite", folder, ready=True) as uri:
+        app = make_app(uri, folder)
+        archive_of(app).init()
+        import_records(archive_of(app), shelf(folder / "sources"))
+        close(app)
+        yield uri, folder
+
+
+@pytest.fixture
+def host(place: tuple[str, Path]) -> Iterator[Callable[..., Flask]]:
+    """A function that creates apps of hosts with the shelf; see :func:`support.hosts.make_host`."""
+    made: list[Flask] = []
+
+    def make(**options: Any) -> Flask:
+        made.append(make_host(*place, **options))
+        return made[-1]
+
+    yield make
+    for app in made:
+        close(app)
 
 
 @pytest.fixture
 def new_host(uri: str, tmp_path: Path) -> Iterator[Callable[..., Host]]:
-    """Makes hosts on the database."""
+    """A function that creates hosts with models of their own."""
     made: list[Host] = []
 
     def make(kind: str = "plain", **config: object) -> Host:
@@ -21,12 +53,6 @@ def new_host(uri: str, tmp_path: Path) -> Iterator[Callable[..., Host]]:
     yield make
     for host in made:
         host.close()
-
-
-@pytest.fixture
-def host(new_host: Callable[..., Host]) -> Host:
-    """A host with a plain model."""
-    return new_host()
 
 
 @pytest.fixture(params=MODELS)

@@ -6,18 +6,25 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, insert, select
 from support.commands import ROOT
-from support.hosts import Host
+from support.host_models import Host
 from support.operations import dump
 
 from flask_ibi_archive.archive.host_rows import adopting
 
 PROGRAM = Path(__file__).with_name("adopting_process.py")
+
+
+@pytest.fixture
+def host(new_host: Callable[..., Host]) -> Host:
+    """A host with a plain model."""
+    return new_host()
 
 
 def insert_rows(host: Host, *rows: dict[str, Any]) -> None:
@@ -37,7 +44,7 @@ def count_missing(host: Host) -> int:
     ).one()
 
 
-def adopt(host: Host, *words: str, model: str = "support.hosts:Thesis") -> Any:
+def adopt(host: Host, *words: str, model: str = "support.host_models:Thesis") -> Any:
     result = host.app.test_cli_runner().invoke(args=["ibi", "adopt", model, *words])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
@@ -160,11 +167,11 @@ def test_a_dry_run_reports_all_problems_and_changes_nothing(host: Host) -> None:
     [
         (["Thesis"], "'Thesis' should be MODULE:MODEL, such as myapp.models:Thesis"),
         (["nowhere:Thesis"], "the module nowhere can't be imported: ModuleNotFoundError"),
-        (["support.hosts:Thesiss"], "DataclassThesis, FlaskThesis, Thesis"),
-        (["support.hosts:Host"], "Host is not a model with IdentifiedItem"),
-        (["support.hosts:Thesis", "--where", "titel = 1"], "titel"),
-        (["support.hosts:Thesis", "--where", "title ="], "check --where"),
-        (["support.hosts:Thesis", "--dry-run", "--resume"], "can't be used with --resume"),
+        (["support.host_models:Thesiss"], "DataclassThesis, FlaskThesis, Thesis"),
+        (["support.host_models:Host"], "Host is not a model with IdentifiedItem"),
+        (["support.host_models:Thesis", "--where", "titel = 1"], "titel"),
+        (["support.host_models:Thesis", "--where", "title ="], "check --where"),
+        (["support.host_models:Thesis", "--dry-run", "--resume"], "can't be used with --resume"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import IntegrityError
 from support.databases import BACKENDS, new_database
-from support.hosts import Host
+from support.host_models import Host
 from support.operations import dump
 
 from flask_ibi_archive.errors import RowError

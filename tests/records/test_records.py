@@ -92,6 +92,7 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
                 "files": files,
                 "list_files": st.booleans(),
                 "access": access,
+                "embargo": st.dates().map(str),
             },
         )
     )
@@ -103,6 +104,7 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
         record["original_archive"] = draw(reps)
     if state == "Deleted":
         record["timestamp"] = draw(moments)
+        record.pop("embargo", None)
     kind = draw(st.sampled_from(["", "Data", "Metadata"]))
     if kind:
         record["content_type"] = kind
@@ -318,6 +320,23 @@ def test_a_url_with_a_user_name_or_password_is_refused_without_repeating_it(
 
 
 @for_each(
+    "day",
+    ["2027-3-1", "2027-02-29", "0000-01-01", "20270301", "2027-03-01T00:00:00Z", " 2027-03-01",
+     "2027-W09-1", "٢٠٢٧-03-01", "", 2027, True, None],
+)  # fmt: skip
+def test_an_embargo_that_is_not_a_day_is_refused(day: Any) -> None:
+    with pytest.raises(FieldError, match="is not a day such as 2027-03-01") as refused:
+        parse_record({"rep": A, "embargo": day})
+    assert refused.value.field == "embargo"
+
+
+def test_a_deleted_item_has_no_embargo() -> None:
+    deleted = {"rep": A, "state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"}
+    with pytest.raises(FieldError, match="embargo: a Deleted item has no files"):
+        parse_record({**deleted, "embargo": "2027-03-01"})
+
+
+@for_each(
     "path", ["", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "./a", "a\nb", "a\x7f", "x" * 1025]
 )
 def test_a_path_that_is_not_plain_is_refused(path: str) -> None:
@@ -399,6 +418,8 @@ def test_similar_types_are_accepted(fields: dict[str, Any], meant: dict[str, Any
         ("tombstone", "withdrawn", "tombstone"),
         ("timestamp", datetime(2009, 7, 21), "timestamp"),
         ("timestamp", 7, "timestamp"),
+        ("embargo", datetime(2027, 3, 1), "embargo"),
+        ("embargo", 20270301, "embargo"),
         ("transferable", "no", "transferable"),
         ("transferable", 1, "transferable"),
         ("list_files", None, None),

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.no_tables
 
 #: The tables that each revision creates, without the salts, which are never dumped.
 CREATED: dict[str, set[str]] = {
+    "0011": set(),
     "0010": set(),
     "0009": {"ibi_archive_access_count", "ibi_counted_accesses"},
     "0008": set(),
@@ -38,7 +39,12 @@ CREATED: dict[str, set[str]] = {
 }
 
 #: The columns that revisions add to existing tables.
-COLUMNS = {("ibi_tombstone", "original_archive"), ("ibi_link", "host"), ("ibi_link", "found_at")}
+COLUMNS = {
+    ("ibi_tombstone", "original_archive"),
+    ("ibi_link", "host"),
+    ("ibi_link", "found_at"),
+    ("ibi_item", "embargo"),
+}
 
 Rows = dict[str, list[dict[str, Any]]]
 

@@ -28,8 +28,11 @@ SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
 FAR_SERVICE = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
 
 
-def make_app(uri: str, folder: Path, **config: Any) -> Flask:
-    """Return an app with an Archive that is not initialised yet."""
+def make_app(uri: str, folder: Path, ibi: IBIArchive | None = None, **config: Any) -> Flask:
+    """Return an app with an Archive that is not initialised yet.
+
+    :param ibi: the extension; None: a new one.
+    """
     app = Flask("test_app", instance_path=str(folder / "instance"))
     app.config.from_mapping(
         SECRET_KEY="a secret for tests",
@@ -42,7 +45,7 @@ def make_app(uri: str, folder: Path, **config: Any) -> Flask:
         IBI_INNER_HOSTS=HERE,
     )
     app.config.from_mapping(config)
-    IBIArchive(app)
+    (ibi or IBIArchive()).init_app(app)
     return app
 
 

@@ -7,12 +7,14 @@ from types import SimpleNamespace
 
 from flask import Blueprint, Flask, Response
 
+from flask_ibi_archive.config import PAGE_POLICY
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.web.persistent_urls import (
     create_fallback_hook,
     is_like_persistent_url,
     refuse_malformed_host,
 )
+from flask_ibi_archive.web.routing import prepare_app
 
 
 def resolver_app(answer: Callable[..., Response | None]) -> Flask:
@@ -25,9 +27,12 @@ def resolver_app(answer: Callable[..., Response | None]) -> Flask:
 
 def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
     """Add a function in place of a resolver to an app."""
-    config = SimpleNamespace(trusted_proxies=())
+    config = SimpleNamespace(
+        trusted_proxies=(), base_template=None, content_security_policy=PAGE_POLICY
+    )
     app.extensions["ibi_resolver"] = SimpleNamespace(resolver=SimpleNamespace(config=config))
     blueprint = Blueprint("ibi_resolver", "flask_ibi_archive.web", template_folder="templates")
+    blueprint.record_once(prepare_app)
     blueprint.before_app_request(refuse_malformed_host)
     blueprint.before_app_request(show_at_root)
     blueprint.before_app_request(create_fallback_hook(answer, is_like_persistent_url))

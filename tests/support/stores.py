@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from ipaddress import ip_address, ip_network
 from itertools import pairwise, product
 from typing import Any
@@ -80,9 +81,11 @@ class MemoryItem:
     @property
     def shows_metadata(self) -> bool:
         rule = self.record and self.record.access
-        return bool(rule and rule.others == "metadata")
+        return not (rule and rule.others == "none")
 
     def allows(self, address: str) -> bool:
+        if self.record and self.record.embargo and self.record.embargo > date(2020, 1, 1):
+            return False
         rule = self.record and self.record.access
         return rule is None or any(
             ip_address(address) in ip_network(network) for network in rule.networks
@@ -619,6 +622,8 @@ class StoreMaker:
             record["access"] = {"networks": list(self.random.choice(NETWORKS))}
             if self._chance(0.6):
                 record["access"]["others"] = self.random.choice(("metadata", "none"))
+        if self._chance(0.15) and record.get("state") != "Deleted":
+            record["embargo"] = self.random.choice(("2001-01-01", "9999-12-31"))
 
     def _formats(self) -> Json:
         names = self.random.sample(FORMATS, self.random.choice((1, 1, 2)))

@@ -52,7 +52,13 @@ from flask_ibi_archive.protocol.messages import (
 )
 from flask_ibi_archive.protocol.query import decode_url, to_bytes
 from flask_ibi_archive.protocol.url_list import ArchiveFacts
-from flask_ibi_archive.storage.accesses import INSERTING, LOCK_TIMEOUT, find_item, insert_access
+from flask_ibi_archive.storage.accesses import (
+    INSERTING,
+    LOCK_TIMEOUT,
+    find_item,
+    get_utc_day,
+    insert_access,
+)
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.database_errors import get_driver_message
 
@@ -229,14 +235,16 @@ class Acknowledgments:
         self, acknowledgment: Acknowledgment, key: KeyFacts, user: str, agents: Agents
     ) -> tuple[ReceivedAccess, Claim]:
         """Return the access without pseudonyms, and the claimed delivered item."""
+        second = int(self.clock())
         claim = Claim(
             acknowledgment.content_type or "",
             tuple(identifier.text for identifier in acknowledgment.ibi or ()),
             acknowledgment.url or "",
             user,
+            get_utc_day(second),
         )
         access = ReceivedAccess(
-            second=int(self.clock()),
+            second=second,
             url_key=key.name,
             item=key.item,
             content_type=claim.content_type,
@@ -329,8 +337,14 @@ class Acknowledgments:
         return valid
 
     def _build_claim(self, access: ReceivedAccess) -> Claim:
-        url = decode_url(access.url)
-        return Claim(access.content_type, access.ibi, url, access.address, self.anonymises)
+        return Claim(
+            access.content_type,
+            access.ibi,
+            decode_url(access.url),
+            access.address,
+            get_utc_day(access.second),
+            self.anonymises,
+        )
 
 
 def _log_refusal(address: str | None, reason: NotCounted) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -43,6 +44,7 @@ class Claim:
         acknowledgment contains no identifier.
     :param url: the URL of the delivered item, decoded once.
     :param user: the user's IP address.
+    :param day: the day (UTC) of the access, on which embargoes depend.
     :param is_anonymised: whether the IP address is anonymised. Rules that allow only some
         addresses cannot be applied to an anonymised address.
     """
@@ -51,6 +53,7 @@ class Claim:
     ibi: tuple[str, ...]
     url: str
     user: str
+    day: date
     is_anonymised: bool = False
 
 
@@ -100,7 +103,7 @@ def find_delivered_item(
     for catalogue in (
         (StoredCatalogue, OpenCatalogue) if claim.is_anonymised else (StoredCatalogue,)
     ):
-        item = catalogue(connection, archive_id).find(requested, scope)
+        item = catalogue(connection, archive_id, claim.day).find(requested, scope)
         if item is None:
             raise NotCounted(f"no item of this Archive has the identifier {requested}")
         if item.state == "Deleted":

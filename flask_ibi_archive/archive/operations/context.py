@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -25,6 +25,7 @@ from flask_ibi_archive.records.fields import FieldError, parse_path, parse_text,
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import FileRecord, Record
+from flask_ibi_archive.signals import NOBODY, Notice, Notifier
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_store import FileStore, Staging
@@ -36,6 +37,13 @@ from flask_ibi_archive.storage.states import ELSEWHERE, State
 FILE_FORMS = (
     "a path (text or Path), a file open in binary mode, an upload, or a name with one of these"
 )
+#: Clock returns the current time with a time zone. Tests can replace the clock of an Archive.
+Clock: TypeAlias = "Callable[[], datetime]"
+
+
+def read_utc_clock() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(timezone.utc)
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,8 @@ class OperationContext:
     :param get_minter: returns the minter. Raises ConfigError if the settings do not allow minting.
     :param session: the session of the host, or None. With a session, operations are part of the
         transaction of the host.
+    :param notifier: sends the signals after the commit.
+    :param clock: returns the current time.
     """
 
     database: Database
@@ -53,13 +63,20 @@ class OperationContext:
     folder: FileStore
     get_minter: Callable[[], Minter]
     session: HostSession | None = None
+    notifier: Notifier = NOBODY
+    clock: Clock = read_utc_clock
+
+    def now(self) -> datetime:
+        """Return the current time in UTC, in whole seconds."""
+        return self.clock().astimezone(timezone.utc).replace(microsecond=0)
 
     @contextmanager
     def transaction(self, ibi: str | None = None) -> Iterator[ItemStore]:
         """Yield the items of the Archive in a transaction.
 
         An exception in the ``with`` block rolls back the transaction. If the host has a session,
-        the block is a savepoint in the transaction of the host, and the host commits.
+        the block is a savepoint in the transaction of the host, and the host commits. The signals
+        that the block has noted are sent after the commit.
 
         :param ibi: an identifier of the item that is changed, for messages.
         :raises RuleBroken: if the block violates a constraint of the database that enforces a rule.
@@ -71,7 +88,9 @@ class OperationContext:
         writing = self.session.savepoint() if self.session else self.database.writing()
         try:
             with writing as connection:
-                yield ItemStore(connection, self.archive.id)
+                store = ItemStore(connection, self.archive.id)
+                yield store
+                notices = self._name_archives(store)
         except IntegrityError as error:
             broken = find_broken_rule(error, ibi)
             raise broken or StorageError(
@@ -79,6 +98,20 @@ class OperationContext:
             ) from error
         except DBAPIError as error:
             raise self.database.explain(error) from error
+        if notices and self.session is not None:
+            self.session.send_after_commit(notices, self.notifier)
+        else:
+            self.notifier.send(notices)
+
+    def _name_archives(self, store: ItemStore) -> list[Notice]:
+        """Return the noted signals of a transaction, with service IBIs instead of row IDs."""
+        names = {self.archive.id: self.archive.service_ibi}
+        if any(notice.values["archive"] not in names for notice in store.notices):
+            names = {one.id: one.service_ibi for one in find_archives(store.connection)}
+        return [
+            replace(one, values={**one.values, "archive": names[one.values["archive"]]})
+            for one in store.notices
+        ]
 
     def staging(self) -> AbstractContextManager[Staging]:
         """Return a staging folder for the files of an operation.
@@ -138,11 +171,6 @@ class OperationContext:
                 f"the services of the database are {names}"
             )
         return found[0]
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC, in whole seconds."""
-    return datetime.now(timezone.utc).replace(microsecond=0)
 
 
 def canonicalize(ibi: str) -> str:

@@ -7,21 +7,23 @@ Archive.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from flask_ibi_archive.archive.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     canonicalize,
     find_item,
-    utc_now,
 )
+from flask_ibi_archive.archive.operations.noting import note, note_change, note_changed_item
 from flask_ibi_archive.archive.operations.removing import build_citation, write_tombstone
 from flask_ibi_archive.archive.operations.updating import upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.records.record import Tombstone
+from flask_ibi_archive.signals import item_state_changed
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.relations import lock_relations
-from flask_ibi_archive.storage.states import Event, State, next_state
+from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 
 def make_copy(context: OperationContext, ibi: str, to: str | None = None) -> None:
@@ -38,7 +40,13 @@ def make_copy(context: OperationContext, ibi: str, to: str | None = None) -> Non
                 "the Original of the item is in this Archive; a Copy must be in another Archive",
             )
         lock_relations(store.connection, [source.id, target.id])
-        _copy(ItemStore(store.connection, source.id), source, target, ibi)
+        _copy(
+            ItemStore(store.connection, source.id, store.notices),
+            source,
+            target,
+            ibi,
+            context.now(),
+        )
 
 
 def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
@@ -53,7 +61,9 @@ def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
     return next(one for one in find_archives(store.connection) if one.id == found)
 
 
-def _copy(store: ItemStore, source: ServedArchive, target: ServedArchive, ibi: str) -> None:
+def _copy(
+    store: ItemStore, source: ServedArchive, target: ServedArchive, ibi: str, now: datetime
+) -> None:
     """Write a Copy of an Original into another Archive.
 
     The caller must lock both Archives first.
@@ -69,8 +79,8 @@ def _copy(store: ItemStore, source: ServedArchive, target: ServedArchive, ibi: s
         original_archive=source.service_ibi,
         translations=store.relations.translations.find_others(item_id),
     )
-    target_store = ItemStore(store.connection, target.id)
-    upsert_item(target_store, record, store.get_contents(item_id), utc_now(), Event.COPY)
+    target_store = ItemStore(store.connection, target.id, store.notices)
+    upsert_item(target_store, record, store.get_contents(item_id), now, Event.COPY)
 
 
 def transfer(context: OperationContext, ibi: str, to: str, keep_copy: bool = False) -> None:
@@ -86,10 +96,12 @@ def transfer(context: OperationContext, ibi: str, to: str, keep_copy: bool = Fal
         item_id, _ = find_item(store, ibi)
         others = {archive_id for _, archive_id in store.copies.find_copies(item_id)}
         lock_relations(store.connection, others | {context.archive.id, target.id})
-        _transfer(store, target, ibi, keep_copy)
+        _transfer(store, target, ibi, keep_copy, context.now())
 
 
-def _transfer(store: ItemStore, target: ServedArchive, ibi: str, keep_copy: bool) -> None:
+def _transfer(
+    store: ItemStore, target: ServedArchive, ibi: str, keep_copy: bool, now: datetime
+) -> None:
     item_id, state = find_item(store, ibi)
     event = Event.TRANSFER_KEEPING_COPY if keep_copy else Event.TRANSFER
     new_state = next_state(state, event, canonicalize(ibi))
@@ -100,14 +112,15 @@ def _transfer(store: ItemStore, target: ServedArchive, ibi: str, keep_copy: bool
         )
     record = replace(before, translations=store.relations.translations.find_others(item_id))
     contents = store.get_contents(item_id)
-    now = utc_now()
     # The database does not allow the removal of an Original with Copies. Copies without an Original
     # are not allowed either. Therefore the Copies have the state Deleted until the Original is in
     # the other Archive.
-    copies = [copy_id for copy_id, _ in store.copies.find_copies(item_id)]
+    copies = dict(store.copies.find_copies(item_id))
+    target_store = ItemStore(store.connection, target.id, store.notices)
+    owners = target_store.find_owners(record.identifiers).values()
+    old_state = next((state for _, state in owners if state != ELSEWHERE), None)
     for row_id in (*copies, item_id):
         store.set_state(row_id, State.DELETED)
-    target_store = ItemStore(store.connection, target.id)
     new_id = upsert_item(target_store, record, contents, now, Event.RECEIVE)
     if new_state is State.COPY:
         store.set_state(item_id, State.COPY, target.service_ibi)
@@ -118,6 +131,10 @@ def _transfer(store: ItemStore, target: ServedArchive, ibi: str, keep_copy: bool
             original_archive=target.service_ibi,
         )
         write_tombstone(store, item_id, tombstone, now)
-    for copy_id in copies:
+    note(target_store, item_state_changed, record, old_state=old_state, new_state=before.state)
+    note_change(store, before, replace(before, state=new_state.value))
+    for copy_id, archive_id in copies.items():
         if copy_id != new_id:
             store.set_state(copy_id, State.COPY, target.service_ibi)
+            copy_store = ItemStore(store.connection, archive_id, store.notices)
+            note_changed_item(copy_store, copy_id, ["original_archive"])

@@ -12,14 +12,15 @@ from flask_ibi_archive.archive.operations.context import (
     canonicalize,
     find_item,
     stage_files,
-    utc_now,
     validate_record,
 )
 from flask_ibi_archive.archive.operations.description import Description, read_description
+from flask_ibi_archive.archive.operations.noting import note, note_changed_item
 from flask_ibi_archive.archive.operations.updating import upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.signals import item_minted
 from flask_ibi_archive.storage.identifiers import USED, settle_reservation
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, next_state
@@ -54,7 +55,7 @@ def deposit(
         with context.transaction(minted.rep if minted else reserved) as store:
             if record.has_references or related_to is not None or reserved is not None:
                 store.lock_relations()
-            now = utc_now()
+            now = context.now()
             other_id = 0
             if related_to is not None:
                 other_id = find_related(store, edition_of, translation_of)
@@ -62,11 +63,14 @@ def deposit(
                 ibi = canonicalize(str(reserved))
                 forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
                 minted = Minted(*forms)
+            else:
+                note(store, item_minted, minted)
             record = replace(record, rep=minted.rep, ibip=minted.ibip)
             item_id = upsert_item(store, record, contents, now, Event.DEPOSIT)
             if edition_of is not None:
                 store.relations.editions.link(other_id, item_id, canonicalize(edition_of))
                 store.set_timestamp(other_id, now)
+                note_changed_item(store, other_id, ["next_edition"])
             elif translation_of is not None:
                 translations, language = store.relations.translations, str(record.language)
                 translations.add_member(item_id, other_id, language, minted.rep)

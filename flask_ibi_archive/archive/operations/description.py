@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 
@@ -65,8 +66,9 @@ class ItemRecord(TypedDict, total=False):
         ItemRecord(title="Annual report", creators=["Silva, Ana"], language="en",
                    files=["report.pdf"])
 
-    - ``title``, ``creators``: texts, or pairs of a text and its language. They become the elements
-      ``title`` and ``creator`` of the Dublin Core of the item.
+    - ``title``, ``creators``: a text, or a list of texts and of pairs of a text and its language,
+      such as ``[("Relatório", "pt")]``. They become the elements ``title`` and ``creator`` of the
+      Dublin Core of the item. An empty value removes the element.
     - ``language``: the language of the item, such as ``pt`` or ``pt-BR``.
     - ``files``: the files of the item. A file is a path, a file open in binary mode, an upload
       (``request.files["pdf"]``), a pair of a name and one of these, or a FileRecord. The names of
@@ -88,6 +90,8 @@ class ItemRecord(TypedDict, total=False):
     - ``tombstone``: the reason of a removal; only with the state "Deleted".
     - ``access``: the networks whose users may read the files, such as
       ``{"networks": ["150.163.0.0/16"]}``.
+    - ``embargo``: the first day (UTC) on which readers may read the files, as a date or a text such
+      as ``"2027-03-01"``. Networks do not lift an embargo.
     - ``content_type``: "Data" (default) or "Metadata".
     - ``formats``: the URLs of an item whose content type is Metadata, by format.
     - ``transferable``: False if the item must not be transferred to another Archive.
@@ -108,6 +112,7 @@ class ItemRecord(TypedDict, total=False):
     state: Literal["Original", "Reserved", "Deleted"]
     tombstone: Tombstone | None
     access: AccessRule | Mapping[str, Any] | None
+    embargo: date | str | None
     content_type: Literal["Data", "Metadata"]
     formats: Mapping[str, str]
     transferable: bool
@@ -154,13 +159,15 @@ def read_description(given: Mapping[str, Any], before: Metadata = None) -> Descr
                 f"{name}: this field is unknown; {meant or f'the known fields are {known}'}"
             )
     values = {name: value for name, value in given.items() if name not in (*APART, *ELEMENTS)}
-    elements: Mapping[str, Any] = {
-        ELEMENTS[name]: value for name, value in given.items() if name in ELEMENTS
+    elements = {
+        element: _check_values(name, given[name])
+        for name, element in ELEMENTS.items()
+        if name in given
     }
     if elements:
-        present = _get_dublin_core(values.get("metadata", before))
-        elements = _list_values({**present, **elements})
-        values["metadata"] = {"dc": elements} if elements else None
+        old = _get_dublin_core(values.get("metadata", before))
+        kept = {name: value for name, value in {**old, **elements}.items() if value}
+        values["metadata"] = {"dc": kept} if kept else None
     return Description(
         values,
         given.get("files", ()),
@@ -199,6 +206,8 @@ def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
     )
 
 
-def _list_values(elements: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the elements, except those without values."""
-    return {name: value for name, value in elements.items() if value not in (None, "", (), [])}
+def _check_values(name: str, value: Any) -> Any:
+    """Check the type of the field title or creators. An empty value removes the element."""
+    if value is not None and not isinstance(value, (str, list, tuple)):
+        raise StorageError(f"{name}: {quoted(value)} is not a text or a list of texts")
+    return value

@@ -12,7 +12,6 @@ from flask_ibi_archive.archive.operations.context import (
     find_item,
     list_files,
     stage_files,
-    utc_now,
     validate_record,
 )
 from flask_ibi_archive.archive.operations.description import Files, read_description
@@ -36,6 +35,7 @@ EDITABLE = (
     "target_file",
     "list_files",
     "access",
+    "embargo",
 )
 
 
@@ -65,7 +65,7 @@ def edit(
             item_id, state = find_item(store, ibi)
             next_state(state, Event.EDIT, canonicalize(ibi))
             before = store.reader.read_record(item_id)
-            now = utc_now()
+            now = context.now()
             old_files = before.files if files is None else ()
             remaining = _remaining_files(old_files, remove_files, new_files)
             # The edit may replace or remove the old target file.

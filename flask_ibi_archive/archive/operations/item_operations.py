@@ -15,16 +15,17 @@ from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     canonicalize,
-    utc_now,
     validate_note,
 )
 from flask_ibi_archive.archive.operations.copying import make_copy, transfer
 from flask_ibi_archive.archive.operations.depositing import deposit
 from flask_ibi_archive.archive.operations.description import Files, ItemRecord, Metadata
 from flask_ibi_archive.archive.operations.editing import edit
+from flask_ibi_archive.archive.operations.noting import note as note_signal
 from flask_ibi_archive.archive.operations.removing import delete
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records.fields import quoted
+from flask_ibi_archive.signals import item_minted
 from flask_ibi_archive.storage.identifiers import (
     RELEASED,
     Reservation,
@@ -275,13 +276,14 @@ class ItemOperations(ABC):
         :param note: the purpose of the reservation.
         :raises MintingError: if no identifier can be minted now.
         """
-        note = validate_note(note)
+        text = validate_note(note)
         context = self.context
         minted = context.mint()
         with context.transaction(minted.rep) as store:
             add_reservation(
-                store.connection, store.archive_id, minted.rep, minted.ibip, note, utc_now()
+                store.connection, store.archive_id, minted.rep, minted.ibip, text, context.now()
             )
+            note_signal(store, item_minted, minted)
         return minted
 
     def release(self, ibi: str) -> None:
@@ -294,8 +296,9 @@ class ItemOperations(ABC):
         :raises StorageError: if the identifier is not reserved for a draft of this Archive.
         """
         text = canonicalize(ibi)
-        with self.context.transaction(text) as store:
-            settle_reservation(store.connection, store.archive_id, text, RELEASED, utc_now())
+        context = self.context
+        with context.transaction(text) as store:
+            settle_reservation(store.connection, store.archive_id, text, RELEASED, context.now())
 
     def reservations(self) -> list[Reservation]:
         """Return the reservations of the Archive. The oldest reservation is the first."""

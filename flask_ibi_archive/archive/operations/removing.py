@@ -9,7 +9,6 @@ from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     canonicalize,
     find_item,
-    utc_now,
 )
 from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import StorageError
@@ -31,10 +30,10 @@ def delete(
     tombstone = validate_tombstone(Tombstone(reason, citation, successor), ibi)
     with context.transaction(canonicalize(ibi)) as store:
         store.lock_relations()
-        delete_item(store, ibi, tombstone)
+        delete_item(store, ibi, tombstone, context.now())
 
 
-def delete_item(store: ItemStore, ibi: str, tombstone: Tombstone) -> None:
+def delete_item(store: ItemStore, ibi: str, tombstone: Tombstone, now: datetime) -> None:
     """Delete an item of which the caller has locked the relations.
 
     :param tombstone: the result of :func:`validate_tombstone`.
@@ -47,16 +46,16 @@ def delete_item(store: ItemStore, ibi: str, tombstone: Tombstone) -> None:
             raise StorageError(
                 f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
             )
-    write_tombstone(store, item_id, tombstone, utc_now())
+    write_tombstone(store, item_id, tombstone, now)
 
 
 def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: datetime) -> None:
     """Replace the record of an item by a tombstone.
 
-    The metadata, the access rule and the rows of the files are deleted. The contents of the files
-    remain in the store. If the Original is in another Archive, the item remains in the group of
-    translations, because a resolver finds the Original there. Otherwise the item is removed from
-    the group.
+    The metadata, the access rule, the embargo and the rows of the files are deleted. The contents
+    of the files remain in the store. If the Original is in another Archive, the item remains in the
+    group of translations, because a resolver finds the Original there. Otherwise the item is
+    removed from the group.
 
     :param tombstone: the tombstone. If the tombstone has no citation, a citation is made from the
         Dublin Core of the item.
@@ -79,6 +78,7 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
         target_file=None,
         list_files=True,
         access=None,
+        embargo=None,
         tombstone=replace(
             tombstone,
             citation=tombstone.citation or build_citation(before),

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session, class_mapper, scoped_session, sessionmaker
+from sqlalchemy.orm import Session, SessionTransaction, class_mapper, scoped_session, sessionmaker
 
 from flask_ibi_archive.errors import ConfigError, StorageError
+from flask_ibi_archive.signals import Notice, Notifier
 from flask_ibi_archive.storage.engines import is_in_memory
 from flask_ibi_archive.storage.models import Item
 
@@ -23,6 +25,9 @@ SHOULD_BE = (
     "callable that returns a session"
 )
 
+#: The key of the pending signals in the info of a session.
+PENDING = "ibi_pending_signals"
+
 #: If the info of a connection has this key, the foreign keys of the connection are enabled.
 FOREIGN_KEYS = "ibi_foreign_keys"
 
@@ -30,10 +35,16 @@ FOREIGN_KEYS = "ibi_foreign_keys"
 class HostSession:
     """The session that a host passed to IBIArchive. Only the host commits or rolls back.
 
+    :param engine: the engine of our tables, if the session uses several databases. None means the
+        database that the session uses for models without a bind.
     :raises ConfigError: if the value is not a session.
     """
 
-    def __init__(self, source: SessionSource) -> None:
+    def __init__(self, source: SessionSource, engine: Engine | None = None) -> None:
+        # copied for each call, because the session removes keys
+        self._bind: dict[str, Any] = (
+            {"mapper": class_mapper(Item)} if engine is None else {"bind": engine}
+        )
         if isinstance(source, sessionmaker):
             raise ConfigError(
                 "session",
@@ -58,7 +69,7 @@ class HostSession:
             session = self._get_session()
             if not isinstance(session, (Session, scoped_session)):
                 raise ConfigError("session", session, SHOULD_BE)
-            bind = session.get_bind(mapper=class_mapper(Item))
+            bind = session.get_bind(**self._bind)
         except (SQLAlchemyError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise ConfigError(
@@ -86,11 +97,52 @@ class HostSession:
         session = self._get_session()
         return session() if isinstance(session, scoped_session) else session
 
+    def bind_flush(self, session: Session) -> FlushingSession:
+        """Return a session of the host that may be in a flush, as the session for operations.
+
+        :raises StorageError: if the session uses another database than the session of the host.
+        """
+        found = session.get_bind(**self._bind).engine
+        if found is not self.current().get_bind(**self._bind).engine:
+            raise StorageError(
+                f"the session that flushes uses the database {found.url!r}, but the items of the "
+                "Archive are in the database of the session that IBIArchive(session=...) got"
+            )
+        flushing = FlushingSession(session)
+        flushing._bind = self._bind
+        return flushing
+
+    def check_model(self, session: Session, model: type[Any]) -> None:
+        """Check that the rows of a model are in the database of the items.
+
+        The databases may differ if the host has chosen the database of the items (a bind).
+
+        :raises StorageError: if the databases differ.
+        """
+        if "bind" in self._bind:
+            return
+        if session.get_bind(class_mapper(model)).engine is not self.connection().engine:
+            raise StorageError(
+                f"the rows of {model.__name__} and the items of the Archive are in different "
+                "databases; rows of models with IdentifiedItem must be in the database of the "
+                "session that IBIArchive(session=...) got"
+            )
+
+    def send_after_commit(self, notices: list[Notice], notifier: Notifier) -> None:
+        """Send signals after the commit of the host. A rollback, also to a savepoint, drops them.
+
+        :param notices: the signals of an operation in the current transaction or savepoint.
+        """
+        session = self.current()
+        if PENDING not in session.info:
+            session.info[PENDING] = PendingSignals(session)
+        session.info[PENDING].add(session, notices, notifier)
+
     def connection(self) -> Connection:
         """Write the pending changes of the host, and return the connection of the session."""
         session = self._get_session()
         session.flush()
-        return session.connection(bind_arguments={"mapper": class_mapper(Item)})
+        return session.connection(bind_arguments={**self._bind})
 
     @contextmanager
     def savepoint(self) -> Iterator[Connection]:
@@ -104,7 +156,47 @@ class HostSession:
         session = self._get_session()
         begin_transaction(self.connection())
         with session.begin_nested():
-            yield session.connection(bind_arguments={"mapper": class_mapper(Item)})
+            yield session.connection(bind_arguments={**self._bind})
+
+
+class PendingSignals:
+    """The signals of the open transaction and savepoints of a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._pending: WeakKeyDictionary[SessionTransaction, list[tuple[Notice, Notifier]]] = (
+            WeakKeyDictionary()
+        )
+        self._committed: SessionTransaction | None = None
+        event.listen(session, "after_commit", self._remember_commit)
+        event.listen(session, "after_transaction_end", self._end)
+
+    def add(self, session: Session, notices: list[Notice], notifier: Notifier) -> None:
+        """Add signals to the current savepoint or transaction."""
+        transaction = _find_transaction(session)
+        if transaction is not None:
+            pairs = [(notice, notifier) for notice in notices]
+            self._pending.setdefault(transaction, []).extend(pairs)
+
+    def _remember_commit(self, session: Session) -> None:
+        self._committed = _find_transaction(session)
+
+    def _end(self, session: Session, transaction: SessionTransaction) -> None:
+        """Send the signals of a committed transaction. Those of a savepoint wait for its parent."""
+        committed, pairs = self._committed is transaction, self._pending.pop(transaction, [])
+        if not committed:
+            return
+        self._committed = None
+        parent = _find_transaction(session)
+        if transaction.nested and parent is not None:
+            self._pending.setdefault(parent, []).extend(pairs)
+        else:
+            for notice, notifier in pairs:
+                notifier.send([notice])
+
+
+def _find_transaction(session: Session) -> SessionTransaction | None:
+    """Return the innermost savepoint, or the transaction, or None outside of a transaction."""
+    return session.get_nested_transaction() or session.get_transaction()
 
 
 class FlushingSession(HostSession):
@@ -115,7 +207,7 @@ class FlushingSession(HostSession):
 
     def connection(self) -> Connection:
         """Return the connection of the session."""
-        return self.current().connection(bind_arguments={"mapper": class_mapper(Item)})
+        return self.current().connection(bind_arguments={**self._bind})
 
     @contextmanager
     def savepoint(self) -> Iterator[Connection]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from flask_ibi_archive.archive.operations.noting import note, note_change
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.signals import item_deposited
 from flask_ibi_archive.storage.items import Contents, ItemStore
 from flask_ibi_archive.storage.rules import RULES
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
@@ -78,6 +80,7 @@ def update_item(
     changed = replace(record, next_edition=next_edition, translations=translations or {})
     relations.add(item_id, changed, now)
     relations.delete_unused_stubs(near)
+    note_change(store, before, record)
 
 
 def upsert_item(
@@ -104,13 +107,16 @@ def upsert_item(
         [item_id] = store.insert_items([record], [contents], now)
         if record.has_references:
             store.relations.add(item_id, record, now)
+        _note(store, event, None, record)
         return item_id
     near: list[int] = []
+    before = None
     for item_id, state in existing.items():
         next_state(state, event, ibi)
         if store.is_service(item_id):
             raise RuleBroken(6, ibi, RULES[6])
-        record = with_all_identifiers(record, store.reader.read_record(item_id))
+        before = store.reader.read_record(item_id)
+        record = with_all_identifiers(record, before)
         near = store.relations.find_related_stubs(item_id)
         record = _leave_translations(store, item_id, record)
     item_id = min(existing or {owner for owner, _ in owners.values()})
@@ -119,7 +125,15 @@ def upsert_item(
         store.relations.editions.unlink_next(item_id)
     store.relations.add(item_id, record, now)
     store.relations.delete_unused_stubs(near)
+    _note(store, event, before, record)
     return item_id
+
+
+def _note(store: ItemStore, event: Event, before: Record | None, record: Record) -> None:
+    if event is Event.DEPOSIT:
+        note(store, item_deposited, record)
+    elif event is Event.COPY:  # a transfer notes its changes itself
+        note_change(store, before, record)
 
 
 def _replace(

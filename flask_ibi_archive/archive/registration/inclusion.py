@@ -188,6 +188,13 @@ class Registrar:
         not_stored = self._store(archive_id, request, outcome)
         if isinstance(outcome, ResolverError):
             raise outcome
+        archive.notifier.send_registration(
+            "archive",
+            outcome.confirmed if subject == INCLUSION_REQUEST else None,
+            request.service_ibi.text,
+            request.address,
+            shown_url(archive.config),
+        )
         return RegistrationResult(outcome, tries, not_stored)
 
     def _send(self, request: RegistrationRequest) -> tuple[RegistrationStatus | ResolverError, int]:

@@ -5,12 +5,13 @@ Source: [R] 3.2, Figures 3.3 and 3.4.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import (
     JSON,
     CheckConstraint,
+    Date,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -175,6 +176,10 @@ class Item(Base):
             " AND (access_others IS NULL OR access_others IN ('metadata', 'none'))",
             name="ck_ibi_item_access",
         ),
+        CheckConstraint(
+            "embargo IS NULL OR (state <> 'Elsewhere' AND NOT is_service)",
+            name="ck_ibi_item_embargo",
+        ),
         Index("ix_ibi_item_archive", "archive_id", "id"),
         Index("ix_ibi_item_metadata", "metadata_item_id"),
         Index(
@@ -215,8 +220,10 @@ class Item(Base):
     #: The networks that have access, in CIDR form, separated by spaces; None: everybody has access.
     access_networks: Mapped[str | None] = mapped_column(Text)
     access_others: Mapped[str | None] = mapped_column(String(8))
-    #: This is the last column, because the value is long and a urlRequest does not read this value.
+    #: This value is long, and a urlRequest does not read it. Therefore it is in a late column.
     dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
+    #: The first day (UTC) on which readers may read the files; None: there is no embargo.
+    embargo: Mapped[date | None] = mapped_column(Date)
 
 
 class ItemIdentifier(Base):
