@@ -15,14 +15,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.host_rows.assigning import bind, check_model
 from flask_ibi_archive.archive.host_rows.describing import inspect_row, name_row
-from flask_ibi_archive.archive.host_rows.flushes import assign_stored
+from flask_ibi_archive.archive.host_rows.flushes import assign_stored, was_assigned
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.host_rows.writing import (
-    RowWriter,
-    bind,
-    check_database,
-)
+from flask_ibi_archive.archive.host_rows.writing import RowWriter
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import OperationContext
 from flask_ibi_archive.archive.operations.sessions import begin_transaction
@@ -82,8 +79,8 @@ class Adopter:
         :raises MintingError: if no identifiers can be minted. With ``resume``, the batches before
             the error are committed.
         """
-        check_database(self.session, self.model)
         context = bind(self.archive.context, self.session)
+        check_model(context, self.session, self.model)
         context.get_minter()  # a wrong setting is reported before anything is read
         done, total = 0, self._count()
         try:
@@ -170,7 +167,7 @@ class Adopter:
                 assigned.extend(others)
                 assign_stored(context, self.session, others, mint)
 
-            writer = RowWriter(context, staging, assign)
+            writer = RowWriter(context, staging, assign, partial(was_assigned, self.session))
             try:
                 writer.write(rows)
             except IBIError:

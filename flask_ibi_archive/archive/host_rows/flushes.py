@@ -6,7 +6,7 @@ identifiers. After the flush, in the same transaction, the items of the rows are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +17,13 @@ from sqlalchemy import event, inspect
 from sqlalchemy.orm import Session, SessionTransaction, object_session
 from sqlalchemy.orm.attributes import set_committed_value
 
+from flask_ibi_archive.archive.host_rows.assigning import (
+    Mint,
+    bind,
+    check_model,
+    mint,
+    write_identifiers,
+)
 from flask_ibi_archive.archive.host_rows.current import get_archive_with_session
 from flask_ibi_archive.archive.host_rows.describing import (
     DEFAULT_REASON,
@@ -24,15 +31,7 @@ from flask_ibi_archive.archive.host_rows.describing import (
     name_row,
 )
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.host_rows.writing import (
-    Mint,
-    Removal,
-    RowWriter,
-    bind,
-    check_database,
-    mint,
-    write_identifiers,
-)
+from flask_ibi_archive.archive.host_rows.writing import Removal, RowWriter
 from flask_ibi_archive.archive.operations.context import OperationContext
 from flask_ibi_archive.archive.operations.description import Identified
 from flask_ibi_archive.errors import RowError, StorageError
@@ -47,12 +46,13 @@ ANNOUNCED = "ibi_removal"
 class Changes:
     """The rows that the current flush of a session writes.
 
-    :ivar assigned: references to the rows that got an identifier in the present transaction.
+    :ivar assigned: references to the rows that got an identifier in the present transaction, by
+        the ``id()`` of the row.
     """
 
     written: list[IdentifiedItem] = field(default_factory=list)
     removed: list[Removal] = field(default_factory=list)
-    assigned: list[ref[IdentifiedItem]] = field(default_factory=list)
+    assigned: dict[int, ref[IdentifiedItem]] = field(default_factory=dict)
 
 
 _changes: WeakKeyDictionary[Session, Changes] = WeakKeyDictionary()
@@ -98,8 +98,11 @@ def refresh(row: IdentifiedItem) -> None:
 
 
 @event.listens_for(Session, "before_flush")
-def _mint_for_new_rows(session: Session, context: Any, instances: Any) -> None:
-    """Mint the identifiers of all new rows together."""
+def _prepare_flush(session: Session, context: Any, instances: Any) -> None:
+    """Mint the identifiers of all new rows together, and read those of deleted rows."""
+    for row in session.deleted:
+        if isinstance(row, IdentifiedItem):
+            row.ibi  # noqa: B018 - after the flush, the row can't be read any more
     rows = [row for row in session.new if isinstance(row, IdentifiedItem) and row.ibi is None]
     if rows:
         _assign(session, rows)
@@ -152,24 +155,30 @@ def _write_items(session: Session, context: Any) -> None:
 
 @event.listens_for(Session, "after_soft_rollback")
 def _forget(session: Session, previous: SessionTransaction) -> None:
-    """Take the identifiers away from rows that are no longer in the database."""
+    """Read the identifiers of rows again, because the host may have rolled back to a savepoint."""
     changes = _changes.get(session)
     if changes is None:
         return
     changes.written, changes.removed = [], []
-    for row in filter(None, (reference() for reference in changes.assigned)):
-        state = inspect_row(row)
-        if state.transient:
-            set_committed_value(row, "ibi_rep", None)
-            set_committed_value(row, "ibi_ibip", None)
-        elif state.persistent:
+    for row in _take_back(changes):
+        if inspect_row(row).persistent:
             session.expire(row, ("ibi_rep", "ibi_ibip"))
 
 
 @event.listens_for(Session, "after_transaction_end")
 def _end(session: Session, transaction: SessionTransaction) -> None:
-    if transaction.parent is None:
-        _changes.pop(session, None)
+    if transaction.parent is None and session in _changes:
+        list(_take_back(_changes.pop(session)))
+
+
+def _take_back(changes: Changes) -> Iterator[IdentifiedItem]:
+    """Remove the identifiers of rows that are no longer in the database; yield the other rows."""
+    for row in filter(None, (reference() for reference in changes.assigned.values())):
+        if not inspect_row(row).transient:
+            yield row
+            continue
+        set_committed_value(row, "ibi_rep", None)
+        set_committed_value(row, "ibi_ibip", None)
 
 
 # --- the work ------------------------------------------------------------------------------------
@@ -177,12 +186,13 @@ def _end(session: Session, transaction: SessionTransaction) -> None:
 
 def _assign(session: Session, rows: Sequence[IdentifiedItem]) -> None:
     """Give identifiers to rows that the flush will write."""
+    context = bind(get_archive_with_session().context, session)
     for row_class in {type(row) for row in rows}:
-        check_database(session, row_class)
-    minted = mint(bind(get_archive_with_session().context, session), len(rows))
+        check_model(context, session, row_class)
+    minted = mint(context, len(rows))
     for row, one in zip(rows, minted, strict=True):
         row.ibi_rep, row.ibi_ibip = one.rep, one.ibip
-    _get_changes(session).assigned += map(ref, rows)
+    _get_changes(session).assigned.update((id(row), ref(row)) for row in rows)
 
 
 def assign_stored(
@@ -192,8 +202,14 @@ def assign_stored(
     mint: Mint = mint,
 ) -> None:
     """Give identifiers to rows that are in the database already, without a flush."""
-    _get_changes(session).assigned += map(ref, rows)
+    _get_changes(session).assigned.update((id(row), ref(row)) for row in rows)
     write_identifiers(session, rows, mint(context, len(rows)))
+
+
+def was_assigned(session: Session, row: IdentifiedItem) -> bool:
+    """Return whether a row got its identifier in the present transaction."""
+    reference = _get_changes(session).assigned.get(id(row))
+    return reference is not None and reference() is row
 
 
 def _write(
@@ -204,7 +220,8 @@ def _write(
 ) -> None:
     with context.staging() as staging:
         assign = partial(assign_stored, context, session)
-        RowWriter(context, staging, assign).write(rows, removals)
+        was_minted = partial(was_assigned, session)
+        RowWriter(context, staging, assign, was_minted).write(rows, removals)
 
 
 def _build_removal(row: IdentifiedItem) -> Removal:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sqlalchemy import String
-from sqlalchemy.orm import Mapped, declared_attr, mapped_column
+from sqlalchemy.orm import Mapped, MappedColumn, declared_attr, mapped_column
 
 from flask_ibi_archive.archive.host_rows import current
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.operations.description import ItemRecord
+
+
+def _make_column() -> MappedColumn[str | None]:
+    # Unlike a constraint, an index always has a name, which SQLite needs in migrations.
+    # With active_history, a change of an identifier is noticed even if the row was not loaded.
+    return mapped_column(String, nullable=True, index=True, unique=True, active_history=True)
 
 
 class IdentifiedItem:
@@ -51,15 +57,14 @@ class IdentifiedItem:
     that are older than the two columns get identifiers with ``flask ibi adopt``.
     """
 
-    @declared_attr
-    def ibi_rep(cls) -> Mapped[str | None]:
-        """The identifier of the item in the form rep. Only the Archive changes this column."""
-        return mapped_column(String, index=True, unique=True)
-
-    @declared_attr
-    def ibi_ibip(cls) -> Mapped[str | None]:
-        """The identifier of the item in the form ibip. Only the Archive changes this column."""
-        return mapped_column(String, index=True, unique=True)
+    if TYPE_CHECKING:
+        #: Both forms of the identifier. Only the Archive changes these columns.
+        ibi_rep: Mapped[str | None]
+        ibi_ibip: Mapped[str | None]
+    else:
+        # Without annotations, a dataclass model does not make these columns parameters of __init__.
+        ibi_rep = declared_attr(lambda cls: _make_column())
+        ibi_ibip = declared_attr(lambda cls: _make_column())
 
     def ibi_record(self) -> ItemRecord | None:
         """Return the description of the item of this row. Each model must define this method.

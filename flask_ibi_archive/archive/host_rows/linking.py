@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 
 from flask_ibi_archive.archive.host_rows.describing import DescribedRow, naming
-from flask_ibi_archive.archive.operations.context import canonicalize, find_item, utc_now
+from flask_ibi_archive.archive.operations.context import canonicalize, find_item
 from flask_ibi_archive.archive.operations.depositing import find_related
 from flask_ibi_archive.archive.operations.description import Description
-from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.archive.operations.noting import note_changed_item
+from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.storage.items import ItemStore
 
 
@@ -40,6 +43,7 @@ class RowLinks:
 
     store: ItemStore
     links: Sequence[RowLink]
+    now: datetime
 
     def write(self) -> None:
         """Store the relations that are not stored yet."""
@@ -50,7 +54,7 @@ class RowLinks:
         for link in links:
             link.item_id, _ = find_item(self.store, link.described.ibi)
         for link in _order(self.store, links):
-            with naming(link.described.name, link.described.ibi):
+            with naming(link.described.name, link.described.ibi), _explaining():
                 if "previous_edition" in link.described.given:
                     self._link_edition(link)
                 if link.description.translation_of is not None:
@@ -64,11 +68,15 @@ class RowLinks:
             return
         if previous is not None:
             editions.unlink_next(previous)
-            self.store.set_timestamp(previous, utc_now())
+            self._note_previous(previous)
         if wanted is not None:
             other_id = find_related(self.store, wanted, None)
             editions.link(other_id, link.item_id, canonicalize(wanted))
-            self.store.set_timestamp(other_id, utc_now())
+            self._note_previous(other_id)
+
+    def _note_previous(self, item_id: int) -> None:
+        self.store.set_timestamp(item_id, self.now)
+        note_changed_item(self.store, item_id, ["next_edition"])
 
     def _link_translation(self, link: RowLink, wanted: str) -> None:
         translations = self.store.relations.translations
@@ -84,6 +92,17 @@ class RowLinks:
                 "language: a translation needs a language, for example language='pt'"
             )
         translations.add_member(link.item_id, other_id, language, link.described.ibi)
+
+
+@contextmanager
+def _explaining() -> Iterator[None]:
+    try:
+        yield
+    except UnknownItem as error:
+        raise StorageError(
+            f"previous_edition and translation_of must be public items of this Archive, and "
+            f"{error.ibi} is not; publish that item first"
+        ) from error
 
 
 def _order(store: ItemStore, links: Sequence[RowLink]) -> Iterator[RowLink]:

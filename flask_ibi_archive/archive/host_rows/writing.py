@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
-from sqlalchemy import inspect, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Mapper, Session, class_mapper
-from sqlalchemy.orm.attributes import set_committed_value
 
 from flask_ibi_archive.archive.host_rows.describing import (
     DescribedRow,
@@ -28,13 +25,12 @@ from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     find_item,
     stage_files,
-    utc_now,
     validate_record,
 )
 from flask_ibi_archive.archive.operations.depositing import check_new
 from flask_ibi_archive.archive.operations.description import Description, read_description
+from flask_ibi_archive.archive.operations.noting import note
 from flask_ibi_archive.archive.operations.removing import delete_item, validate_tombstone
-from flask_ibi_archive.archive.operations.sessions import FlushingSession
 from flask_ibi_archive.archive.operations.updating import (
     update_item,
     upsert_item,
@@ -42,6 +38,7 @@ from flask_ibi_archive.archive.operations.updating import (
 )
 from flask_ibi_archive.errors import RowError, StorageError
 from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.signals import item_deposited, item_minted
 from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.file_store import Staging
@@ -53,9 +50,9 @@ from flask_ibi_archive.storage.identifiers import (
     settle_reservation,
 )
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.models import Item
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, State
 
+FILE_FIELDS = ("files", "target_file", "list_files")
 WITHDRAW = (
     "a public item can't become Reserved again; to withdraw the item, use state='Deleted' with "
     "tombstone=Tombstone(reason='...')"
@@ -90,75 +87,19 @@ class NewItem:
     is_simple: bool
 
 
-#: Returns a number of new identifiers.
-Mint: TypeAlias = Callable[[OperationContext, int], list[Minted]]
-
-
-def bind(context: OperationContext, session: Session) -> OperationContext:
-    """Return a context whose operations use the connection of a session, also in its flush."""
-    return replace(context, session=FlushingSession(session))
-
-
-def mint(context: OperationContext, count: int) -> list[Minted]:
-    """Return new identifiers for rows of a session. The session may be in a flush.
-
-    :param context: the result of :func:`bind`.
-
-    :raises MintingError: if no identifiers can be minted now without a longer wait.
-    """
-    return context.mint_many(count, context.get_minter().for_flush(count))
-
-
-def check_database(session: Session, row_class: type[Any]) -> None:
-    """Check that the rows of a model are in the database of the items.
-
-    :raises StorageError: if the rows and the items are in different databases.
-    """
-    mapper: Mapper[Any] = inspect(row_class)
-    if session.get_bind(mapper=mapper).engine is not session.get_bind(class_mapper(Item)).engine:
-        raise StorageError(
-            f"the rows of {row_class.__name__} and the items of the Archive are in different "
-            "databases; rows of models with IdentifiedItem must be in the database of the session "
-            "that IBIArchive(session=...) got"
-        )
-
-
-def write_identifiers(
-    session: Session, rows: Sequence[IdentifiedItem], minted: Sequence[Minted]
-) -> None:
-    """Write identifiers into rows that are in the database already, without a flush.
-
-    Columns that the database or the model sets at each update keep their values, because the
-    content of the rows does not change.
-    """
-    for row, one in zip(rows, minted, strict=True):
-        mapper: Mapper[Any] = inspect_row(row).mapper
-        table = mapper.columns["ibi_rep"].table
-        values: dict[Any, Any] = {
-            column.name: column for column in table.columns if column.onupdate is not None
-        }
-        values[mapper.columns["ibi_rep"].name] = one.rep
-        values[mapper.columns["ibi_ibip"].name] = one.ibip
-        statement = update(table).values(values)
-        for column in table.primary_key.columns:
-            key = mapper.get_property_by_column(column).key
-            statement = statement.where(column == getattr(row, key))
-        session.connection(bind_arguments={"mapper": mapper}).execute(statement)
-        set_committed_value(row, "ibi_rep", one.rep)
-        set_committed_value(row, "ibi_ibip", one.ibip)
-
-
 @dataclass
 class RowWriter:
     """Writes the items of rows. An error changes nothing.
 
     :param context: the result of :func:`bind` for the session of the rows.
     :param assign: gives identifiers to rows that are older than the identifiers.
+    :param was_minted: returns whether the identifier of a row was minted in this transaction.
     """
 
     context: OperationContext
     staging: Staging
     assign: Callable[[list[IdentifiedItem]], None]
+    was_minted: Callable[[IdentifiedItem], bool]
     _contents: list[Content] = field(default_factory=list)
 
     def write(self, rows: Sequence[IdentifiedItem], removals: Sequence[Removal] = ()) -> None:
@@ -173,7 +114,7 @@ class RowWriter:
             described = self._describe(rows)
             new, links = self._sort(store, described)
             self._insert(store, new)
-            RowLinks(store, links).write()
+            RowLinks(store, links, self.context.now()).write()
             for item in new:
                 if item.described.state == "Deleted":
                     self._withdraw(store, item.described)
@@ -225,23 +166,40 @@ class RowWriter:
             with naming(one.name, one.ibi):
                 if state != ELSEWHERE:
                     description = self._update(store, one, item_id, State(state))
-                elif one.state == "Reserved":
-                    if one.ibi not in held:
-                        reserve(store, one)
+                elif not self._begin(store, one, one.ibi in held):
                     continue
                 else:
-                    if one.ibi in held:
-                        settle_reservation(
-                            store.connection, store.archive_id, one.ibi, USED, utc_now()
-                        )
                     new.append(self._prepare(one, owners.keys().isdisjoint(one.identifiers)))
                     description = new[-1].description
             if description is not None:
                 links.append(RowLink(one, description, item_id))
         return new, links
 
+    def _begin(self, store: ItemStore, one: DescribedRow, is_held: bool) -> bool:
+        """Use the identifier of a row that has no item yet.
+
+        :param is_held: whether the identifier is reserved.
+        :returns: whether the row is public. Otherwise the identifier is reserved now.
+        """
+        now = self.context.now()
+        if not is_held and self.was_minted(one.row):
+            note(store, item_minted, Minted(*one.identifiers))
+        if one.state != "Reserved":
+            if is_held:
+                settle_reservation(store.connection, store.archive_id, one.ibi, USED, now)
+            return True
+        if not is_held:
+            rep, ibip = one.row.ibi_rep, one.row.ibi_ibip
+            if rep is None or ibip is None:
+                raise StorageError("a row that is not public needs both forms of its identifier")
+            add_reservation(store.connection, store.archive_id, rep, ibip, one.name, now)
+        return False
+
     def _prepare(self, one: DescribedRow, is_unknown: bool) -> NewItem:
-        description = read_description(one.given)
+        given = dict(one.given)
+        if one.state == "Deleted":  # a tombstone has no files
+            given = {key: value for key, value in given.items() if key not in FILE_FIELDS}
+        description = read_description(given)
         check_new(description)
         files, contents = stage_files(self.staging, description.files)
         self._contents += contents.values()
@@ -258,7 +216,7 @@ class RowWriter:
 
     def _insert(self, store: ItemStore, new: Sequence[NewItem]) -> None:
         """Insert items. Items without relations to known identifiers are inserted together."""
-        now = utc_now()
+        now = self.context.now()
         batch = [item for item in new if item.is_simple]
         try:
             with store.connection.begin_nested():
@@ -270,6 +228,8 @@ class RowWriter:
             for item in batch:
                 with naming(item.described.name, item.described.ibi):
                     store.insert_items([item.record], [item.contents], now)
+        for item in batch:
+            note(store, item_deposited, item.record)
         for item in new:
             if not item.is_simple or item.record.has_references:
                 with naming(item.described.name, item.described.ibi):
@@ -306,7 +266,7 @@ class RowWriter:
             store.lock_relations()
             before = store.reader.read_record(item_id)
             record, contents = self._merge(store, item_id, before, one, description)
-            now = utc_now()
+            now = self.context.now()
             update_item(store, item_id, replace(record, timestamp=now), contents, now)
             self._contents += contents.values()
         return description
@@ -334,7 +294,7 @@ class RowWriter:
         with naming(one.name, one.ibi):
             store.lock_relations()
             tombstone = validate_tombstone(build_tombstone(one.tombstone), one.name)
-            delete_item(store, one.ibi, tombstone)
+            delete_item(store, one.ibi, tombstone, self.context.now())
 
     def _remove(self, store: ItemStore, removal: Removal) -> None:
         """Delete the item of a deleted row, or release the reserved identifier."""
@@ -342,17 +302,11 @@ class RowWriter:
         if state in (State.ORIGINAL, State.COPY):
             store.lock_relations()
             tombstone = validate_tombstone(build_tombstone(removal.tombstone), removal.ibi)
-            delete_item(store, removal.ibi, tombstone)
+            delete_item(store, removal.ibi, tombstone, self.context.now())
         elif state == ELSEWHERE and find_held(store.connection, store.archive_id, [removal.ibi]):
-            settle_reservation(store.connection, store.archive_id, removal.ibi, RELEASED, utc_now())
-
-
-def reserve(store: ItemStore, one: DescribedRow) -> None:
-    """Reserve the identifier of a row that is not public yet."""
-    rep, ibip = one.row.ibi_rep, one.row.ibi_ibip
-    if rep is None or ibip is None:
-        raise StorageError("a row that is not public yet needs both forms of its identifier")
-    add_reservation(store.connection, store.archive_id, rep, ibip, one.name, utc_now())
+            settle_reservation(
+                store.connection, store.archive_id, removal.ibi, RELEASED, self.context.now()
+            )
 
 
 def with_target(record: Record) -> Record:

@@ -41,11 +41,6 @@ FILE_FORMS = (
 Clock: TypeAlias = "Callable[[], datetime]"
 
 
-def utc_now() -> datetime:
-    """Return the current time in UTC, in whole seconds."""
-    return read_utc_clock().replace(microsecond=0)
-
-
 def read_utc_clock() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(timezone.utc)

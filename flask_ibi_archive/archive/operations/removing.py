@@ -9,7 +9,6 @@ from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     canonicalize,
     find_item,
-    utc_now,
 )
 from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import StorageError
@@ -31,10 +30,10 @@ def delete(
     tombstone = validate_tombstone(Tombstone(reason, citation, successor), ibi)
     with context.transaction(canonicalize(ibi)) as store:
         store.lock_relations()
-        delete_item(store, ibi, tombstone)
+        delete_item(store, ibi, tombstone, context.now())
 
 
-def delete_item(store: ItemStore, ibi: str, tombstone: Tombstone) -> None:
+def delete_item(store: ItemStore, ibi: str, tombstone: Tombstone, now: datetime) -> None:
     """Delete an item of which the caller has locked the relations.
 
     :param tombstone: the result of :func:`validate_tombstone`.
@@ -47,7 +46,7 @@ def delete_item(store: ItemStore, ibi: str, tombstone: Tombstone) -> None:
             raise StorageError(
                 f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
             )
-    write_tombstone(store, item_id, tombstone, utc_now())
+    write_tombstone(store, item_id, tombstone, now)
 
 
 def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: datetime) -> None:

@@ -97,6 +97,37 @@ class HostSession:
         session = self._get_session()
         return session() if isinstance(session, scoped_session) else session
 
+    def bind_flush(self, session: Session) -> FlushingSession:
+        """Return a session of the host that may be in a flush, as the session for operations.
+
+        :raises StorageError: if the session uses another database than the session of the host.
+        """
+        found = session.get_bind(**self._bind).engine
+        if found is not self.current().get_bind(**self._bind).engine:
+            raise StorageError(
+                f"the session that flushes uses the database {found.url!r}, but the items of the "
+                "Archive are in the database of the session that IBIArchive(session=...) got"
+            )
+        flushing = FlushingSession(session)
+        flushing._bind = self._bind
+        return flushing
+
+    def check_model(self, session: Session, model: type[Any]) -> None:
+        """Check that the rows of a model are in the database of the items.
+
+        The databases may differ if the host has chosen the database of the items (a bind).
+
+        :raises StorageError: if the databases differ.
+        """
+        if "bind" in self._bind:
+            return
+        if session.get_bind(class_mapper(model)).engine is not self.connection().engine:
+            raise StorageError(
+                f"the rows of {model.__name__} and the items of the Archive are in different "
+                "databases; rows of models with IdentifiedItem must be in the database of the "
+                "session that IBIArchive(session=...) got"
+            )
+
     def send_after_commit(self, notices: list[Notice], notifier: Notifier) -> None:
         """Send signals after the commit of the host. A rollback, also to a savepoint, drops them.
 
