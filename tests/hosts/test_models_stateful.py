@@ -83,7 +83,9 @@ class Repository(RuleBasedStateMachine):
         states = [inspect(row) for row in self.rows]
         rows = [one.obj() for one in states if one.transient and not one.expired_attributes]
         if rows:
-            self.session.add(rows[number % len(rows)])
+            row = rows[number % len(rows)]
+            row.id = None  # another row may have this key now
+            self.session.add(row)
 
     @rule(number=picks, name=st.sampled_from(["title", "views", "pdf", "state"]), value=picks)
     def change(self, number: int, name: str, value: int) -> None:
