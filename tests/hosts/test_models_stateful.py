@@ -79,13 +79,13 @@ class Repository(RuleBasedStateMachine):
 
     @rule(number=picks)
     def add_again(self, number: int) -> None:
-        rows = [row for row in self.rows if row not in self.session]
-        if rows and rows[number % len(rows)] in self.transient:
-            self.session.add(rows[number % len(rows)])
-
-    @property
-    def transient(self) -> list[Any]:
-        return [row for row in self.rows if inspect(row).transient]
+        # after some rollbacks, SQLAlchemy has forgotten the values of a row
+        states = [inspect(row) for row in self.rows]
+        rows = [one.obj() for one in states if one.transient and not one.expired_attributes]
+        if rows:
+            row = rows[number % len(rows)]
+            row.id = None  # another row may have this key now
+            self.session.add(row)
 
     @rule(number=picks, name=st.sampled_from(["title", "views", "pdf", "state"]), value=picks)
     def change(self, number: int, name: str, value: int) -> None:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import event
@@ -17,7 +18,8 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.file_rows import remove_unneeded
+from flask_ibi_archive.storage.dialects import batched
+from flask_ibi_archive.storage.file_rows import find_needed_checksums, remove_unneeded
 from flask_ibi_archive.storage.file_store import FileStore, Staging
 
 #: The maximum number of seconds to wait for locks. If a lock is not free, the files are deleted
@@ -30,6 +32,7 @@ class NewFiles:
     """The files that were added to a store in the present transaction of a session.
 
     :ivar checksums: the checksums of the files.
+    :ivar operations: the number of operations. A later one may replace a file of an earlier one.
     :ivar rolled_back: whether the host has rolled back to a savepoint.
     :ivar committed: whether the host has committed the transaction.
     """
@@ -37,6 +40,7 @@ class NewFiles:
     database: Database
     store: FileStore
     checksums: set[str] = field(default_factory=set)
+    operations: int = 0
     rolled_back: bool = False
     committed: bool = False
 
@@ -44,10 +48,24 @@ class NewFiles:
         """Delete the files that no item needs. Call this after the end of the transaction."""
         self.checksums |= self.store.unneeded
         self.store.unneeded = self.checksums
+        if self._are_needed():
+            self.store.unneeded = set()
+            return
         with suppress(StorageError), self.store.locked(exclusive=True):
             with self.database.writing(LOCK_TIMEOUT) as connection:
                 list(remove_unneeded(connection, self.store, sorted(self.checksums), math.inf))
             self.store.unneeded = set()
+
+    def _are_needed(self) -> bool:
+        """Return whether committed items need all files. Then no lock is necessary."""
+        with suppress(StorageError):
+            for part in batched(self.checksums):
+                find = partial(find_needed_checksums, checksums=part)
+                needed = self.database.read(find)
+                if len(needed) < len(part):
+                    return False
+            return True
+        return False
 
 
 _new_files: WeakKeyDictionary[Session, list[NewFiles]] = WeakKeyDictionary()
@@ -60,6 +78,7 @@ def stage_for_session(session: Session, database: Database, store: FileStore) ->
     found = next((one for one in known if one.store is store), None)
     if found is None:
         known.append(found := NewFiles(database, store))
+    found.operations += 1
     with store.staging(found.checksums.add) as staging:
         yield staging
 
@@ -81,6 +100,6 @@ def _remember_commit(session: Session) -> None:
 def _remove_unneeded(session: Session, transaction: SessionTransaction) -> None:
     if transaction.parent is None:
         for one in _new_files.pop(session, ()):
-            is_kept = one.committed and not one.rolled_back
+            is_kept = one.committed and not one.rolled_back and one.operations == 1
             if not is_kept and (one.checksums or one.store.unneeded):
                 one.remove_unneeded()
