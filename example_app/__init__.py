@@ -1,24 +1,41 @@
-"""A small institutional repository and a resolver, which the README uses as examples.
+"""A small institutional repository of theses and reports, with persistent identifiers.
 
-The app reads its settings from the environment, such as ``FLASK_IBI_ARCHIVE_ADDRESS=...``. With
-the defaults below, every command runs without settings. ``python -m example_app`` runs a complete
-system: two Archives and a resolver.
+Copy from it what your repository needs:
+
+- ``extensions``: Flask-SQLAlchemy, Flask-Migrate, Flask-Login, Flask-WTF and this package;
+- ``models``: users, and publications with persistent identifiers;
+- ``catalogue``, ``editing``, ``accounts`` and ``forms``: the pages;
+- ``templates`` and ``static``: the theme, in which the pages of this package also appear;
+- ``seed``: the command that adds two users and some publications.
+
+``python -m example_app`` (module ``__main__``) sets up and runs a complete system: two such
+repositories and a resolver. The app reads settings from the environment too, such as
+``FLASK_IBI_ARCHIVE_ADDRESS=...``. With the defaults below, every command runs without settings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
+from pathlib import Path
 from typing import Any
 
-from flask import Flask, redirect, render_template_string, request, url_for
-from werkzeug import Response
+from flask import Flask, Response, render_template
+from sqlalchemy.exc import OperationalError, ProgrammingError
+from werkzeug.exceptions import HTTPException
 
-from flask_ibi_archive import IBIArchive
+from example_app.accounts import accounts, get_user
+from example_app.catalogue import catalogue
+from example_app.editing import editing
+from example_app.extensions import csrf, db, ibi, login, migrate
+from example_app.seed import seed
 from flask_ibi_archive.errors import NotReady
 
 DEFAULTS = {
     "SECRET_KEY": "only for the example: choose your own long random text",
+    "MAX_CONTENT_LENGTH": 50_000_000,
+    "SESSION_COOKIE_SAMESITE": "Lax",
+    "WTF_CSRF_TIME_LIMIT": None,  # as long as the session
+    "IBI_BASE_TEMPLATE": "base.html",
     "IBI_ARCHIVE_ADDRESS": "localhost:5000",
     "IBI_ARCHIVE_SERVICE_IBI": "sid.inpe.br/mtc-m18@80/2008/03.17.15.17",
     "IBI_PLATFORM_SOFTWARE_IBI": "dpi.inpe.br/banon/1998/08.02.08.56",
@@ -26,27 +43,6 @@ DEFAULTS = {
     "IBI_ARCHIVE_IP": "127.0.0.1",
     "IBI_ARCHIVE_ADMIN_EMAIL": "admin@example.org",
 }
-
-INDEX = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>A small repository</title>
-<h1>A small repository</h1>
-{% if problem %}<p>The repository is not ready: {{ problem }}.</p>
-{% endif %}{% if items %}<ul>
-{% for ibi, title in items %}
-<li><a href="{{ url_for('ibi_archive.landing', ibi=ibi) }}">{{ title }}</a></li>
-{% endfor %}</ul>
-{% else %}<p>To set it up, run <code>flask ibi init</code>. To add items, run
-<code>flask ibi import example_app/records/items.jsonl</code> or <code>flask ibi add</code>.</p>
-{% endif %}</html>
-"""
-
-#: The largest number of items on the front page.
-MAX_LISTED = 100
-
-ibi_archive = IBIArchive()
 
 
 def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
@@ -58,22 +54,26 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     app.config.from_mapping(DEFAULTS)
     app.config.from_prefixed_env()
     app.config.from_mapping(settings)
-    ibi_archive.init_app(app)
+    app.config.setdefault("UPLOAD_FOLDER", str(Path(app.instance_path) / "uploads"))
+    # the publications and the Archive share one database
+    uri = app.config.get("IBI_DATABASE_URI", "sqlite:///repository.sqlite")
+    app.config.setdefault("SQLALCHEMY_DATABASE_URI", uri)
 
-    @app.get("/")
-    def index() -> str | tuple[str, int]:
-        try:
-            items = list_items(app)
-        except NotReady as error:
-            return render_template_string(INDEX, problem=error.summary), 503
-        return render_template_string(INDEX, items=items)
+    db.init_app(app)
+    migrate.init_app(app, db)
+    login.init_app(app)
+    csrf.init_app(app)
+    ibi.init_app(app)
 
-    # in the examples of the resolution report, the URL of metadata is a program, metadata.cgi
-    @app.get("/col/<flask_ibi_archive_item:ibi>/doc/metadata.cgi")
-    def metadata_program(ibi: str) -> Response:
-        choice = request.args.get("choice")
-        return redirect(url_for("ibi_archive.metadata", ibi=ibi, choice=choice), 302)
-
+    app.register_blueprint(catalogue)
+    app.register_blueprint(accounts)
+    app.register_blueprint(editing)
+    app.cli.add_command(seed)
+    app.context_processor(lambda: {"user": get_user()})
+    app.after_request(protect_page)
+    app.register_error_handler(HTTPException, show_error)
+    for not_ready in (OperationalError, ProgrammingError, NotReady):
+        app.register_error_handler(not_ready, show_setup)
     return app
 
 
@@ -92,16 +92,21 @@ def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
     return app
 
 
-def list_items(app: Flask) -> list[tuple[str, str]]:
-    """Return the IBI and the title of the first items, except removed and hidden items.
+def protect_page(response: Response) -> Response:
+    """Forbid pages to load anything from other hosts."""
+    if response.mimetype == "text/html":
+        # the pages of the Archive contain a style element
+        policy = "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
+        response.headers.setdefault("Content-Security-Policy", policy)
+        response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    return response
 
-    :raises NotReady: if the Archive is not set up or its database does not respond.
-    """
-    # "none" hides an item from users outside its networks
-    visible = (
-        item
-        for item in app.extensions["ibi_archive"].archive.find()
-        if item.record.state != "Deleted"
-        and (item.record.access is None or item.record.access.others == "metadata")
-    )
-    return [(item.record.identifiers[0], item.title) for item in islice(visible, MAX_LISTED)]
+
+def show_error(error: HTTPException) -> tuple[str, int]:
+    """Return the page of an error."""
+    return render_template("error.html", error=error), error.code or 500
+
+
+def show_setup(error: Exception) -> tuple[str, int]:
+    """Return the page that says how to set up the databases."""
+    return render_template("setup.html"), 503

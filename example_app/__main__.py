@@ -1,11 +1,11 @@
-"""A complete system on one computer: two Archives and a resolver, which the README shows.
+"""A complete system on one computer: two repositories and a resolver, which the README shows.
 
 ::
 
     python -m example_app
 
-Each Archive contains some of the items of the resolution report. To resolve some persistent URLs,
-the resolver needs answers of both Archives.
+The first repository has publications and two users. Each repository also contains some of the items
+of the resolution report. To resolve some persistent URLs, the resolver needs answers of both.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from flask import Flask
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from example_app import create_app, create_resolver
+from example_app.seed import PASSWORD
 
 RECORDS = Path(__file__).parent / "records"
 #: The IBI of the resolver's service, as in the report.
@@ -79,7 +80,9 @@ class Example:
         return {
             "IBI_ARCHIVE_ADDRESS": address,
             "IBI_ARCHIVE_SERVICE_IBI": service,
-            "IBI_DATABASE_URI": f"sqlite:///{home}/archive.sqlite",
+            "IBI_DATABASE_URI": f"sqlite:///{home}/repository.sqlite",
+            "UPLOAD_FOLDER": str(home / "uploads"),
+            "SESSION_COOKIE_NAME": f"session{number}",
             "IBI_FILES_FOLDER": str(home / "files"),
             "IBI_SPOOL_FOLDER": str(home / "spool"),
             "IBI_PERSISTENT_URL_BASE": f"http://{self.resolver_address}",
@@ -98,14 +101,16 @@ class Example:
         return path.read_text().strip()
 
     def fill(self) -> None:
-        """Create the tables of all apps, and import the items into the Archives."""
+        """Create the tables of all apps, and add the items, the users and the publications."""
         run(self.resolver, "ibi-resolver init")
         for number, app in enumerate(self.archives, 1):
+            run(app, "db upgrade")
             run(app, "ibi init")
             records = self.folder / f"archive{number}/items.jsonl"
             lines = [json.dumps(record) for record in self._records(number)]
             records.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             run(app, f"ibi import --on-conflict update {shlex.quote(str(records))}")
+        run(self.archives[0], "seed")
 
     def _records(self, number: int) -> Iterator[dict[str, Any]]:
         """Yield the records of an Archive."""
@@ -138,12 +143,34 @@ class Example:
         """
         for number, (app, service) in enumerate(zip(self.archives, SERVICES, strict=True), 1):
             key_file = shlex.quote(str(self.folder / f"archive{number}/registration.key"))
-            run(self.resolver, f"ibi-resolver register {service} --key-file {key_file}")
+            command = f"ibi-resolver register {service} --key-file {key_file}"
+            run(self.resolver, command, shows_output=False)  # a long e-mail
             # --moved: the port may have changed since the last run
             run(app, "ibi register-archive --moved")
 
+    def explain(self) -> None:
+        """Print what to open and to run."""
+        first, second = (f"http://{address}/" for address in self.addresses)
+        print("\nThe system is running. Open in a browser:")
+        print(f"  {first}  the repository; log in as librarian or ana, password {PASSWORD}")
+        print(f"  {second}  another repository")
+        print(f"  http://{self.resolver_address}/  the resolver")
+        print("\nIn another terminal:")
+        for modifier, description in EXAMPLES:
+            url = f"http://{self.resolver_address}/8JMKD3MGP8W/35MMLL8{modifier}"
+            print(f"  # {description}:\n  curl -i '{url}'")
+        print("\nTo list the items of the repository:")
+        uri = f"sqlite:///{self.folder}/archive1/repository.sqlite"
+        print(f"  export FLASK_IBI_DATABASE_URI={uri}")
+        print("  .venv/bin/flask --app example_app ibi list")
+        print("\nTo see the messages between the resolver and the Archives:")
+        print(f"  export FLASK_IBI_RESOLVER_DATABASE_URI=sqlite:///{self.folder}/resolver.sqlite")
+        print("  export FLASK_IBI_RESOLVER_INNER_HOSTS=localhost")
+        flask = ".venv/bin/flask --app example_app:create_resolver"
+        print(f"  {flask} ibi-resolver resolve --trace '8JMKD3MGP8W/35MMLL8!:(oai_dc)'\n")
 
-def run(app: Flask, command: str) -> None:
+
+def run(app: Flask, command: str, *, shows_output: bool = True) -> None:
     """Run a Flask command; print the command and its output.
 
     :raises SystemExit: if the command fails; contains its output.
@@ -152,7 +179,7 @@ def run(app: Flask, command: str) -> None:
     result = app.test_cli_runner().invoke(args=shlex.split(command))
     if result.exit_code:
         raise SystemExit(result.output.strip() or str(result.exception))
-    if result.output:
+    if result.output and shows_output:
         print(result.output.rstrip())
 
 
@@ -184,11 +211,11 @@ def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> N
     """
     parser = argparse.ArgumentParser(
         prog="python -m example_app",
-        description="Two Archives and a resolver on this computer.",
+        description="Two repositories and a resolver on this computer.",
         epilog="Example: python -m example_app --port 8000",
     )
     parser.add_argument(
-        "--port", type=int, default=5000, help="port of the resolver; the Archives use the next two"
+        "--port", type=int, default=5000, help="port of the resolver; the others use the next two"
     )
     parser.add_argument(
         "--folder",
@@ -207,18 +234,7 @@ def main(arguments: Sequence[str] | None = None, stop: Event | None = None) -> N
     with example.serving():
         example.fill()
         example.register()
-        print("\nThe system is running. Try in another terminal:")
-        for modifier, description in EXAMPLES:
-            url = f"http://{example.resolver_address}/8JMKD3MGP8W/35MMLL8{modifier}"
-            print(f"  curl -i '{url}'".ljust(70), f"# {description}")
-        print("\nTo see the messages between the resolver and the Archives:")
-        database = f"FLASK_IBI_RESOLVER_DATABASE_URI=sqlite:///{example.folder}/resolver.sqlite"
-        inner_hosts = "FLASK_IBI_RESOLVER_INNER_HOSTS=localhost"
-        print(f"  export FLASK_APP=example_app:create_resolver {database} {inner_hosts}")
-        print("  flask ibi-resolver resolve --trace '8JMKD3MGP8W/35MMLL8!:(oai_dc)'")
-        print("  flask ibi-resolver list")
-        print(f"\nPages: http://{example.resolver_address}/ and of each Archive", end=" ")
-        print(" ".join(f"http://{address}/" for address in example.addresses))
+        example.explain()
         print("Press Ctrl-C to stop.", flush=True)
         try:
             (stop or Event()).wait()

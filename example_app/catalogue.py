@@ -1,0 +1,71 @@
+"""The public pages: the list of publications, and the page of each item."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from flask import Blueprint, current_app, redirect, render_template, request, url_for
+from sqlalchemy import select
+from werkzeug import Response
+
+from example_app.accounts import get_user
+from example_app.extensions import db, ibi
+from example_app.forms import LANGUAGES
+from example_app.models import Publication, find_publication, search
+
+catalogue = Blueprint("catalogue", __name__)
+
+#: The number of publications on a page of the list.
+PER_PAGE = 10
+#: The largest number of items on the page of imported items.
+MAX_IMPORTED = 100
+
+
+@catalogue.get("/")
+def index() -> str:
+    """Show the public publications, or those that a search finds."""
+    text = request.args.get("q", "").strip()
+    page = db.paginate(search(text), per_page=PER_PAGE, max_per_page=PER_PAGE)
+    return render_template("index.html", page=page, text=text)
+
+
+# The extension has a page at this address, too, but a route of the app takes precedence. So the
+# page of a publication is where resolvers expect it, and it needs no second address.
+@catalogue.get("/col/<flask_ibi_archive_item:identifier>/")
+def record(identifier: str) -> str | Response:
+    """Show a publication. Imported items and tombstones have a page of the extension."""
+    publication = find_publication(identifier)
+    if publication is None or not publication.is_visible_to(get_user()):
+        show_item = current_app.ensure_sync(current_app.view_functions["ibi_archive.landing"])
+        page: Response = show_item(ibi=identifier)
+        return page
+    return render_template(
+        "record.html",
+        publication=publication,
+        manages=publication.is_managed_by(get_user()),
+        is_embargoed=publication.embargo and publication.embargo > ibi.archive.today,
+        languages=LANGUAGES,
+    )
+
+
+@catalogue.get("/imported")
+def imported() -> str:
+    """Show the items of ``flask ibi import``, which have no row in the table of publications."""
+    own = set(db.session.scalars(select(Publication.ibi_rep)))
+    items = (
+        item
+        for item in ibi.archive.find()
+        if item.rep not in own
+        and item.record.state != "Deleted"
+        # "none" hides an item from users outside its networks
+        and (item.record.access is None or item.record.access.others == "metadata")
+    )
+    return render_template("imported.html", items=list(islice(items, MAX_IMPORTED)))
+
+
+# in the examples of the resolution report, the URL of metadata is a program, metadata.cgi
+@catalogue.get("/col/<flask_ibi_archive_item:identifier>/doc/metadata.cgi")
+def metadata_program(identifier: str) -> Response:
+    """Redirect to the metadata of an item."""
+    choice = request.args.get("choice")
+    return redirect(url_for("ibi_archive.metadata", ibi=identifier, choice=choice))

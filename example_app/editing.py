@@ -1,0 +1,170 @@
+"""The pages for users who are logged in: deposit, edit, publish and withdraw publications."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from flask import (
+    Blueprint,
+    abort,
+    current_app,
+    flash,
+    redirect,
+    render_template,
+    send_from_directory,
+    url_for,
+)
+from flask_wtf import FlaskForm
+from sqlalchemy import or_, select
+from werkzeug import Response
+
+from example_app.accounts import get_user
+from example_app.extensions import db, login
+from example_app.forms import PublicationForm, WithdrawalForm
+from example_app.models import Publication, User
+from flask_ibi_archive import IBIError
+
+editing = Blueprint("editing", __name__)
+
+
+@editing.before_request
+def require_login() -> Response | None:
+    """Redirect to the login page, unless the user is logged in."""
+    return None if get_user() else login.unauthorized()
+
+
+@editing.get("/mine")
+def mine() -> str:
+    """Show the publications of the user, and to a librarian all drafts."""
+    user = current()
+    shown = Publication.owner_id == user.id
+    if user.is_librarian:
+        shown = or_(shown, Publication.status == "draft")
+    found = db.session.scalars(select(Publication).where(shown).order_by(Publication.id.desc()))
+    return render_template("mine.html", publications=found.all())
+
+
+@editing.route("/deposit", methods=["GET", "POST"])
+def deposit() -> str | Response:
+    """Deposit a publication as a draft."""
+    return edit_new("Deposit a publication")
+
+
+@editing.route("/publications/<int:id>/edition", methods=["GET", "POST"])
+def new_edition(id: int) -> str | Response:
+    """Deposit the next edition of a publication."""
+    previous = get_publication(id)
+    return edit_new("New edition", previous, previous_edition=previous)
+
+
+@editing.route("/publications/<int:id>/translation", methods=["GET", "POST"])
+def translation(id: int) -> str | Response:
+    """Deposit a translation of a publication."""
+    original = get_publication(id)
+    return edit_new("Translation", original, translation_of=original.translation_of or original)
+
+
+def edit_new(title: str, like: Publication | None = None, **related: Publication) -> str | Response:
+    """Show the form of a new publication, and store the publication as a draft of the user.
+
+    :param title: the title of the page.
+    :param like: the publication whose values the form shows first.
+    :param related: the publication of which the new one is an edition or a translation.
+    """
+    form = PublicationForm(needs_files=True, obj=like, data={"year": date.today().year})
+    if form.validate_on_submit():
+        publication = Publication(status="draft", owner=current(), **related)
+        form.update(publication)
+        db.session.add(publication)
+        if save(form):
+            flash("The draft is stored. A librarian will publish it.")
+            return redirect(record_url(publication))
+    return render_template("form.html", form=form, title=title, button="Store the draft")
+
+
+@editing.route("/publications/<int:id>/edit", methods=["GET", "POST"])
+def edit(id: int) -> str | Response:
+    """Edit a publication."""
+    publication = get_publication(id)
+    if not publication.may_be_edited_by(current()):
+        abort(403)
+    form = PublicationForm(needs_files=False, obj=publication)
+    if form.validate_on_submit():
+        form.update(publication)
+        if save(form):
+            flash("The changes are stored.")
+            return redirect(record_url(publication))
+    return render_template("form.html", form=form, title="Edit", button="Store the changes")
+
+
+@editing.post("/publications/<int:id>/publish")
+def publish(id: int) -> str | Response:
+    """Publish a draft: from now on, its persistent URL leads to it."""
+    publication = get_publication(id)
+    require_librarian(publication, "draft")
+    publication.status = "public"
+    form = FlaskForm()
+    if not save(form):
+        return render_template("form.html", form=form, title="Publish", button="Try again")
+    flash("The publication is public.")
+    return redirect(record_url(publication))
+
+
+@editing.route("/publications/<int:id>/withdraw", methods=["GET", "POST"])
+def withdraw(id: int) -> str | Response:
+    """Withdraw a publication. Its page then states the reason."""
+    publication = get_publication(id)
+    require_librarian(publication, "public")
+    form = WithdrawalForm()
+    if form.validate_on_submit():
+        publication.status, publication.reason = "withdrawn", form.reason.data
+        if save(form):
+            return redirect(record_url(publication))
+    title = f"Withdraw “{publication.title}”"
+    return render_template("form.html", form=form, title=title, button="Withdraw")
+
+
+@editing.get("/publications/<int:id>/files/<name>")
+def draft_file(id: int, name: str) -> Response:
+    """Send a file of a draft. The files of public items are at the address of the item."""
+    publication = get_publication(id)
+    stored = publication.files.get(name) or abort(404)
+    folder = current_app.config["UPLOAD_FOLDER"]
+    return send_from_directory(folder, stored, download_name=name)
+
+
+def current() -> User:
+    """Return the user, who is logged in on all pages of this module."""
+    return get_user() or abort(401)
+
+
+def get_publication(id: int) -> Publication:
+    """Return a publication of the user; librarians may use all publications."""
+    publication = db.get_or_404(Publication, id)
+    if not publication.is_managed_by(current()):
+        abort(403)
+    return publication
+
+
+def require_librarian(publication: Publication, status: str) -> None:
+    """Refuse the request of another user, or for a publication with another status."""
+    if not current().is_librarian:
+        abort(403)
+    if publication.status != status:
+        abort(409, f"The publication is {publication.status}.")
+
+
+def save(form: FlaskForm) -> bool:
+    """Commit; if the Archive refuses the item, show its message in the form and return False."""
+    try:
+        db.session.commit()
+    except IBIError as error:
+        db.session.rollback()
+        form.form_errors.append(str(error))
+        return False
+    return True
+
+
+def record_url(publication: Publication) -> str:
+    """Return the address of the page of a publication."""
+    return url_for("catalogue.record", identifier=publication.ibi)

@@ -1,0 +1,131 @@
+"""The forms of the repository."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Any
+from uuid import uuid4
+
+from flask import current_app
+from flask_wtf import FlaskForm
+from flask_wtf.file import FileAllowed, MultipleFileField
+from werkzeug.datastructures import FileStorage
+from wtforms import (
+    DateField,
+    IntegerField,
+    PasswordField,
+    SelectField,
+    StringField,
+    TextAreaField,
+    ValidationError,
+)
+from wtforms.validators import DataRequired, InputRequired, Length, NumberRange, Optional
+
+from example_app.models import Publication
+
+KINDS = ["Thesis", "Report"]
+LANGUAGES = {"en": "English", "es": "Spanish", "fr": "French", "pt": "Portuguese"}
+CODES = {name: code for code, name in LANGUAGES.items()}
+
+
+def strip(value: str | None) -> str | None:
+    """Remove white space around a text, and around each of its lines; None if nothing is left."""
+    lines = (line.strip() for line in (value or "").splitlines())
+    return "\n".join(lines).strip() or None
+
+
+class LoginForm(FlaskForm):
+    """Name and password."""
+
+    name = StringField("User name", [DataRequired()], render_kw={"autocomplete": "username"})
+    password = PasswordField(
+        "Password", [DataRequired()], render_kw={"autocomplete": "current-password"}
+    )
+
+
+class WithdrawalForm(FlaskForm):
+    """The reason of a withdrawal."""
+
+    reason = StringField(
+        "Reason",
+        [DataRequired(), Length(max=500)],
+        [strip],
+        description="Everyone can read it on the page that stays in place of the publication.",
+    )
+
+
+class PublicationForm(FlaskForm):
+    """The description and the files of a publication."""
+
+    title = StringField("Title", [DataRequired(), Length(max=500)], [strip])
+    authors = TextAreaField(
+        "Authors",
+        [DataRequired(), Length(max=2000)],
+        [strip],
+        description="One author per line, the family name first: Silva, Ana",
+        render_kw={"rows": 3},
+    )
+    kind = SelectField("Kind", choices=KINDS)
+    advisor = StringField("Advisor", [Length(max=200)], [strip], description="Of a thesis.")
+    year = IntegerField("Year", [InputRequired(), NumberRange(1800, 2100)])
+    # the form shows names, the publication has codes
+    language = SelectField(
+        "Language", choices=list(CODES), coerce=lambda text: LANGUAGES.get(text, text)
+    )
+    abstract = TextAreaField("Abstract", filters=[strip], render_kw={"rows": 6})
+    uploads = MultipleFileField(
+        "PDF files",
+        [FileAllowed(["pdf"], "Choose PDF files.")],
+        render_kw={"accept": ".pdf,application/pdf"},
+    )
+    embargo = DateField(
+        "Embargo",
+        [Optional()],
+        description="The first day on which everyone may read the files.",
+    )
+
+    def __init__(self, *, needs_files: bool, **values: Any) -> None:
+        super().__init__(**values)
+        self.needs_files = needs_files
+        if not needs_files:
+            self.uploads.description = "Leave it empty to keep the present files."
+
+    def validate_uploads(self, field: MultipleFileField) -> None:
+        """Check that all files are PDF files with different names."""
+        uploads = self._uploads()
+        if self.needs_files and not uploads:
+            raise ValidationError("Choose at least one file.")
+        if len({file_name(upload) for upload in uploads}) < len(uploads):
+            raise ValidationError("Choose files with different names.")
+        for upload in uploads:
+            beginning = upload.stream.read(5)
+            upload.stream.seek(0)
+            if beginning != b"%PDF-":
+                raise ValidationError(f"{file_name(upload)} is not a PDF file.")
+
+    def update(self, publication: Publication) -> None:
+        """Copy the values of the form to a publication, and store the uploaded files."""
+        for name in ("title", "kind", "advisor", "year", "abstract", "embargo"):
+            setattr(publication, name, self[name].data)
+        publication.language = CODES[self.language.data]
+        publication.authors = "\n".join(filter(None, self.authors.data.splitlines()))
+        if uploads := self._uploads():
+            publication.files = {file_name(upload): store(upload) for upload in uploads}
+
+    def _uploads(self) -> list[FileStorage]:
+        # a browser sends an empty file if the user has chosen none
+        return [upload for upload in self.uploads.data or () if upload and upload.filename]
+
+
+def file_name(upload: FileStorage) -> str:
+    """Return the name of an uploaded file, without folders."""
+    return PurePosixPath((upload.filename or "").replace("\\", "/")).name
+
+
+def store(upload: FileStorage) -> str:
+    """Store an uploaded file in the upload folder, and return its name there."""
+    folder = Path(current_app.config["UPLOAD_FOLDER"])
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{uuid4().hex}.pdf"
+    upload.save(folder / name)
+    return name

@@ -1,0 +1,159 @@
+"""The tables of the repository: users, and publications with persistent identifiers."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+from flask import current_app
+from flask_login import UserMixin
+from sqlalchemy import JSON, ForeignKey, Select, String, func, or_, select
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+from werkzeug.security import check_password_hash, generate_password_hash
+
+from example_app.extensions import db
+from flask_ibi_archive import IdentifiedItem, ItemRecord, Tombstone
+
+
+# mypy does not know the type of db.Model
+class User(UserMixin, db.Model):  # type: ignore[name-defined,misc]
+    """A person who may log in: a member, who deposits, or a librarian, who may do everything."""
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(80), unique=True)
+    password_hash: Mapped[str] = mapped_column(String(255))
+    is_librarian: Mapped[bool]
+
+    def set_password(self, password: str) -> None:
+        """Store the hash of a password."""
+        self.password_hash = generate_password_hash(password)
+
+    def has_password(self, password: str) -> bool:
+        """Return whether a password is the one of the user."""
+        return check_password_hash(self.password_hash, password)
+
+
+class Publication(IdentifiedItem, db.Model):  # type: ignore[name-defined,misc]
+    """A thesis or a report.
+
+    The mixin adds the columns of the identifiers, ``ibi`` and ``persistent_url``. From
+    :meth:`ibi_record`, it keeps the item up to date when the session is committed.
+    """
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    #: "draft", "public" or "withdrawn"
+    status: Mapped[str] = mapped_column(String(20), index=True)
+    #: "Thesis" or "Report"
+    kind: Mapped[str] = mapped_column(String(20))
+    title: Mapped[str] = mapped_column(String(500))
+    #: one author per line, the family name first
+    authors: Mapped[str] = mapped_column(String(2000))
+    advisor: Mapped[str | None] = mapped_column(String(200))
+    abstract: Mapped[str | None]
+    year: Mapped[int]
+    language: Mapped[str] = mapped_column(String(10))
+    #: for each file, the name that readers see, and the name in the upload folder
+    files: Mapped[dict[str, str]] = mapped_column(JSON)
+    #: the first day on which readers may read the files
+    embargo: Mapped[date | None]
+    #: why a withdrawn publication was withdrawn
+    reason: Mapped[str | None] = mapped_column(String(500))
+    owner_id: Mapped[int] = mapped_column(ForeignKey("user.id"))
+    previous_edition_id: Mapped[int | None] = mapped_column(ForeignKey("publication.id"))
+    translation_of_id: Mapped[int | None] = mapped_column(ForeignKey("publication.id"))
+
+    owner: Mapped[User] = relationship()
+    previous_edition: Mapped[Publication | None] = relationship(
+        foreign_keys=[previous_edition_id], remote_side=[id], back_populates="next_editions"
+    )
+    next_editions: Mapped[list[Publication]] = relationship(
+        foreign_keys=[previous_edition_id], back_populates="previous_edition"
+    )
+    translation_of: Mapped[Publication | None] = relationship(
+        foreign_keys=[translation_of_id], remote_side=[id], back_populates="translations"
+    )
+    translations: Mapped[list[Publication]] = relationship(
+        foreign_keys=[translation_of_id], back_populates="translation_of"
+    )
+
+    def ibi_record(self) -> ItemRecord:
+        """Describe the item of this publication for the Archive."""
+        folder = Path(current_app.config["UPLOAD_FOLDER"])
+        record = ItemRecord(
+            state="Original",
+            title=self.title,
+            creators=self.creators,
+            language=self.language,
+            metadata={
+                "dc": {
+                    "type": [self.kind],
+                    "date": [str(self.year)],
+                    "contributor": [self.advisor] if self.advisor else [],
+                    "description": [self.abstract] if self.abstract else [],
+                }
+            },
+            files=[(name, folder / stored) for name, stored in self.files.items()],
+            embargo=self.embargo.isoformat() if self.embargo else None,
+            previous_edition=self.previous_edition,
+            translation_of=self.translation_of,
+        )
+        if self.status == "draft":
+            record["state"] = "Reserved"
+        elif self.status == "withdrawn":
+            record["state"] = "Deleted"
+            record["tombstone"] = Tombstone(self.reason or "")
+        return record
+
+    @property
+    def creators(self) -> list[str]:
+        """The authors."""
+        return self.authors.splitlines()
+
+    @property
+    def other_languages(self) -> list[Publication]:
+        """The public publications of which this one is a translation, or that translate it."""
+        original = self.translation_of or self
+        return [
+            other
+            for other in (original, *original.translations)
+            if other is not self and other.status == "public"
+        ]
+
+    @property
+    def later_edition(self) -> Publication | None:
+        """The next edition, if there is a public one."""
+        return next((other for other in self.next_editions if other.status == "public"), None)
+
+    def is_managed_by(self, user: User | None) -> bool:
+        """Return whether a user is a librarian or the owner of the publication."""
+        return user is not None and (user.is_librarian or user.id == self.owner_id)
+
+    def is_visible_to(self, user: User | None) -> bool:
+        """Return whether a user may see the publication."""
+        return self.status == "public" or (self.status == "draft" and self.is_managed_by(user))
+
+    def may_be_edited_by(self, user: User) -> bool:
+        """Return whether a user may edit the publication: a librarian, or the owner of a draft."""
+        if self.status == "withdrawn":
+            return False
+        return user.is_librarian or (self.status == "draft" and self.is_managed_by(user))
+
+
+def search(text: str) -> Select[tuple[Publication]]:
+    """Return a statement for the public publications with a text in the title or an author."""
+    found = select(Publication).where(
+        Publication.status == "public",
+        or_(
+            Publication.title.icontains(text, autoescape=True),
+            Publication.authors.icontains(text, autoescape=True),
+        ),
+    )
+    return found.order_by(Publication.year.desc(), Publication.title, Publication.id)
+
+
+def find_publication(ibi: str) -> Publication | None:
+    """Return the publication with an IBI of either form, in upper or lower case."""
+    forms = (Publication.ibi_rep, Publication.ibi_ibip)
+    return db.session.scalar(
+        select(Publication).where(or_(*(func.lower(form) == ibi.lower() for form in forms)))
+    )

@@ -1,0 +1,276 @@
+"""The items of the resolution report in the example; the answer of [R] Example 7.2."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from support.commands import ROOT, command, environment
+from support.example import close_example
+from support.vectors import FOLDER
+
+from example_app.extensions import db
+
+README = (ROOT / "README.rst").read_text(encoding="utf-8")
+ANSWER = (FOLDER / "archive/example_7_2/answer1.txt").read_bytes()
+#: The settings with which the Archive returns the whole answer of Example 7.2: by default, it
+#: returns only what the resolver needs.
+SETTINGS = {
+    "FLASK_IBI_FILTER_URL_LIST": "false",
+    "FLASK_IBI_RELATIONS": json.dumps(
+        [
+            "",
+            ".lastedition",
+            ".lastedition.metadata",
+            ".lastedition.metadata(oai_dc)",
+            ".metadata",
+            ".metadata(oai_dc)",
+            ".metadata.translation",
+            ".translation(en)",
+            ".translation(pt)",
+        ]
+    ),
+}
+COMMANDS = (
+    ("init",),
+    ("import", "--on-conflict", "skip", "example_app/records/items.jsonl"),
+)
+#: The URL in the README's curl command that asks an Archive.
+[URL] = re.findall(
+    r"^    curl '(http://localhost:[^']*urlRequest[^']*)'$", README, re.MULTILINE
+)
+
+
+def without_key(answer: bytes) -> bytes:
+    """Return an answer without its URL key, which is different each time."""
+    return re.sub(rb"urlkey [0-9]{10,}-[0-9]{10,}", b"urlkey", answer)
+
+
+def expected(host: str = "localhost:5000") -> bytes:
+    """Return the answer of [R] Example 7.2 with the address of the example."""
+    return without_key(ANSWER.replace(b"mtc-m16c.sid.inpe.br", host.encode()))
+
+
+def urls_of(answer: bytes) -> dict[str, str]:
+    """Return the URLs in an answer, with the name of each."""
+    pairs = (line.split(" ", 1) for line in answer.decode().splitlines())
+    return {name: value for name, value in pairs if name.partition(".")[0] == "url"}
+
+
+def target_of(url: str) -> str:
+    """Return the path and the query of a URL."""
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def create_app(patch: pytest.MonkeyPatch, folder: Path, **settings: str) -> Flask:
+    """Return the example's app with settings from the environment."""
+    wanted = environment(folder, **settings)
+    for name in set(os.environ) - set(wanted):
+        patch.delenv(name)
+    for name, value in wanted.items():
+        patch.setenv(name, value)
+    patch.syspath_prepend(str(ROOT))
+    app: Flask = importlib.import_module(wanted["FLASK_APP"]).create_app()
+    return app
+
+
+@pytest.fixture(scope="module")
+def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the database of the example."""
+    return tmp_path_factory.mktemp("example")
+
+
+@pytest.fixture(scope="module")
+def example(example_folder: Path) -> Iterator[Flask]:
+    """The example, initialised and filled by the commands of the README."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        app = create_app(patch, example_folder, **SETTINGS)
+        with app.app_context():
+            db.create_all()
+        for words in COMMANDS:
+            assert command(app, *words).status == 0
+    yield app
+    close_example(app)
+
+
+@pytest.fixture(scope="module")
+def client(example: Flask) -> FlaskClient:
+    """A test client of the example."""
+    return example.test_client()
+
+
+def test_the_readmes_request_is_answered_with_example_7_2(client: FlaskClient) -> None:
+    answer = client.get(target_of(URL))
+    assert (answer.status_code, answer.content_type) == (200, "text/plain")
+    assert without_key(answer.data) == expected()
+    assert answer.data != without_key(answer.data)
+
+
+def test_every_url_in_the_answer_returns_content(client: FlaskClient) -> None:
+    urls = urls_of(client.get(target_of(URL)).data)
+    assert len(urls) == 9
+    for name, url in urls.items():
+        assert url.startswith("http://localhost:5000/")
+        with client.get(target_of(url), follow_redirects=True) as answer:
+            assert answer.status_code == 200
+            if name.endswith("(oai_dc)"):
+                assert answer.mimetype in ("application/xml", "text/xml")
+                assert b"<oai_dc:dc" in answer.data
+            elif ".metadata" in name:
+                assert answer.mimetype == "text/html"
+                assert b"CCSDS 643.0-B-1" in answer.data
+            else:
+                assert answer.mimetype == "application/pdf"
+                assert answer.data.startswith(b"%PDF-")
+                assert answer.data.rstrip().endswith(b"%%EOF")
+
+
+def test_the_page_of_imported_items_links_to_their_pages(client: FlaskClient) -> None:
+    links = imported_items(client)
+    assert len(links) == 9
+    for link, title in links:
+        page = client.get(link)
+        assert page.status_code == 200
+        assert title in page.text
+        assert "Vale University Repository" in page.text
+
+
+def test_hidden_and_removed_items_are_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(monkeypatch, tmp_path)
+    client = app.test_client()
+    with app.app_context():
+        db.create_all()
+    assert command(app, "init").status == 0
+    assert "There are none yet" in client.get("/imported").text
+    rep = "sid.inpe.br/mtc-m18@80/2009/07.21.13."
+    hidden = {"networks": ["0.0.0.0/0"], "others": "none"}
+    records: list[dict[str, object]] = [
+        {"rep": f"{rep}01", "metadata": {"dc": {"title": ["<Added> & found"]}}},
+        {
+            "rep": f"{rep}02",
+            "metadata": {"dc": {"title": ["Gone"]}},
+            "state": "Deleted",
+            "timestamp": "2010-01-01T00:00:00Z",
+        },
+        {"rep": f"{rep}03", "metadata": {"dc": {"title": ["Hidden"]}}, "access": hidden},
+    ]
+    records += [{"rep": f"{rep[:-3]}{n // 60:02d}.{n % 60:02d}"} for n in range(120)]
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    assert command(app, "import", "-", stdin=lines.encode()).status == 0
+    titles = [title for _, title in imported_items(client)]
+    assert len(titles) == 100
+    assert titles[0] == "&lt;Added&gt; &amp; found"
+    assert not {"Gone", "Hidden"} & set(titles)
+    close_example(app)
+
+
+def imported_items(client: FlaskClient) -> list[tuple[str, str]]:
+    """Return the link and the title of each item on the page of imported items."""
+    return re.findall(r'<li><a href="([^"]+)">(.*?)</a>', client.get("/imported").text)
+
+
+def test_every_file_of_the_example_can_be_fetched(client: FlaskClient) -> None:
+    records = (ROOT / "example_app/records/items.jsonl").read_text(encoding="utf-8")
+    for record in map(json.loads, records.splitlines()):
+        for file in record["files"]:
+            content = (ROOT / "example_app/records" / file["source"]).read_bytes()
+            if file["path"] == "metadata.cgi":  # a route of the example redirects this path
+                continue
+            with client.get(f"/col/{record['rep']}/doc/{quote(file['path'])}") as answer:
+                assert (answer.status_code, answer.data) == (200, content)
+
+
+def test_init_and_import_twice_are_harmless(
+    example: Flask, client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    before = command(example, "export").raw
+    for words in COMMANDS:
+        assert command(example, *words).status == 0
+    assert command(example, "export").raw == before
+    assert without_key(client.get(target_of(URL)).data) == expected()
+
+
+def test_the_environment_has_precedence_over_the_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"FLASK_IBI_ARCHIVE_ADDRESS": "repository.example.org", "FLASK_SECRET_KEY": "mine"}
+    app = create_app(monkeypatch, tmp_path, **settings)
+    assert app.config["IBI_ARCHIVE_ADDRESS"] == "repository.example.org"
+    assert app.config["SECRET_KEY"] == "mine"
+    close_example(app)
+
+
+# --- a server process ----------------------------------------------------------------------------
+
+
+def fetch(port: int, target: str) -> tuple[int, bytes] | None:
+    """Send a request to a server on this computer; return None if no server is running."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request("GET", target)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except ConnectionRefusedError:
+        return None
+    finally:
+        connection.close()
+
+
+def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
+    """Wait until a server is live; fail after a minute or if its process ends."""
+    deadline = time.monotonic() + 60
+    while fetch(port, "/ibi/health/live") is None:
+        assert server.poll() is None
+        assert time.monotonic() < deadline
+        try:
+            server.wait(0.05)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+@pytest.mark.usefixtures("example")
+def test_the_server_answers_over_http(example_folder: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "flask", "run", "--port", str(port)],
+            cwd=ROOT,
+            env=environment(example_folder, **SETTINGS),
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            wait_for(server, port)
+            answer = fetch(port, target_of(URL))
+            assert answer is not None
+            assert (answer[0], without_key(answer[1])) == (200, expected())
+            for url in urls_of(answer[1]).values():
+                found = fetch(port, target_of(url))
+                assert found is not None
+                assert found[0] in (200, 302)
+            ready = fetch(port, "/ibi/health/ready")
+            assert ready is not None
+            assert ready[0] == 200
+        finally:
+            server.terminate()
+            server.wait(30)
+    assert b"Traceback" not in (tmp_path / "log").read_bytes()
