@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, render_template
+from flask import Flask, Response, current_app, render_template
 from sqlalchemy.exc import OperationalError, ProgrammingError
 from werkzeug.exceptions import HTTPException
 
@@ -108,5 +108,6 @@ def show_error(error: HTTPException) -> tuple[str, int]:
 
 
 def show_setup(error: Exception) -> tuple[str, int]:
-    """Return the page that says how to set up the databases."""
+    """Return the page that says how to set up the database."""
+    current_app.logger.error("the database does not answer: %s", error)
     return render_template("setup.html"), 503

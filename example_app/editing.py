@@ -54,6 +54,7 @@ def deposit() -> str | Response:
 def new_edition(id: int) -> str | Response:
     """Deposit the next edition of a publication."""
     previous = get_publication(id)
+    require_status(previous, "public")
     return edit_new("New edition", previous, previous_edition=previous)
 
 
@@ -61,6 +62,7 @@ def new_edition(id: int) -> str | Response:
 def translation(id: int) -> str | Response:
     """Deposit a translation of a publication."""
     original = get_publication(id)
+    require_status(original, "public")
     return edit_new("Translation", original, translation_of=original.translation_of or original)
 
 
@@ -101,7 +103,8 @@ def edit(id: int) -> str | Response:
 def publish(id: int) -> str | Response:
     """Publish a draft: from now on, its persistent URL leads to it."""
     publication = get_publication(id)
-    require_librarian(publication, "draft")
+    require_librarian()
+    require_status(publication, "draft")
     publication.status = "public"
     form = FlaskForm()
     if not save(form):
@@ -114,7 +117,8 @@ def publish(id: int) -> str | Response:
 def withdraw(id: int) -> str | Response:
     """Withdraw a publication. Its page then states the reason."""
     publication = get_publication(id)
-    require_librarian(publication, "public")
+    require_librarian()
+    require_status(publication, "public")
     form = WithdrawalForm()
     if form.validate_on_submit():
         publication.status, publication.reason = "withdrawn", form.reason.data
@@ -146,12 +150,16 @@ def get_publication(id: int) -> Publication:
     return publication
 
 
-def require_librarian(publication: Publication, status: str) -> None:
-    """Refuse the request of another user, or for a publication with another status."""
+def require_librarian() -> None:
+    """Refuse the request of another user."""
     if not current().is_librarian:
         abort(403)
+
+
+def require_status(publication: Publication, status: str) -> None:
+    """Refuse the request for a publication with another status."""
     if publication.status != status:
-        abort(409, f"The publication is {publication.status}.")
+        abort(409, f"This is not possible, because the publication is {publication.status}.")
 
 
 def save(form: FlaskForm) -> bool:

@@ -87,7 +87,9 @@ class PublicationForm(FlaskForm):
     def __init__(self, *, needs_files: bool, **values: Any) -> None:
         super().__init__(**values)
         self.needs_files = needs_files
-        if not needs_files:
+        if needs_files:
+            self.uploads.flags.required = True
+        else:
             self.uploads.description = "Leave it empty to keep the present files."
 
     def validate_uploads(self, field: MultipleFileField) -> None:

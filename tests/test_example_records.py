@@ -49,9 +49,7 @@ COMMANDS = (
     ("import", "--on-conflict", "skip", "example_app/records/items.jsonl"),
 )
 #: The URL in the README's curl command that asks an Archive.
-[URL] = re.findall(
-    r"^    curl '(http://localhost:[^']*urlRequest[^']*)'$", README, re.MULTILINE
-)
+[URL] = re.findall(r"^    curl '(http://localhost:[^']*urlRequest[^']*)'$", README, re.MULTILINE)
 
 
 def without_key(answer: bytes) -> bytes:
