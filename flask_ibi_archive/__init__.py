@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
+    from flask_ibi_archive.archive.host_rows import IdentifiedItem
     from flask_ibi_archive.archive.minting import Minted
     from flask_ibi_archive.archive.operations.description import ItemRecord
     from flask_ibi_archive.archive.viewing import ItemView
@@ -38,6 +39,7 @@ __all__ = [
     "FileRecord",
     "IBIArchive",
     "IBIError",
+    "IdentifiedItem",
     "ItemRecord",
     "ItemView",
     "MetadataAddress",
@@ -51,6 +53,7 @@ _MODULES = {
     "Archive": "archive.archive",
     "IBIArchive": "extension",
     "IBIError": "errors",
+    "IdentifiedItem": "archive.host_rows",
     "ItemRecord": "archive.operations.description",
     "ItemView": "archive.viewing",
     "Minted": "archive.minting",

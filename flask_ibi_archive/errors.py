@@ -35,6 +35,7 @@
         RuleBroken                a rule of the storage model would be broken
         ForbiddenMove             the state of an item does not allow the operation
         RecordError               a record of an import file is wrong
+        RowError                  a row of a host's own model cannot be stored as an item
         BackupError               a file is not a backup, or is damaged
 
 Each message is one line. The message says what is wrong, where the error is, and what would be
@@ -117,15 +118,21 @@ class ClockError(MintingError):
     :param wait: the seconds until the next free date.
     :param limit: the longest allowed wait in seconds.
     :param advice: what the administrator can do.
+    :param rule: who sets the limit, in words.
     """
 
-    def __init__(self, wait: float, limit: float, advice: str) -> None:
+    def __init__(
+        self,
+        wait: float,
+        limit: float,
+        advice: str,
+        rule: str = "IBI_MINT_MAX_WAIT allows only",
+    ) -> None:
         self.wait = wait
         self.limit = limit
         self.advice = advice
         super().__init__(
-            f"the next free date is {wait:.3f} s in the future, but IBI_MINT_MAX_WAIT allows only "
-            f"{limit:g} s; {advice}"
+            f"the next free date is {wait:.3f} s in the future, but {rule} {limit:g} s; {advice}"
         )
 
 
@@ -496,6 +503,21 @@ class RecordError(StorageError):
         self.field = field
         self.reason = reason
         super().__init__(f"{source}, line {line}{f', {field}' if field else ''}: {reason}")
+
+
+class RowError(StorageError):
+    """A row of a host's own model cannot be stored as an item.
+
+    :param row: the class and the primary key of the row, such as ``Thesis 5``.
+    :param field: the wrong field of the record; None if the whole row is wrong.
+    :param reason: what is wrong and what would be right.
+    """
+
+    def __init__(self, row: str, field: str | None, reason: str) -> None:
+        self.row = row
+        self.field = field
+        self.reason = reason
+        super().__init__(f"{row}: {f'{field}: ' if field else ''}{reason}")
 
 
 class BackupError(StorageError):

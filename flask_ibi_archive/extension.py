@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from click import ClickException
-from flask import Flask, current_app, has_request_context
+from flask import Flask, current_app, has_app_context, has_request_context
 from sqlalchemy import Engine
 
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.host_rows import IdentifiedItem, announce_removal, refresh
+from flask_ibi_archive.archive.host_rows.current import set_finder
 from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock
+from flask_ibi_archive.archive.operations.description import Identified
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
@@ -57,6 +60,24 @@ DATABASE = ARCHIVE.setting
 BIND = "IBI_DATABASE_BIND"
 #: The type of the function that is registered; a decorator returns the same type.
 Policy = TypeVar("Policy", bound=AccessPolicy)
+
+
+def find_current_archive() -> Archive:
+    """Return the Archive of the current app, for the rows of the models of the host.
+
+    :raises RuntimeError: outside of an app context, or if the current app has no Archive.
+    """
+    if not has_app_context():
+        raise RuntimeError(
+            "rows of models with IdentifiedItem can only be written in an app context; use: "
+            "with app.app_context(): ..."
+        )
+    if EXTENSION not in current_app.extensions:
+        raise RuntimeError("the current app has no IBIArchive; call ibi.init_app(app) first")
+    return current_archive()
+
+
+set_finder(find_current_archive)
 
 
 class StartError(ConfigError, ClickException):
@@ -112,9 +133,52 @@ class IBIArchive:
 
         :raises RuntimeError: outside of an app context, or if the current app has no Archive.
         """
-        if EXTENSION not in current_app.extensions:
-            raise RuntimeError("the current app has no IBIArchive; call ibi.init_app(app) first")
-        return current_archive()
+        return find_current_archive()
+
+    def removing(
+        self,
+        row: IdentifiedItem,
+        *,
+        reason: str,
+        citation: str | None = None,
+        successor: str | Identified | None = None,
+    ) -> None:
+        """State why a row of a model with IdentifiedItem will be deleted.
+
+        ::
+
+            ibi.removing(thesis, reason="Retracted by the author.", successor=corrected)
+            db.session.delete(thesis)
+            db.session.commit()
+
+        The tombstone of the item contains the values. Without this call, the reason is "removed by
+        the repository".
+
+        :param reason: the reason for the removal, which the public can read.
+        :param citation: a text that cites the item. None: the citation is made from the Dublin Core
+            of the item.
+        :param successor: the IBI of the item that replaces the removed item, or a row or another
+            object with an ``ibi``.
+        :raises StorageError: if a value is wrong, or if the object is not a row of such a model.
+        """
+        announce_removal(row, reason, citation, successor)
+
+    def refresh(self, row: IdentifiedItem) -> None:
+        """Write the item of a row of a model with IdentifiedItem again.
+
+        ::
+
+            db.session.execute(update(Thesis).where(Thesis.id == 5).values(title="On rain"))
+            ibi.refresh(db.session.get(Thesis, 5))
+
+        Call this method after statements that change rows without the session, such as bulk updates
+        and bulk inserts, and after changes of other rows that ``ibi_record()`` uses. The pending
+        changes of the session are written first. If the record of the item does not differ, nothing
+        changes. A row without an identifier gets one.
+
+        :raises StorageError: if the row is not in a session, or if its record is wrong.
+        """
+        refresh(row)
 
     def init_app(self, app: Flask) -> None:
         """Add the Archive to an app. The app must already have all settings.

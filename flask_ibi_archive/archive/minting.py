@@ -40,6 +40,8 @@ from flask_ibi_archive.storage.prefixes import (
 #: While such a transaction waits for the date of the identifier, no other process can write. A
 #: small granularity makes the wait short.
 COARSEST_IN_TRANSACTION = Fraction(1, 1000)
+#: The maximum number of seconds that a flush of the host waits for its identifiers.
+FLUSH_WAIT = Fraction(1, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class Minter:
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self.database = database
+        self.subsystem = subsystem
         self.prefixes = subsystem.prefixes
         self.granularity = granularity
         self.max_wait = max_wait
@@ -130,8 +133,25 @@ class Minter:
         self._wait_until(moment)
         return minted
 
-    def mint_within(self, connection: Connection) -> Minted:
-        """Issue one identifier in a transaction of the host.
+    def for_flush(self, count: int) -> FlushMinter:
+        """Return a minter that issues identifiers almost without a wait.
+
+        :param count: the number of identifiers.
+        """
+        granularity = min(
+            self.granularity, COARSEST_IN_TRANSACTION, find_granularity(count, FLUSH_WAIT)
+        )
+        return FlushMinter(
+            self.database,
+            self.subsystem,
+            granularity,
+            min(self.max_wait, 2 * float(FLUSH_WAIT)),
+            self.clock,
+            self.wait,
+        )
+
+    def mint_within(self, connection: Connection, count: int = 1) -> list[Minted]:
+        """Issue identifiers in a transaction of the host.
 
         The host may roll back the transaction. Therefore the date is also written to a file.
 
@@ -141,7 +161,7 @@ class Minter:
         """
         insert_prefixes(connection, self.prefixes)
         granularity = min(self.granularity, COARSEST_IN_TRANSACTION)
-        [minted], date, moment = self._issue(connection, 1, granularity)
+        minted, date, moment = self._issue(connection, count, granularity)
         if self._last_date_file is not None:
             self._last_date_file.write(date)
         self._wait_until(moment)
@@ -171,9 +191,9 @@ class Minter:
         while True:
             dates, delay = next_suffix_dates(now, last, granularity, count - len(minted))
             if delay > self.max_wait:
-                raise ClockError(float(delay), self.max_wait, self._advice(count, now, last, delay))
+                raise self._refuse(count, now, last, delay)
             last = dates[-1]
-            fresh = list(map(self._build, dates))
+            fresh = list(map(self.build, dates))
             used = find_used_identifiers(
                 connection, [one.rep for one in fresh], [one.ibip for one in fresh]
             )
@@ -194,7 +214,11 @@ class Minter:
             longest -= ahead
             ahead = float(moment - self.clock())
 
-    def _build(self, date: Fraction) -> Minted:
+    def build(self, date: Fraction) -> Minted:
+        """Return both forms of the identifier with a date, in POSIX seconds. Nothing is stored.
+
+        :raises MintingError: if an identifier cannot contain the date.
+        """
         rep, ibip = self.prefixes
         try:
             return Minted(
@@ -202,6 +226,11 @@ class Minter:
             )
         except ValueError as error:
             raise MintingError(f"the clock of the server is wrong: {error}") from error
+
+    def _refuse(
+        self, count: int, now: Fraction, last: Fraction | None, delay: Fraction
+    ) -> ClockError:
+        return ClockError(float(delay), self.max_wait, self._advice(count, now, last, delay))
 
     def _advice(self, count: int, now: Fraction, last: Fraction | None, delay: Fraction) -> str:
         ahead = Fraction(0) if last is None else last - now
@@ -215,3 +244,16 @@ class Minter:
             return "wait, or increase IBI_MINT_MAX_WAIT"
         finer = f"set IBI_GRANULARITY to {format_decimal(find_granularity(count, room))}"
         return finer if count == 1 else f"mint fewer at a time, or {finer}"
+
+
+class FlushMinter(Minter):
+    """Issues identifiers for rows of the host during a flush, which must not wait."""
+
+    def _refuse(
+        self, count: int, now: Fraction, last: Fraction | None, delay: Fraction
+    ) -> ClockError:
+        if delay > 60:
+            advice = self._advice(count, now, last, delay)
+        else:
+            advice = f"nothing was written; roll back, and try again in {float(delay):.1f} s"
+        return ClockError(float(delay), self.max_wait, advice, "a flush waits at most")

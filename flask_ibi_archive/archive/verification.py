@@ -20,8 +20,8 @@ from flask_ibi_archive.storage.file_rows import (
     FileRow,
     find_needed_checksums,
     is_row_unchanged,
-    lock_file_rows,
     read_file_rows,
+    remove_unneeded,
 )
 from flask_ibi_archive.storage.file_store import GRACE, FileStore, StoredFile
 from flask_ibi_archive.storage.identifiers import find_owners
@@ -242,16 +242,10 @@ class Verifier:
     def _remove(self, checksums: Sequence[str], before: float) -> None:
         """Delete the files that still have no row. A lock prevents new rows at the same time."""
         with self.database.writing() as connection:
-            lock_file_rows(connection)
-            needed = find_needed_checksums(connection, checksums)
-            for sha256 in checksums:
-                if sha256 in needed:
-                    continue
-                size = self.files.remove(sha256, before)
-                if size is not None:
-                    self.result.unneeded = (self.result.unneeded or 0) + 1
-                    self.result.unneeded_bytes += size
-                    self.result.removed += 1
+            for size in remove_unneeded(connection, self.files, checksums, before):
+                self.result.unneeded = (self.result.unneeded or 0) + 1
+                self.result.unneeded_bytes += size
+                self.result.removed += 1
 
 
 def _read(rows: IO[str]) -> Iterator[FileRow]:

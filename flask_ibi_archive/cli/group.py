@@ -51,6 +51,7 @@ SECTIONS = {
     "Many items": {
         "import": "records",
         "export": "records",
+        "adopt": "adoption",
         "backup": "backup",
         "restore": "backup",
     },

@@ -84,6 +84,11 @@ class Editions:
             .limit(1)
         ).one()
 
+    def find_previous(self, item_id: int) -> int | None:
+        """Return the id of the previous edition of an item; None if there is none."""
+        place = self._find_position(item_id)
+        return None if place is None else self._find_neighbour(place, after=False)
+
     def _find_position(self, item_id: int) -> Place | None:
         series, number = self.connection.execute(
             select(Item.edition_series_id, Item.edition_no).where(Item.id == item_id)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, func, select, text
 
 from flask_ibi_archive.storage.file_io import Content
+from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.models import File, Item
 
 #: The number of rows that the database returns at a time.
@@ -83,6 +84,26 @@ def find_needed_checksums(connection: Connection, checksums: Sequence[str]) -> s
     """
     statement = select(File.sha256).where(File.sha256.in_(checksums), File.size.is_not(None))
     return {str(sha256) for sha256 in connection.scalars(statement.distinct())}
+
+
+def remove_unneeded(
+    connection: Connection, files: FileStore, checksums: Sequence[str], before: float
+) -> Iterator[int]:
+    """Delete those of some files that no item of any Archive needs, and yield their sizes.
+
+    A lock prevents new rows for the files until the end of the transaction. The caller must hold
+    the exclusive lock of the store.
+
+    :param before: only files that were last modified before this time are deleted. The time is in
+        POSIX seconds.
+    """
+    lock_file_rows(connection)
+    needed = find_needed_checksums(connection, checksums)
+    for sha256 in checksums:
+        if sha256 not in needed:
+            size = files.remove(sha256, before)
+            if size is not None:
+                yield size
 
 
 def is_row_unchanged(connection: Connection, row: FileRow) -> bool:

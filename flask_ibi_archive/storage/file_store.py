@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -50,6 +50,8 @@ class FileStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._durable: set[Path] = set()
+        #: The checksums of files that a host has rolled back, and that are not deleted yet.
+        self.unneeded: set[str] = set()
 
     def create(self) -> None:
         """Create the folder if it does not exist.
@@ -64,9 +66,12 @@ class FileStore:
         return self.folder / sha256[:2] / sha256[2:4] / sha256
 
     @contextmanager
-    def staging(self) -> Iterator[Staging]:
-        """Yield a staging folder, which is deleted at the end."""
-        staging = Staging(self)
+    def staging(self, on_new: Callable[[str], None] = lambda sha256: None) -> Iterator[Staging]:
+        """Yield a staging folder, which is deleted at the end.
+
+        :param on_new: called with the checksum of each file that is new in the store.
+        """
+        staging = Staging(self, on_new)
         try:
             yield staging
         finally:
@@ -188,8 +193,9 @@ class FileStore:
 class Staging:
     """A staging folder with files that are complete, but not yet at their places in the store."""
 
-    def __init__(self, store: FileStore) -> None:
+    def __init__(self, store: FileStore, on_new: Callable[[str], None]) -> None:
         self._store = store
+        self._on_new = on_new
 
     @cached_property
     def _folder(self) -> Path:
@@ -249,6 +255,8 @@ class Staging:
             # If two new items have this file, the first call has moved the file already.
             os.utime(staged if staged.exists() else place)
             if staged.exists():
+                if not place.exists():
+                    self._on_new(content.sha256)
                 staged.replace(place)
                 sync_folder(place.parent)
 

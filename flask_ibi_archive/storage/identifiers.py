@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.storage import models
+from flask_ibi_archive.storage.dialects import batched
 
 HELD, USED, RELEASED = "held", "used", "released"
 
@@ -98,6 +99,18 @@ def settle_reservation(
     if found.status != HELD:
         raise StorageError(f"the reservation of {ibi} was already {found.status}")
     raise StorageError(f"{ibi} is reserved for a draft of another Archive of the database")
+
+
+def find_held(connection: Connection, archive_id: int, identifiers: Iterable[str]) -> set[str]:
+    """Return those of the identifiers that are reserved for drafts of an Archive."""
+    row = models.Reservation
+    found: set[str] = set()
+    for part in batched(identifiers):
+        held = select(row.rep, row.ibip).where(
+            _has_identifier(part), row.archive_id == archive_id, row.status == HELD
+        )
+        found.update(text for forms in connection.execute(held) for text in forms)
+    return found
 
 
 def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Apps of hosts with the shelf: items of every kind, imported once."""
+"""Apps of hosts: with the shelf (items of every kind, imported once), or with models."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_records, make_app
 from support.databases import new_database
+from support.host_models import MODELS, Host
 from support.hosts import make_host
 from support.web import shelf
 
@@ -38,3 +39,23 @@ def host(place: tuple[str, Path]) -> Iterator[Callable[..., Flask]]:
     yield make
     for app in made:
         close(app)
+
+
+@pytest.fixture
+def new_host(uri: str, tmp_path: Path) -> Iterator[Callable[..., Host]]:
+    """A function that creates hosts with models of their own."""
+    made: list[Host] = []
+
+    def make(kind: str = "plain", **config: object) -> Host:
+        made.append(Host(uri, tmp_path, kind, **config))
+        return made[-1]
+
+    yield make
+    for host in made:
+        host.close()
+
+
+@pytest.fixture(params=MODELS)
+def any_host(request: pytest.FixtureRequest, new_host: Callable[..., Host]) -> Host:
+    """A host with each kind of model in turn."""
+    return new_host(request.param)

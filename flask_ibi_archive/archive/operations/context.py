@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, TypeAlias
 
 from sqlalchemy import Connection
@@ -16,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from flask_ibi_archive.archive.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.minting import Minted, Minter
 from flask_ibi_archive.archive.operations.description import Files
+from flask_ibi_archive.archive.operations.host_files import stage_for_session
 from flask_ibi_archive.archive.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
@@ -25,7 +27,7 @@ from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import FileRecord, Record
 from flask_ibi_archive.signals import NOBODY, Notice, Notifier
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.file_io import Content
+from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import RULES, find_broken_rule
@@ -111,6 +113,15 @@ class OperationContext:
             for one in store.notices
         ]
 
+    def staging(self) -> AbstractContextManager[Staging]:
+        """Return a staging folder for the files of an operation.
+
+        If the host has a session and rolls back, the files are deleted.
+        """
+        if self.session is None:
+            return self.folder.staging()
+        return stage_for_session(self.session.current(), self.database, self.folder)
+
     @contextmanager
     def reading(self) -> Iterator[ItemStore]:
         """Yield the items of the Archive for reading.
@@ -124,22 +135,26 @@ class OperationContext:
                 yield ItemStore(connection, self.archive.id)
 
     def mint(self, minter: Minter | None = None) -> Minted:
-        """Return a new identifier.
+        """Return a new identifier; see :meth:`mint_many`."""
+        return self.mint_many(1, minter)[0]
+
+    def mint_many(self, count: int, minter: Minter | None = None) -> list[Minted]:
+        """Return new identifiers.
 
         A transaction of the host that locks the database is no obstacle.
 
         :param minter: the minter; None: the result of ``get_minter``.
-        :raises MintingError: if no identifier can be minted now.
+        :raises MintingError: if no identifiers can be minted now.
         """
         minter = minter or self.get_minter()
         if self.session is not None and self.database.engine.dialect.name == "sqlite":
             connection = self.session.connection()
             if in_transaction(connection):
                 try:
-                    return minter.mint_within(connection)
+                    return minter.mint_within(connection, count)
                 except DBAPIError as error:
                     raise self.database.explain(error) from error
-        return minter.mint()[0]
+        return minter.mint(count)
 
     def get_archive(self, connection: Connection, ibi: str) -> ServedArchive:
         """Return the Archive whose service has an IBI.
@@ -232,12 +247,14 @@ def _check_own_language(data: dict[str, Any], name: str | None) -> None:
 
 
 def stage_files(
-    staging: Staging, files: Files
+    staging: Staging, files: Files, stored: Mapping[str, Content] = MappingProxyType({})
 ) -> tuple[tuple[FileRecord, ...], dict[str, Content]]:
     """Copy files to the staging folder.
 
-    :returns: the records of the files, and the contents by file name. A file on another server has
-        no content.
+    :param stored: the stored contents of the item, by file name. A file on disk that has the same
+        content is not copied.
+    :returns: the records of the files, and the new contents by file name. A file on another server
+        has no content.
     :raises StorageError: if two files have the same name, or if a file cannot be read.
     """
     named = [_get_name(number, file) for number, file in enumerate(list_files(files))]
@@ -251,14 +268,23 @@ def stage_files(
         if isinstance(file, FileRecord):
             records[path] = file
             continue
+        old = stored.get(path)
         try:
-            content = staging.add(file) if isinstance(file, Path) else staging.add_stream(file)
+            if old and isinstance(file, Path) and _has_content(file, old):
+                content = old
+            else:
+                content = staging.add(file) if isinstance(file, Path) else staging.add_stream(file)
         except OSError as error:
             where = file if isinstance(file, Path) else path
             raise StorageError(f"{where} can't be read: {error.strerror or error}") from error
-        contents[path] = content
+        if content != old:
+            contents[path] = content
         records[path] = FileRecord(path, sha256=content.sha256)
     return tuple(records.values()), contents
+
+
+def _has_content(file: Path, content: Content) -> bool:
+    return file.stat().st_size == content.size and measure(file) == content
 
 
 def list_files(files: Any) -> list[Any]:

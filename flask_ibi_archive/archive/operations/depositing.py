@@ -38,19 +38,19 @@ def deposit(
     :param fields: the fields of an :class:`~.description.ItemRecord`.
     """
     description = read_description(fields)
-    _check_new(description)
+    check_new(description)
     edition_of, translation_of = description.edition_of, description.translation_of
     related_to = edition_of or translation_of
     # Wrong settings are reported here, before anything is written.
     minter = context.get_minter() if reserved is None else None
-    with context.folder.staging() as staging:
+    with context.staging() as staging:
         files, contents = stage_files(staging, description.files)
         record = Record(**{**description.values, "rep": PLACEHOLDER, "files": files})
         record = validate_record(record, None)
         if related_to is not None:
             # Errors are reported here, before an identifier is used up.
             with context.reading() as store:
-                _find_related(store, edition_of, translation_of)
+                find_related(store, edition_of, translation_of)
         minted = context.mint(minter) if minter is not None else None
         with context.transaction(minted.rep if minted else reserved) as store:
             if record.has_references or related_to is not None or reserved is not None:
@@ -58,7 +58,7 @@ def deposit(
             now = context.now()
             other_id = 0
             if related_to is not None:
-                other_id = _find_related(store, edition_of, translation_of)
+                other_id = find_related(store, edition_of, translation_of)
             if minted is None:
                 ibi = canonicalize(str(reserved))
                 forms = settle_reservation(store.connection, store.archive_id, ibi, USED, now)
@@ -79,7 +79,7 @@ def deposit(
     return minted
 
 
-def _check_new(description: Description) -> None:
+def check_new(description: Description) -> None:
     """Check that an item can be deposited. The values of the fields are validated later.
 
     :raises StorageError: if a field is missing, or if a new item must not have a field.
@@ -98,7 +98,7 @@ def _check_new(description: Description) -> None:
         )
 
 
-def _find_related(store: ItemStore, edition_of: str | None, translation_of: str | None) -> int:
+def find_related(store: ItemStore, edition_of: str | None, translation_of: str | None) -> int:
     """Return the row ID of the earlier edition, or of the translated item.
 
     :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message

@@ -56,7 +56,7 @@ def edit(
             raise TypeError(
                 f"{name!r} can't be edited; the fields that can be edited are {', '.join(EDITABLE)}"
             )
-    with context.folder.staging() as staging:
+    with context.staging() as staging:
         new_files, contents = stage_files(
             staging, [*list_files(files or ()), *list_files(add_files)]
         )

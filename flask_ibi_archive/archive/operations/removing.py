@@ -27,18 +27,26 @@ def delete(
     successor: str | None = None,
 ) -> None:
     """Delete an item; see :meth:`Archive.delete`."""
-    tombstone = _validate(Tombstone(reason, citation, successor), ibi)
+    tombstone = validate_tombstone(Tombstone(reason, citation, successor), ibi)
     with context.transaction(canonicalize(ibi)) as store:
         store.lock_relations()
-        item_id, state = find_item(store, ibi)
-        next_state(state, Event.DELETE, canonicalize(ibi))
-        if tombstone.successor is not None:
-            owner = store.find_owners([tombstone.successor]).get(tombstone.successor)
-            if owner is not None and owner[0] == item_id:
-                raise StorageError(
-                    f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
-                )
-        write_tombstone(store, item_id, tombstone, context.now())
+        delete_item(store, ibi, tombstone, context.now())
+
+
+def delete_item(store: ItemStore, ibi: str, tombstone: Tombstone, now: datetime) -> None:
+    """Delete an item of which the caller has locked the relations.
+
+    :param tombstone: the result of :func:`validate_tombstone`.
+    """
+    item_id, state = find_item(store, ibi)
+    next_state(state, Event.DELETE, canonicalize(ibi))
+    if tombstone.successor is not None:
+        owner = store.find_owners([tombstone.successor]).get(tombstone.successor)
+        if owner is not None and owner[0] == item_id:
+            raise StorageError(
+                f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
+            )
+    write_tombstone(store, item_id, tombstone, now)
 
 
 def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: datetime) -> None:
@@ -93,7 +101,12 @@ def build_citation(record: Record) -> str | None:
     return format_citation(metadata.elements, record.identifiers[0])
 
 
-def _validate(tombstone: Tombstone, ibi: str) -> Tombstone:
+def validate_tombstone(tombstone: Tombstone, ibi: str) -> Tombstone:
+    """Check the fields of a tombstone, and return the tombstone in canonical form.
+
+    :param ibi: the identifier of the item, for messages.
+    :raises StorageError: if a field is wrong. The message names the field.
+    """
     try:
         return Tombstone(
             fields.parse_text("reason", tombstone.reason),

@@ -97,6 +97,37 @@ class HostSession:
         session = self._get_session()
         return session() if isinstance(session, scoped_session) else session
 
+    def bind_flush(self, session: Session) -> FlushingSession:
+        """Return a session of the host that may be in a flush, as the session for operations.
+
+        :raises StorageError: if the session uses another database than the session of the host.
+        """
+        found = session.get_bind(**self._bind).engine
+        if found is not self.current().get_bind(**self._bind).engine:
+            raise StorageError(
+                f"the session that flushes uses the database {found.url!r}, but the items of the "
+                "Archive are in the database of the session that IBIArchive(session=...) got"
+            )
+        flushing = FlushingSession(session)
+        flushing._bind = self._bind
+        return flushing
+
+    def check_model(self, session: Session, model: type[Any]) -> None:
+        """Check that the rows of a model are in the database of the items.
+
+        The databases may differ if the host has chosen the database of the items (a bind).
+
+        :raises StorageError: if the databases differ.
+        """
+        if "bind" in self._bind:
+            return
+        if session.get_bind(class_mapper(model)).engine is not self.connection().engine:
+            raise StorageError(
+                f"the rows of {model.__name__} and the items of the Archive are in different "
+                "databases; rows of models with IdentifiedItem must be in the database of the "
+                "session that IBIArchive(session=...) got"
+            )
+
     def send_after_commit(self, notices: list[Notice], notifier: Notifier) -> None:
         """Send signals after the commit of the host. A rollback, also to a savepoint, drops them.
 
@@ -123,21 +154,7 @@ class HostSession:
             enabled, because the connection is older than the IBIArchive.
         """
         session = self._get_session()
-        connection = self.connection()
-        if connection.dialect.name == "sqlite":
-            if not connection.exec_driver_sql("PRAGMA foreign_keys").scalar():
-                raise StorageError(
-                    "foreign keys are off on the connection of the session; create IBIArchive "
-                    "before the first use of the session, or end the transaction of the session"
-                )
-            if not in_transaction(connection):
-                # Without a transaction, the driver would commit at the end of the savepoint.
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
-        elif getattr(connection.connection.dbapi_connection, "autocommit", False):
-            raise StorageError(
-                "the connection of the session is in autocommit mode, which has no rollback; "
-                "configure another isolation level for the engine"
-            )
+        begin_transaction(self.connection())
         with session.begin_nested():
             yield session.connection(bind_arguments={**self._bind})
 
@@ -180,6 +197,47 @@ class PendingSignals:
 def _find_transaction(session: Session) -> SessionTransaction | None:
     """Return the innermost savepoint, or the transaction, or None outside of a transaction."""
     return session.get_nested_transaction() or session.get_transaction()
+
+
+class FlushingSession(HostSession):
+    """A session that is in a flush, or whose pending changes must not be written now.
+
+    A session that flushes can begin no savepoint. Therefore the connection begins the savepoint.
+    """
+
+    def connection(self) -> Connection:
+        """Return the connection of the session."""
+        return self.current().connection(bind_arguments={**self._bind})
+
+    @contextmanager
+    def savepoint(self) -> Iterator[Connection]:
+        """Yield the connection in a savepoint; see :meth:`HostSession.savepoint`."""
+        connection = self.connection()
+        begin_transaction(connection)
+        with connection.begin_nested():
+            yield connection
+
+
+def begin_transaction(connection: Connection) -> None:
+    """Begin a transaction of the driver, if the driver has not begun one yet.
+
+    :raises StorageError: if the connection is in autocommit mode; or if foreign keys are not
+        enabled, because the connection is older than the IBIArchive.
+    """
+    if connection.dialect.name == "sqlite":
+        if not connection.exec_driver_sql("PRAGMA foreign_keys").scalar():
+            raise StorageError(
+                "foreign keys are off on the connection of the session; create IBIArchive "
+                "before the first use of the session, or end the transaction of the session"
+            )
+        if not in_transaction(connection):
+            # Without a transaction, the driver would commit at the end of the savepoint.
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+    elif getattr(connection.connection.dbapi_connection, "autocommit", False):
+        raise StorageError(
+            "the connection of the session is in autocommit mode, which has no rollback; "
+            "configure another isolation level for the engine"
+        )
 
 
 def in_transaction(connection: Connection) -> bool:

@@ -1,0 +1,216 @@
+"""Gives identifiers and items to rows that are older than the identifier columns of their model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from itertools import count
+from typing import Any
+
+from sqlalchemy import Select, func, inspect, literal_column, select, tuple_
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.host_rows.assigning import bind, check_model
+from flask_ibi_archive.archive.host_rows.describing import inspect_row, name_row
+from flask_ibi_archive.archive.host_rows.flushes import assign_stored, was_assigned
+from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
+from flask_ibi_archive.archive.host_rows.writing import RowWriter
+from flask_ibi_archive.archive.minting import Minted
+from flask_ibi_archive.archive.operations.context import OperationContext
+from flask_ibi_archive.archive.operations.sessions import begin_transaction
+from flask_ibi_archive.errors import IBIError, RowError, StorageError
+from flask_ibi_archive.storage.file_io import Content, Readable, copy_and_measure
+from flask_ibi_archive.storage.file_store import FileStore, Staging
+
+#: The number of rows that are adopted together.
+BATCH = 1000
+#: The date of the first identifier of a dry run, in POSIX seconds: the year 2999. These identifiers
+#: are never stored.
+DRY_RUN_DATE = 32_472_144_000
+
+
+@dataclass(slots=True)
+class Adoption:
+    """The result of an adoption.
+
+    :param adopted: the number of rows that got identifiers.
+    :param refused: the number of rows that could not be adopted.
+    """
+
+    adopted: int = 0
+    refused: int = 0
+
+
+@dataclass
+class Adopter:
+    """Adopts the rows of a model that have no identifiers.
+
+    :param where: an SQL condition that selects rows; None selects all rows.
+    :param dry_run: if true, everything is rolled back, no identifier is minted, and no file is
+        written.
+    :param resume: if true, each batch is committed. Otherwise the adoption is one transaction.
+    :param report: called with the error of each row that cannot be adopted.
+    :param progress: called with the number of rows that are done, and the total number of rows.
+    """
+
+    archive: Archive
+    session: Session
+    model: type[IdentifiedItem]
+    where: str | None = None
+    dry_run: bool = False
+    resume: bool = False
+    report: Callable[[RowError], None] = lambda error: None
+    progress: Callable[[int, int], None] = lambda done, total: None
+    result: Adoption = field(default_factory=Adoption)
+    _dates: Iterator[int] = field(default_factory=partial(count, DRY_RUN_DATE))
+
+    def run(self) -> Adoption:
+        """Adopt the rows.
+
+        Rows to which adopted rows refer as previous editions or translations are adopted too.
+
+        :raises StorageError: if the condition is wrong, or if the table has no identifier columns.
+            Nothing was changed.
+        :raises MintingError: if no identifiers can be minted. With ``resume``, the batches before
+            the error are committed.
+        """
+        context = bind(self.archive.context, self.session)
+        check_model(context, self.session, self.model)
+        context.get_minter()  # a wrong setting is reported before anything is read
+        done, total = 0, self._count()
+        try:
+            for rows in self._read_batches():
+                self._adopt_batch(context, rows)
+                done += len(rows)
+                if self.resume:
+                    self.session.commit()
+                self.session.expunge_all()
+                self.progress(done, max(done, total))
+            if self.dry_run:
+                self.session.rollback()
+            else:
+                self.session.commit()
+        except BaseException:
+            self.session.rollback()
+            raise
+        return self.result
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def _select(self, *columns: Any) -> Select[Any]:
+        statement = select(*columns).where(
+            self.model.ibi_rep.is_(None), self.model.ibi_ibip.is_(None)
+        )
+        return (
+            statement if self.where is None else statement.where(literal_column(f"({self.where})"))
+        )
+
+    def _count(self) -> int:
+        statement = self._select(func.count()).select_from(self.model)
+        try:
+            return int(self.session.execute(statement).scalar_one())
+        except DBAPIError as error:
+            self.session.rollback()
+            reason = " ".join(str(error.orig).split())
+            raise StorageError(
+                f"the rows of {self.model.__name__} can't be selected: {reason}; check --where, "
+                "and that the table has the columns ibi_rep and ibi_ibip"
+            ) from error
+
+    def _read_batches(self) -> Iterator[Sequence[IdentifiedItem]]:
+        """Yield the rows in the order of their primary keys.
+
+        Rows that could not be adopted still have no identifiers. Therefore each batch begins after
+        the last key of the batch before.
+        """
+        key = inspect(self.model).primary_key
+        last: Any = None
+        while True:
+            statement = self._select(self.model).order_by(*key).limit(BATCH)
+            if last is not None:
+                statement = statement.where(tuple_(*key) > tuple_(*last))
+            rows = self.session.scalars(statement).all()
+            if not rows:
+                return
+            last = inspect_row(rows[-1]).identity
+            yield rows
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def _adopt_batch(self, context: OperationContext, rows: Sequence[IdentifiedItem]) -> None:
+        """Adopt rows together; if this fails, one by one to find the rows that are refused."""
+        try:
+            self._adopt(context, rows)
+        except RowError:
+            for row in rows:
+                if row.ibi is not None:
+                    continue  # an earlier row refers to this row
+                try:
+                    self._adopt(context, [row])
+                except RowError as error:
+                    self.result.refused += 1
+                    self.report(error)
+
+    def _adopt(self, context: OperationContext, rows: Sequence[IdentifiedItem]) -> None:
+        mint = self._invent if self.dry_run else _mint
+        begin_transaction(self.session.connection())
+        with self.session.begin_nested(), self._staging(context) as staging:
+            assigned = list(rows)
+            assign_stored(context, self.session, rows, mint)
+
+            def assign(others: list[IdentifiedItem]) -> None:
+                assigned.extend(others)
+                assign_stored(context, self.session, others, mint)
+
+            writer = RowWriter(context, staging, assign, partial(was_assigned, self.session))
+            try:
+                writer.write(rows)
+            except IBIError:
+                raise
+            except Exception as error:
+                raise RowError(name_row(rows[0]), None, _describe_error(error)) from error
+        self.result.adopted += len(assigned)
+
+    def _staging(self, context: OperationContext) -> AbstractContextManager[Staging]:
+        if self.dry_run:
+            return nullcontext(MeasuringStaging(self.archive.files_folder))
+        return context.staging()
+
+    def _invent(self, context: OperationContext, number: int) -> list[Minted]:
+        """Return identifiers for a dry run, which never exist."""
+        minter = context.get_minter()
+        return [minter.build(Fraction(next(self._dates))) for _ in range(number)]
+
+
+class MeasuringStaging(Staging):
+    """A staging folder for a dry run, which only reads the files."""
+
+    def __init__(self, store: FileStore) -> None:
+        super().__init__(store, lambda sha256: None)
+
+    def add_stream(self, stream: Readable) -> Content:
+        """Return the checksum and the size of a stream.
+
+        :raises OSError: if the stream cannot be read.
+        """
+        return copy_and_measure(stream, None)
+
+    def move_to_store(self, content: Content) -> None:
+        """Do nothing."""
+
+
+def _mint(context: OperationContext, number: int) -> list[Minted]:
+    """Return new identifiers. The granularity is so small that a large batch hardly waits."""
+    minter = context.get_minter()
+    fast = minter.for_flush(number)
+    fast.max_wait = minter.max_wait
+    return context.mint_many(number, fast)
+
+
+def _describe_error(error: Exception) -> str:
+    return f"ibi_record() raised {type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,0 +1,73 @@
+"""Mints identifiers for rows, and writes them into rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from sqlalchemy import update
+from sqlalchemy.orm import Mapper, Session
+from sqlalchemy.orm.attributes import set_committed_value
+
+from flask_ibi_archive.archive.host_rows.describing import inspect_row
+from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
+from flask_ibi_archive.archive.minting import Minted
+from flask_ibi_archive.archive.operations.context import OperationContext
+
+#: Returns a number of new identifiers.
+Mint: TypeAlias = Callable[[OperationContext, int], list[Minted]]
+
+
+def bind(context: OperationContext, session: Session) -> OperationContext:
+    """Return a context whose operations use the connection of a session, also in its flush.
+
+    :raises StorageError: if the session uses another database than the items.
+    """
+    assert context.session is not None
+    return replace(context, session=context.session.bind_flush(session))
+
+
+def check_model(context: OperationContext, session: Session, model: type[Any]) -> None:
+    """Check that the rows of a model are in the database of the items.
+
+    :param context: the result of :func:`bind`.
+    :raises StorageError: if the databases differ.
+    """
+    assert context.session is not None
+    context.session.check_model(session, model)
+
+
+def mint(context: OperationContext, count: int) -> list[Minted]:
+    """Return new identifiers for rows of a session. The session may be in a flush.
+
+    :param context: the result of :func:`bind`.
+
+    :raises MintingError: if no identifiers can be minted now without a longer wait.
+    """
+    return context.mint_many(count, context.get_minter().for_flush(count))
+
+
+def write_identifiers(
+    session: Session, rows: Sequence[IdentifiedItem], minted: Sequence[Minted]
+) -> None:
+    """Write identifiers into rows that are in the database already, without a flush.
+
+    Columns that the database or the model sets at each update keep their values, because the
+    content of the rows does not change.
+    """
+    for row, one in zip(rows, minted, strict=True):
+        mapper: Mapper[Any] = inspect_row(row).mapper
+        table = mapper.columns["ibi_rep"].table
+        values: dict[Any, Any] = {
+            column.name: column for column in table.columns if column.onupdate is not None
+        }
+        values[mapper.columns["ibi_rep"].name] = one.rep
+        values[mapper.columns["ibi_ibip"].name] = one.ibip
+        statement = update(table).values(values)
+        for column in table.primary_key.columns:
+            key = mapper.get_property_by_column(column).key
+            statement = statement.where(column == getattr(row, key))
+        session.connection(bind_arguments={"mapper": mapper}).execute(statement)
+        set_committed_value(row, "ibi_rep", one.rep)
+        set_committed_value(row, "ibi_ibip", one.ibip)
