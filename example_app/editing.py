@@ -20,7 +20,7 @@ from werkzeug import Response
 
 from example_app.accounts import get_user
 from example_app.extensions import db, login
-from example_app.forms import PublicationForm, WithdrawalForm
+from example_app.forms import PublicationForm, WithdrawalForm, remove_uploads
 from example_app.models import Publication, User
 from flask_ibi_archive import IBIError
 
@@ -92,8 +92,10 @@ def edit(id: int) -> str | Response:
         abort(403)
     form = PublicationForm(needs_files=False, obj=publication)
     if form.validate_on_submit():
+        before = set(publication.files.values())
         form.update(publication)
         if save(form):
+            remove_uploads(before - set(publication.files.values()))
             flash("The changes are stored.")
             return redirect(record_url(publication))
     return render_template("form.html", form=form, title="Edit", button="Store the changes")
@@ -126,6 +128,19 @@ def withdraw(id: int) -> str | Response:
             return redirect(record_url(publication))
     title = f"Withdraw “{publication.title}”"
     return render_template("form.html", form=form, title=title, button="Withdraw")
+
+
+@editing.post("/publications/<int:id>/discard")
+def discard(id: int) -> Response:
+    """Delete a draft. Its identifier is given up and never used again."""
+    publication = get_publication(id)
+    require_status(publication, "draft")
+    uploads = list(publication.files.values())
+    db.session.delete(publication)
+    db.session.commit()
+    remove_uploads(uploads)
+    flash("The draft is deleted.")
+    return redirect(url_for("editing.mine"))
 
 
 @editing.get("/publications/<int:id>/files/<name>")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import uuid4
@@ -112,7 +113,7 @@ class PublicationForm(FlaskForm):
         publication.language = CODES[self.language.data]
         publication.authors = "\n".join(filter(None, self.authors.data.splitlines()))
         if uploads := self._uploads():
-            publication.files = {file_name(upload): store(upload) for upload in uploads}
+            publication.files = {file_name(upload): store_upload(upload) for upload in uploads}
 
     def _uploads(self) -> list[FileStorage]:
         # a browser sends an empty file if the user has chosen none
@@ -124,10 +125,16 @@ def file_name(upload: FileStorage) -> str:
     return PurePosixPath((upload.filename or "").replace("\\", "/")).name
 
 
-def store(upload: FileStorage) -> str:
+def store_upload(upload: FileStorage) -> str:
     """Store an uploaded file in the upload folder, and return its name there."""
     folder = Path(current_app.config["UPLOAD_FOLDER"])
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{uuid4().hex}.pdf"
     upload.save(folder / name)
     return name
+
+
+def remove_uploads(names: Iterable[str]) -> None:
+    """Remove files from the upload folder. The Archive has copies of the files that it needs."""
+    for name in names:
+        (Path(current_app.config["UPLOAD_FOLDER"]) / name).unlink(missing_ok=True)

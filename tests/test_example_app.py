@@ -170,6 +170,22 @@ def test_an_edit_changes_the_item_and_keeps_files_unless_others_are_chosen(
     reader.get(f"{path_of(thesis)}doc/rain.pdf", 404)
 
 
+@pytest.mark.one_database
+def test_a_deleted_draft_gives_its_identifier_and_its_files_up(
+    app: Flask, reader: Visitor, ana: Visitor, tmp_path: Path
+) -> None:
+    draft = ana.deposit()
+    ana.send(f"/publications/{draft.id}/edit", **form_fields(uploads=pdf("other.pdf")))
+    assert len(list((tmp_path / "uploads").iterdir())) == 1
+    page = ana.send(path_of(draft), f"/publications/{draft.id}/discard").text
+    assert "The draft is deleted." in page
+    assert "On rain" not in page
+    reader.get(path_of(draft), 404)
+    with app.app_context():
+        assert archive_of(app).reservations() == []
+    assert list((tmp_path / "uploads").iterdir()) == []
+
+
 def test_a_withdrawn_publication_leaves_a_tombstone_with_the_reason(
     app: Flask, reader: Visitor, librarian: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -251,7 +267,7 @@ def test_requests_without_a_csrf_token_are_refused(
     librarian: Visitor, publish: Callable[..., Publication]
 ) -> None:
     thesis = publish()
-    pages = ("edition", "translation", "edit", "publish", "withdraw")
+    pages = ("edition", "translation", "edit", "publish", "discard", "withdraw")
     for path in (
         "/login",
         "/logout",
@@ -290,6 +306,8 @@ def test_each_page_is_for_those_who_may_use_it(
     response = ana.send(path_of(draft), f"/publications/{draft.id}/publish")
     assert response.status_code == 403
     Visitor(app).get(path_of(draft), 404)
+    response = librarian.send(path_of(draft), f"/publications/{public.id}/discard")
+    assert response.status_code == 409
 
 
 @pytest.mark.one_database
