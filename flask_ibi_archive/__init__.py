@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.host_rows import IdentifiedItem
     from flask_ibi_archive.archive.minting import Minted
     from flask_ibi_archive.archive.operations.description import ItemRecord
+    from flask_ibi_archive.archive.record_catalogue import CatalogueRecord, RecordCatalogue
     from flask_ibi_archive.archive.viewing import ItemView
     from flask_ibi_archive.errors import IBIError
     from flask_ibi_archive.extension import IBIArchive
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AccessRule",
     "Archive",
+    "CatalogueRecord",
     "DublinCoreMetadata",
     "FileRecord",
     "IBIArchive",
@@ -45,18 +47,21 @@ __all__ = [
     "MetadataAddress",
     "MetadataItem",
     "Minted",
+    "RecordCatalogue",
     "Tombstone",
 ]
 
 #: The modules of the public names. The modules of the records have the other names.
 _MODULES = {
     "Archive": "archive.archive",
+    "CatalogueRecord": "archive.record_catalogue",
     "IBIArchive": "extension",
     "IBIError": "errors",
     "IdentifiedItem": "archive.host_rows",
     "ItemRecord": "archive.operations.description",
     "ItemView": "archive.viewing",
     "Minted": "archive.minting",
+    "RecordCatalogue": "archive.record_catalogue",
 }
 
 

@@ -22,6 +22,7 @@ from flask_ibi_archive.archive.host_rows.current import set_finder
 from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock
 from flask_ibi_archive.archive.operations.description import Identified
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
+from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
 from flask_ibi_archive.cli.host_migrations import hide_tables_from_flask_migrate
@@ -58,8 +59,6 @@ from flask_ibi_archive.web.routing import create_blueprint
 
 DATABASE = ARCHIVE.setting
 BIND = "IBI_DATABASE_BIND"
-#: The type of the function that is registered; a decorator returns the same type.
-Policy = TypeVar("Policy", bound=AccessPolicy)
 
 
 def find_current_archive() -> Archive:
@@ -78,6 +77,8 @@ def find_current_archive() -> Archive:
 
 
 set_finder(find_current_archive)
+#: The type of the function that is registered; a decorator returns the same type.
+Policy = TypeVar("Policy", bound=AccessPolicy)
 
 
 class StartError(ConfigError, ClickException):
@@ -107,6 +108,9 @@ class IBIArchive:
         ``db.session`` of Flask-SQLAlchemy), a ``Session``, or a callable that returns the current
         session. The Archive uses the database of the session, or the bind of Flask-SQLAlchemy that
         IBI_DATABASE_BIND names. IBI_DATABASE_URI must not name another database.
+    :param catalogue: an object of a subclass of :class:`~flask_ibi_archive.RecordCatalogue`, if the
+        app keeps all data of its items in its own tables. Then the app changes the items there, and
+        operations such as ``deposit`` are refused.
     :param clock: returns the current time, with a time zone; see
         :class:`~flask_ibi_archive.archive.archive.Archive`. Tests use a clock that stands still.
     """
@@ -117,10 +121,12 @@ class IBIArchive:
         *,
         addresses: type[ArchiveUrls] = ArchiveUrls,
         session: SessionSource | None = None,
+        catalogue: RecordCatalogue | None = None,
         clock: Clock = read_utc_clock,
     ) -> None:
         self.addresses = addresses
         self.session = session
+        self.catalogue = catalogue
         self._find_address: FindAddress | None = None
         self.clock = clock
         self._access = AccessControl()
@@ -189,6 +195,7 @@ class IBIArchive:
         if EXTENSION in app.extensions:
             raise RuntimeError("this app already has an IBIArchive; an app can have only one")
         try:
+            self._check_catalogue()
             session, settings = self._session(app)
             config = ArchiveConfig.from_mapping(settings, app.instance_path)
             database = open_database(
@@ -201,7 +208,15 @@ class IBIArchive:
         warn_of_unknown_keys(app)
         addresses = self._create_addresses(app, config)
         app.extensions[EXTENSION] = ExtensionState(
-            Archive(config, database, addresses, session, Notifier(app), self.clock),
+            Archive(
+                config,
+                database,
+                addresses,
+                session=session,
+                catalogue=self.catalogue,
+                notifier=Notifier(app),
+                clock=self.clock,
+            ),
             self._access,
         )
         app.register_blueprint(create_blueprint())
@@ -217,6 +232,11 @@ class IBIArchive:
             register_on_start(
                 app.extensions[EXTENSION].archive, Path(app.instance_path), app.logger
             )
+
+    def _check_catalogue(self) -> None:
+        if not isinstance(self.catalogue, RecordCatalogue | None):
+            expected = "an object of a subclass of RecordCatalogue"
+            raise ConfigError("catalogue", self.catalogue, expected)
 
     def address(self, function: FindAddress) -> FindAddress:
         """Use a function for the addresses of items, files and pages. This is a decorator.

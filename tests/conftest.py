@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 from support.archives import archive_of, close, make_app
 from support.databases import BACKENDS, new_database
 
+pytest_plugins = ["flask_ibi_archive.testing"]
+
 # a slow machine is not a failure; CI tries four times as many examples (--hypothesis-profile)
 for profile, examples in (("quick", 25), ("thorough", 100)):
     settings.register_profile(

@@ -6,12 +6,11 @@ items from :class:`ItemOperations`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timezone
 from functools import cached_property
-
-from sqlalchemy import Connection
+from typing import TypeVar
 
 from flask_ibi_archive.archive.accesses.acknowledgments import (
     NO_AGENTS,
@@ -32,6 +31,7 @@ from flask_ibi_archive.archive.archives import (
     has_archive,
 )
 from flask_ibi_archive.archive.exporting import export_records
+from flask_ibi_archive.archive.host_catalogue import HostItems, open_catalogue
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
 from flask_ibi_archive.archive.operations.context import (
     Clock,
@@ -41,11 +41,13 @@ from flask_ibi_archive.archive.operations.context import (
 from flask_ibi_archive.archive.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
+from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.viewing import ItemView, view_item
 from flask_ibi_archive.config import ArchiveConfig
+from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
-from flask_ibi_archive.protocol.catalogue import CatalogueItem
+from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
 from flask_ibi_archive.protocol.url_list import (
     ArchiveFacts,
@@ -53,12 +55,14 @@ from flask_ibi_archive.protocol.url_list import (
     answer_url_request,
     list_ibi_words,
 )
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
 from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.catalogue import StoredCatalogue
 from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.reading import select_items
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -68,6 +72,7 @@ class Archive(ItemOperations):
     :param addresses: builds the URLs of items and pages.
     :param session: the database session of the host, if the host has one.
     :param notifier: sends signals (:mod:`flask_ibi_archive.signals`).
+    :param catalogue: the host's own catalogue, if the items are in the tables of the host.
     :param clock: returns the current time, with a time zone. Embargoes, the timestamps of items and
         the times of accesses depend on the clock. New identifiers and URL keys always contain the
         real time.
@@ -78,6 +83,7 @@ class Archive(ItemOperations):
     addresses: ArchiveUrls
     session: HostSession | None = None
     notifier: Notifier = NOBODY
+    catalogue: RecordCatalogue | None = None
     clock: Clock = read_utc_clock
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
 
@@ -102,9 +108,25 @@ class Archive(ItemOperations):
         subsystem = Subsystem(host, ip, port or 80, port or 800)
         return Minter(self.database, subsystem, self.config.granularity, self.config.mint_max_wait)
 
+    @cached_property
+    def host_items(self) -> HostItems | None:
+        """The items in the host's own catalogue; None if the host has no catalogue."""
+        return None if self.catalogue is None else HostItems(self.catalogue)
+
+    def check_has_items(self) -> None:
+        """Check that the items of this Archive are in the tables of this package.
+
+        :raises StorageError: if the items are in the catalogue of the host.
+        """
+        if self.catalogue is not None:
+            raise StorageError(
+                "the items of this Archive are in the tables of the repository "
+                f"({type(self.catalogue).__name__}); change them there"
+            )
+
     @property
-    def context(self) -> OperationContext:
-        """The objects that the operations on items need."""
+    def own_context(self) -> OperationContext:
+        """The objects that the operations need, also if the items are in a host's catalogue."""
         return OperationContext(
             self.database,
             self.served(),
@@ -238,6 +260,16 @@ class Archive(ItemOperations):
 
     # --- reading ---------------------------------------------------------------------------------
 
+    def read_catalogue(self, read: Callable[[Catalogue], Result]) -> Result:
+        """Call a function with the catalogue of the items, and return its result.
+
+        :raises NotReady: if the database or the catalogue of the host does not respond.
+        """
+        served, host, today = self.served(), self.host_items, self.today
+        return self.database.read(
+            lambda connection: read(open_catalogue(connection, served, today, host))
+        )
+
     def list_urls(self, request: UrlRequest, requested_only: bool = False) -> list[UrlPair]:
         """Return the answer to a request for the URLs of an item.
 
@@ -246,13 +278,12 @@ class Archive(ItemOperations):
         :param requested_only: if true, the answer may omit relations that were not requested.
         :raises NotReady: if the database does not respond.
         """
-        served, facts = self._find()
-
-        def answer(connection: Connection) -> list[UrlPair]:
-            catalogue = StoredCatalogue(connection, served.id, self.today)
-            return answer_url_request(catalogue, request, facts, self._issue_key, requested_only)
-
-        return self.database.read(answer)
+        facts = self.facts()
+        return self.read_catalogue(
+            lambda catalogue: answer_url_request(
+                catalogue, request, facts, self._issue_key, requested_only
+            )
+        )
 
     def _issue_key(self, item: CatalogueItem) -> str:
         return self.url_keys.issue(item.key)
@@ -272,6 +303,9 @@ class Archive(ItemOperations):
         :raises IdentifierError: if the text is not an identifier.
         """
         text = parse_identifier(ibi).text
+        if self.host_items is not None and not self.serves(text):
+            record = self.host_items.get(text)
+            return None if record is None else ItemView(record, False, self.today)
         return view_item(self.database, self.served().id, self.files_folder, text, self.today)
 
     def find(
@@ -291,11 +325,18 @@ class Archive(ItemOperations):
         :param state: yield only items in this state: Original, Copy or Deleted.
         :param limit: the maximum number of items; None: no limit.
         """
-        selection, today = select_items(state, search), self.today
-        for record in export_records(
-            self.database, self.served().id, self.files_folder, selection, limit
-        ):
+        today = self.today
+        for record in self.list_records(search, state, limit):
             yield ItemView(record, is_service=False, today=today)
+
+    def list_records(
+        self, search: str | None = None, state: str | None = None, limit: int | None = None
+    ) -> Generator[Record, None, None]:
+        """Yield the records of items. The parameters are those of :meth:`find`."""
+        if self.host_items is not None:
+            return self.host_items.list(search, state, limit)
+        selection = select_items(state, search)
+        return export_records(self.database, self.served().id, self.files_folder, selection, limit)
 
     def persistent_url(self, item: str | Identified) -> str:
         """Return the persistent URL of an item, such as ``http://urlib.net/8JMKD3MGP8W/35MME4E``.
@@ -328,6 +369,7 @@ class Archive(ItemOperations):
             self._find,
             self.config.anonymise_ips,
             clock=lambda: self.clock().timestamp(),
+            host=self.host_items,
         )
 
     def take_acknowledgment(
@@ -353,7 +395,13 @@ class Archive(ItemOperations):
         :raises IdentifierError: if ``ibi`` is not an identifier.
         :raises UnknownItem: if no item of this Archive has the identifier.
         """
-        return read_statistics(self.database, self.served().id, ibi, by)
+        known: tuple[str, ...] = ()
+        if ibi is not None and self.host_items is not None:
+            item = self.get(ibi)
+            if item is None:
+                raise UnknownItem(ibi)
+            known = item.record.identifiers
+        return read_statistics(self.database, self.served().id, ibi, by, known)
 
     def purge(self, days: int | None = None, dry_run: bool = False) -> PurgeResult:
         """Delete old accesses, but keep the daily counts. See :func:`..purge_accesses`.
@@ -374,3 +422,10 @@ class Archive(ItemOperations):
             self.accesses.clock(),
             dry_run,
         )
+
+
+def _migrated_by_host(history: migrate.History, command: str) -> StorageError:
+    return StorageError(
+        f"IBI_VERSION_TABLE is {history.version_table!r}, so only the host migrates the tables; "
+        f"run: {command}"
+    )

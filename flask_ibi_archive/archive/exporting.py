@@ -62,7 +62,8 @@ def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[
                 copies.append(file)
                 continue
             try:
-                copy = _copy(Path(file.source), str(file.sha256), folder)
+                source = Path(file.source)
+                copy = _copy(source, file.sha256 or measure(source).sha256, folder)
             except OSError as error:
                 raise StorageError(
                     f"file {file.path} of {record.identifiers[0]} can't be copied to {folder}: "

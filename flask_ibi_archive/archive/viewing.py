@@ -8,12 +8,13 @@ from datetime import date
 from sqlalchemy import Connection
 
 from flask_ibi_archive.identifiers import Identifier
+from flask_ibi_archive.protocol.catalogue import Catalogue, OpenCatalogue
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import Relation, Step
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, Record, Text
-from flask_ibi_archive.storage.catalogue import OpenCatalogue, StoredCatalogue, networks_allow
+from flask_ibi_archive.storage.catalogue import networks_allow
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.identifiers import find_owners
@@ -132,13 +133,11 @@ def view_item(
 
 
 def find_metadata_url(
-    database: Database,
-    archive_id: int,
+    catalogue: Catalogue,
     facts: ArchiveFacts,
     ibi: Identifier,
     user: str,
     step: Step,
-    today: date,
     is_open: bool = False,
 ) -> str | None:
     """Return the URL of the metadata of an item for a user.
@@ -147,19 +146,13 @@ def find_metadata_url(
 
     :param user: the IP address of the user.
     :param step: the step of a relation that selects the metadata, with or without a format.
-    :param today: the current day (UTC), on which embargoes depend.
     :param is_open: True if the user may read the metadata in spite of networks and embargoes.
     :returns: None if the item has no such URL for this user.
     """
     relation = Relation((step,))
     whole = replace(facts, relations=None, filter_url_list=True)
-    catalogue = OpenCatalogue if is_open else StoredCatalogue
-    with database.reading() as connection:
-        pairs = answer_url_request(
-            catalogue(connection, archive_id, today),
-            UrlRequest(ibi, (user,), verbs=VerbList(relation)),
-            whole,
-            lambda item: "",
-        )
+    request = UrlRequest(ibi, (user,), verbs=VerbList(relation))
+    searched = OpenCatalogue(catalogue) if is_open else catalogue
+    pairs = answer_url_request(searched, request, whole, lambda item: "")
     url = dict(pairs).get("url" + relation.name)
     return url if isinstance(url, str) else None

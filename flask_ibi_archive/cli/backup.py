@@ -16,6 +16,7 @@ from flask_ibi_archive.cli.group import (
     Bars,
     get_archive,
     json_option,
+    note_host_items,
     read_ibi,
     say,
     standard_output,
@@ -54,6 +55,7 @@ def backup_command(target: Path, as_json: bool) -> None:
     from flask_ibi_archive.errors import IBIError
 
     archive = get_archive()
+    note_host_items(archive, "in this backup")
     if as_json:
         standard_output()
     with suppress(IBIError):  # the backup does not contain accesses that are still in the spool
@@ -171,6 +173,7 @@ def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_
     if dry_run and not prune:
         raise click.UsageError("--dry-run requires --prune")
     archive = get_archive()
+    note_host_items(archive, "verified")
     standard_output()
     with Bars(bytes="Verifying") as bars:
         faults = FaultList(bars, as_json)

@@ -326,6 +326,16 @@ def confirm(question: str, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
+def note_host_items(archive: Archive, command: str) -> None:
+    """Say that a command does not cover the items of a host that has its own catalogue.
+
+    :param command: what the command does, such as "verified".
+    """
+    if archive.catalogue is not None:
+        name = type(archive.catalogue).__name__
+        say(f"the items and files are in the tables of the repository ({name}): not {command}")
+
+
 def warn_of_private_address(archive: Archive) -> None:
     """Warn if IBI_ARCHIVE_IP is a private address, because IBIps may then not be unique."""
     from flask_ibi_archive.identifiers import is_private_address

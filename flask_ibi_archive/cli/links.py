@@ -14,6 +14,7 @@ from flask.cli import with_appcontext
 from flask_ibi_archive.cli.group import (
     get_archive,
     json_option,
+    note_host_items,
     say,
     standard_output,
     write,
@@ -78,6 +79,7 @@ def check_links_command(
     from flask_ibi_archive.archive.link_check import LinkChecker
 
     archive = get_archive()
+    note_host_items(archive, "checked")
     standard_output()
     checker = LinkChecker(
         archive, delay=delay, threads=threads, older_than=timedelta(hours=older_than), host=host

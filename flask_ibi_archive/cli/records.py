@@ -81,6 +81,7 @@ def import_command(source: str, dry_run: bool, **options: Any) -> None:
 
     _check_options(source, dry_run, **options)
     archive = get_archive()
+    archive.check_has_items()
     archive_id = archive.served().id  # fails if there is no Archive, before anything is read
     standard_output()
     stream = standard_input() if source == "-" else io.BytesIO()
@@ -207,7 +208,7 @@ def export_command(target: str, files: Path | None) -> None:
     from flask_ibi_archive.records.format import format_line
 
     archive = get_archive()
-    exported = exporting.export_records(archive.database, archive.served().id, archive.files_folder)
+    exported = archive.list_records()
     # closing() ends the transaction of the generator, also after an error
     with closing(exported), Bars(items="Exporting") as bars:
         records: Iterator[Record] = exported
@@ -236,6 +237,9 @@ def _show_progress(
         yield from records
         return
     archive_id = archive.served().id
+    if archive.catalogue is not None:  # nobody has counted the items of a host
+        yield from records
+        return
     total = archive.database.read(
         lambda connection: ItemReader(connection, archive_id).count_records()
     )

@@ -6,9 +6,9 @@ the data that the caller will read. Therefore a database can fetch all the data 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,11 @@ class CatalogueItem(Protocol):
     """An item of an Archive, with the data that the scope lists."""
 
     @property
-    def key(self) -> int:
-        """The number of the item. No other item of the Archive has this number."""
+    def key(self) -> int | str:
+        """The row ID of the item; for an item of a host's own catalogue, one of its identifiers.
+
+        No other item of the Archive has this key. URL keys contain it.
+        """
 
     @property
     def rep(self) -> str | None:
@@ -141,3 +144,93 @@ class Catalogue(Protocol):
         :param ibi: the canonical text of the identifier.
         :returns: the item; None if the identifier is unknown.
         """
+
+
+# --- the rules that all catalogues share ---------------------------------------------------------
+
+Found = TypeVar("Found", bound=CatalogueItem)
+
+
+def choose_file(
+    paths: Sequence[str], files: Mapping[str, str | None], target: File | None
+) -> File | None:
+    """Return the requested file of an item.
+
+    :param paths: the possible paths of the requested file (``Scope.paths``).
+    :param files: the URL of each file of the item, by path. None: the file is in this Archive.
+    :param target: the target file of the item.
+    """
+    if not paths:
+        return target
+    return next((File(path, files[path]) for path in paths if path in files), None)
+
+
+def choose_last_edition(item: Found, later: Sequence[Found], scope: Scope) -> Found | None:
+    """Return the last edition of an item that is not Deleted. This may be the item itself.
+
+    :param later: all later editions, in their order.
+    :returns: None if the last edition is in another Archive, or if later editions exist but the
+        scope does not follow editions.
+    """
+    if not later:
+        return item
+    if not scope.follow_editions:
+        return None
+    last = next((one for one in reversed(later) if one.state != "Deleted"), item)
+    return None if last.state is None else last
+
+
+class OpenItem:
+    """An item for users who have access to all files of all items.
+
+    :param item: the item.
+    """
+
+    def __init__(self, item: CatalogueItem) -> None:
+        self._item = item
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._item, name)
+
+    def allows(self, address: str) -> bool:
+        """Return True, because these users have access to all files."""
+        return True
+
+    def metadata(self) -> CatalogueItem | OwnMetadata | None:
+        """Return the metadata of the item."""
+        found = self._item.metadata()
+        return found if found is None or isinstance(found, OwnMetadata) else open_item(found)
+
+    def next_edition(self) -> CatalogueItem | None:
+        """Return the next edition."""
+        found = self._item.next_edition()
+        return None if found is None else open_item(found)
+
+    def last_edition(self) -> CatalogueItem | None:
+        """Return the last edition; None if unknown."""
+        found = self._item.last_edition()
+        return None if found is None else open_item(found)
+
+    def translations(self) -> Mapping[str, CatalogueItem]:
+        """Return the translations, by language."""
+        return {language: open_item(one) for language, one in self._item.translations().items()}
+
+
+def open_item(item: CatalogueItem) -> CatalogueItem:
+    """Return an item for users who have access to all files of all items."""
+    return cast(CatalogueItem, OpenItem(item))
+
+
+class OpenCatalogue:
+    """A catalogue for users who have access to all files of all items.
+
+    :param catalogue: the catalogue with the same items.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
+        """Return the item with an identifier; None if the identifier is unknown."""
+        found = self._catalogue.find(ibi, scope)
+        return None if found is None else open_item(found)

@@ -13,11 +13,15 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.protocol.catalogue import File, OwnMetadata, Scope
+from flask_ibi_archive.protocol.catalogue import (
+    File,
+    OwnMetadata,
+    Scope,
+    choose_file,
+    choose_last_edition,
+)
 from flask_ibi_archive.storage.statements import Fetched, driver_statement
-from flask_ibi_archive.storage.states import ELSEWHERE, State
-
-DELETED = State.DELETED.value
+from flask_ibi_archive.storage.states import ELSEWHERE
 
 
 class StoredItem:
@@ -94,12 +98,7 @@ class StoredItem:
 
     def file(self) -> File | None:
         """Return the requested file, or None if the item does not have this file."""
-        if not self._scope.paths:
-            return self.target()
-        for path in self._scope.paths:
-            if path in self._files:
-                return File(path, self._files[path])
-        return None
+        return choose_file(self._scope.paths, self._files, self.target())
 
     def target(self) -> File | None:
         """Return the target file, or None if the item has no target file."""
@@ -145,13 +144,7 @@ class StoredItem:
         :returns: None if the last edition is in another Archive, or if later editions exist but
             the request does not follow editions.
         """
-        later = self._later_editions()
-        if not later:
-            return self
-        if not self._scope.follow_editions:
-            return None
-        last = next((item for item in reversed(later) if item.state != DELETED), self)
-        return None if last.state is None else last
+        return choose_last_edition(self, self._later_editions(), self._scope)
 
     def translations(self) -> Mapping[str, StoredItem]:
         """Return the item and all its translations, by language."""
@@ -165,16 +158,6 @@ class StoredItem:
         }
 
 
-class OpenItem(StoredItem):
-    """An item for users who have access to all files."""
-
-    __slots__ = ()
-
-    def allows(self, address: str) -> bool:
-        """Return True, because these users have access to all files."""
-        return True
-
-
 class StoredCatalogue:
     """The items of one Archive in the database.
 
@@ -182,8 +165,6 @@ class StoredCatalogue:
     :param archive_id: the id of the Archive.
     :param today: the current day (UTC), on which embargoes depend.
     """
-
-    kind = StoredItem
 
     def __init__(self, connection: Connection, archive_id: int, today: date) -> None:
         self.connection = connection
@@ -212,7 +193,7 @@ class StoredCatalogue:
         for row in statement.run(self.connection, parameters):
             item = items.get(row.id)
             if item is None:
-                item = items[row.id] = self.kind(row, items, scope, self.today)
+                item = items[row.id] = StoredItem(row, items, scope, self.today)
             if row.id == row.base_id:
                 found = item
                 # in other rows, a transferred item has the state Elsewhere
@@ -220,12 +201,6 @@ class StoredCatalogue:
             if row.file_path is not None:
                 item.add_file(row.file_path, row.file_url)
         return found
-
-
-class OpenCatalogue(StoredCatalogue):
-    """The items of one Archive, for users who have access to all files."""
-
-    kind = OpenItem
 
 
 def networks_allow(networks: str | None, address: str) -> bool:

@@ -7,12 +7,13 @@ editions. The module :mod:`.translations` stores groups of translations.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
@@ -21,7 +22,7 @@ from flask_ibi_archive.records.record import MetadataItem, Record
 from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.editions import EditionLinks, Editions
 from flask_ibi_archive.storage.identifiers import find_owners
-from flask_ibi_archive.storage.models import ArchiveRow, Item, ItemIdentifier
+from flask_ibi_archive.storage.models import Access, AccessCount, ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.storage.states import ELSEWHERE
 from flask_ibi_archive.storage.translations import TranslationJoins, Translations
 
@@ -119,7 +120,7 @@ class Relations:
         )
 
     def delete_unused_stubs(self, among: Collection[int] | None = None) -> None:
-        """Delete the stubs to which no item refers.
+        """Delete the stubs to which no item and no access refers.
 
         :param among: the ids of the stubs to check; None: all stubs of the Archive.
         """
@@ -132,10 +133,77 @@ class Relations:
             Item.edition_series_id.is_(None),
             Item.translation_group_id.is_(None),
             ~exists().where(referring.metadata_item_id == Item.id),
+            ~exists().where(Access.item_id == Item.id),
+            ~exists().where(Access.delivered_item_id == Item.id),
+            ~exists().where(AccessCount.item_id == Item.id),
         )
         if among is not None:
             unused = unused.where(Item.id.in_(among))
         self.connection.execute(unused)
+
+
+def create_stubs(
+    connection: Connection, archive_id: int, identifiers: Sequence[str], now: datetime
+) -> dict[str, int]:
+    """Store a stub for each identifier, and return the ids of the stubs by identifier.
+
+    :param identifiers: different identifiers that the Archive does not know.
+    :param now: the timestamp of the stubs.
+    """
+    if not identifiers:
+        return {}
+    new = [(text, parse_identifier(text).form) for text in identifiers]
+    ids = connection.scalars(
+        insert(Item).returning(Item.id, sort_by_parameter_order=True),
+        [
+            {
+                "archive_id": archive_id,
+                "state": ELSEWHERE,
+                "rep": text if form is Form.REP else None,
+                # in answers, the word "ibip" precedes a legacy identifier of an item elsewhere
+                "ibip": None if form is Form.REP else text,
+                "timestamp": now,
+            }
+            for text, form in new
+        ],
+    ).all()
+    connection.execute(
+        insert(ItemIdentifier),
+        [
+            {
+                "text": text,
+                "archive_id": archive_id,
+                "item_id": item_id,
+                "state": ELSEWHERE,
+                "form": form.value,
+            }
+            for item_id, (text, form) in zip(ids, new, strict=True)
+        ],
+    )
+    return dict(zip(identifiers, ids, strict=True))
+
+
+def find_or_create_stub(connection: Connection, archive_id: int, ibi: str, now: datetime) -> int:
+    """Return the id of the row that has an identifier. If there is none, store a stub.
+
+    :param now: the timestamp of a new stub.
+    """
+
+    def find() -> int | None:
+        found = find_owners(connection, archive_id, [ibi]).get(ibi)
+        return None if found is None else found[0]
+
+    known = find()
+    if known is not None:
+        return known
+    try:
+        with connection.begin_nested():
+            return create_stubs(connection, archive_id, [ibi], now)[ibi]
+    except IntegrityError:  # another transaction has just stored it
+        known = find()
+        if known is None:
+            raise
+        return known
 
 
 class RelationBatch:
@@ -163,7 +231,10 @@ class RelationBatch:
         )
         for piece in batched(list(dict.fromkeys(identifiers))):
             self.known.update(find_owners(connection, archive_id, piece))
-        self._create_stubs([text for _, record in items for text in _references(record)], now)
+        references = [text for _, record in items for text in _references(record)]
+        unknown = [text for text in dict.fromkeys(references) if text not in self.known]
+        stubs = create_stubs(connection, archive_id, unknown, now)
+        self.known.update((text, (item_id, ELSEWHERE)) for text, item_id in stubs.items())
         self._service_id = connection.execute(
             select(ArchiveRow.service_item_id).where(ArchiveRow.id == archive_id)
         ).scalar()
@@ -195,46 +266,6 @@ class RelationBatch:
         One of the records must contain the identifier.
         """
         return self.known[ibi][0]
-
-    def _create_stubs(self, identifiers: Iterable[str], now: datetime) -> None:
-        """Store a stub for each identifier that the Archive does not know."""
-        new = [
-            (text, parse_identifier(text).form)
-            for text in dict.fromkeys(identifiers)
-            if text not in self.known
-        ]
-        if not new:
-            return
-        ids = self._connection.scalars(
-            insert(Item).returning(Item.id, sort_by_parameter_order=True),
-            [
-                {
-                    "archive_id": self._archive_id,
-                    "state": ELSEWHERE,
-                    "rep": text if form is Form.REP else None,
-                    # in answers, the word "ibip" precedes a legacy identifier of an item elsewhere
-                    "ibip": None if form is Form.REP else text,
-                    "timestamp": now,
-                }
-                for text, form in new
-            ],
-        ).all()
-        self._connection.execute(
-            insert(ItemIdentifier),
-            [
-                {
-                    "text": text,
-                    "archive_id": self._archive_id,
-                    "item_id": item_id,
-                    "state": ELSEWHERE,
-                    "form": form.value,
-                }
-                for item_id, (text, form) in zip(ids, new, strict=True)
-            ],
-        )
-        self.known.update(
-            (text, (item_id, ELSEWHERE)) for item_id, (text, _) in zip(ids, new, strict=True)
-        )
 
     def add(self, item_id: int, record: Record) -> None:
         """Check and remember the relations of an item; :meth:`write` stores the relations.

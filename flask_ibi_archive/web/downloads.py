@@ -66,14 +66,23 @@ def is_utf8(content: Path) -> bool:
     return True
 
 
+def describe_version(content: Path) -> str:
+    """Return an entity tag for a file whose checksum is unknown.
+
+    :raises OSError: if the file can't be read.
+    """
+    found = content.stat()
+    return f"{found.st_mtime_ns:x}-{found.st_size:x}"
+
+
 def send_content(
-    content: Path, name: str, sha256: str, changed: datetime | None, restricted: bool
+    content: Path, name: str, etag: str, changed: datetime | None, restricted: bool
 ) -> Response:
     """Return a response with a file, according to the conditions and the range of the request.
 
     :param content: the path of the content.
     :param name: the file name for the reader.
-    :param sha256: the checksum of the content. The checksum is the entity tag of the response.
+    :param etag: the entity tag of the response, such as the checksum of the content.
     :param changed: the time of the last change of the item. This change may have replaced the file.
     :param restricted: True if shared caches must not store the response.
     :raises OSError: if the content can't be read.
@@ -81,10 +90,10 @@ def send_content(
     """
     content_type = find_content_type(name, content)
     modified = last_modified(content, changed)
-    if not client_accepts_version(sha256, modified):
+    if not client_accepts_version(etag, modified):
         raise PreconditionFailed
-    not_modified = client_has_version(sha256, modified)
-    has_range = client_wants_range(sha256) and not not_modified
+    not_modified = client_has_version(etag, modified)
+    has_range = client_wants_range(etag) and not not_modified
     ignored = CONDITIONS if has_range else (*CONDITIONS, "HTTP_RANGE")
     environ = {name: value for name, value in request.environ.items() if name not in ignored}
     mimetype = content_type.partition(";")[0]
@@ -95,7 +104,7 @@ def send_content(
             mimetype=mimetype,
             download_name=name,
             conditional=True,
-            etag=sha256,
+            etag=etag,
             last_modified=modified,
             response_class=Response,
             use_x_sendfile=current_app.config["USE_X_SENDFILE"],

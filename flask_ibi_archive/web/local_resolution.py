@@ -182,7 +182,8 @@ def count_after_response(
 
     def count() -> None:
         try:
-            archive.take_acknowledgment(acknowledgment, agents)
+            with app.app_context():  # the catalogue of a host may need it
+                archive.take_acknowledgment(acknowledgment, agents)
         except Exception:  # the response is already sent
             app.logger.exception("an access could not be counted")
 

@@ -23,7 +23,7 @@ from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
 from flask_ibi_archive.web.access import Access, check_access, select_readable_files
-from flask_ibi_archive.web.downloads import send_content
+from flask_ibi_archive.web.downloads import describe_version, send_content
 from flask_ibi_archive.web.requests import (
     UNKNOWN_USER,
     current_archive,
@@ -191,12 +191,14 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
         found.url, current_archive().config.archive_address
     ):
         return _redirect(found.url)
-    if found.source is not None and found.sha256 is not None:
+    if found.source is not None:
         name = found.path.rpartition("/")[2]
         is_closed = item.record.access is not None or item.embargo is not None
         changed = item.record.timestamp
+        content = Path(found.source)
         try:
-            return send_content(Path(found.source), name, found.sha256, changed, is_closed)
+            etag = found.sha256 or describe_version(content)
+            return send_content(content, name, etag, changed, is_closed)
         except OSError as error:
             ibi = item.record.identifiers[0]
             current_app.logger.error(
@@ -263,15 +265,9 @@ def _linked_metadata(item: ItemView, step: Step) -> ResponseReturnValue:
     url = None
     if access.is_allowed or user != UNKNOWN_USER:
         identifier = parse_identifier(item.record.identifiers[0])
-        url = find_metadata_url(
-            archive.database,
-            archive.served().id,
-            archive.facts(),
-            identifier,
-            user,
-            step,
-            archive.today,
-            is_open=access.by_policy,
+        facts, is_open = archive.facts(), access.by_policy
+        url = archive.read_catalogue(
+            lambda catalogue: find_metadata_url(catalogue, facts, identifier, user, step, is_open)
         )
     if url is not None:
         return _redirect(url)

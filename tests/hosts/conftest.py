@@ -15,6 +15,12 @@ from support.hosts import make_host
 from support.web import shelf
 
 
+@pytest.fixture
+def ibi_database_uri(uri: str) -> str:
+    """A new database of each kind, for the fixtures of flask_ibi_archive.testing."""
+    return uri
+
+
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """The URL of an SQLite database and the folder with the shelf; tests must not change them."""

@@ -31,7 +31,7 @@ from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.tables import resolver_metadata
-from flask_ibi_archive.storage.migrate import ARCHIVE
+from flask_ibi_archive.storage.migrate import ARCHIVE, head_revision
 from flask_ibi_archive.storage.models import metadata
 from flask_ibi_archive.storage.table_rows import dump_rows, reflect_tables
 
@@ -167,6 +167,8 @@ def new_host(uri: str, tmp_path: Path) -> Iterator[NewHost]:
         host.close()
 
 
+#: The newest revision of our tables.
+HEAD = head_revision()
 OURS = {*metadata.tables, "ibi_alembic_version"}
 
 
@@ -385,16 +387,16 @@ def test_our_commands_leave_the_migrations_to_the_host(one_history: Host) -> Non
     host.flask("db", "upgrade", "ibi@0009")
     for words in ("init", "upgrade"):
         assert command(host.app, words).error.startswith(
-            "the database is at revision 0009, but this version needs revision 0010; "
+            f"the database is at revision 0009, but this version needs revision {HEAD}; "
             "run: flask db upgrade heads"
         )
-    assert command(host.app, "upgrade", "0010").error.endswith("run: flask db upgrade 0010")
+    assert command(host.app, "upgrade", HEAD).error.endswith(f"run: flask db upgrade {HEAD}")
     assert command(host.app, "downgrade", "base", "--yes").error == (
         "IBI_VERSION_TABLE is 'alembic_version', so only the host migrates the tables; "
         "run: flask db downgrade ibi@base"
     )
     host.flask("db", "upgrade", "heads")
-    assert command(host.app, "upgrade").err == "the tables are at revision 0010\n"
+    assert command(host.app, "upgrade").err == f"the tables are at revision {HEAD}\n"
     assert command(host.app, "init").data == f"{SERVICE}\n"
 
 
@@ -425,9 +427,9 @@ def test_a_host_may_change_from_two_histories_to_one(new_host: NewHost) -> None:
     changed = new_host(IBI_VERSION_TABLE="alembic_version")
     advice = command(changed.app, "init").error
     assert advice.endswith(
-        "the revision is in the table ibi_alembic_version; run: flask db stamp 0010"
+        f"the revision is in the table ibi_alembic_version; run: flask db stamp {HEAD}"
     )
-    changed.flask("db", "stamp", "0010")
+    changed.flask("db", "stamp", HEAD)
     changed.flask("db", "upgrade", "heads")
     assert command(changed.app, "init").data == f"{SERVICE}\n"
     changed.archive.database.check()
@@ -563,7 +565,7 @@ def test_tables_of_the_hosts_history_are_an_error_that_names_the_setting(
 def test_a_newer_revision_in_the_hosts_history_is_an_error_with_advice(one_history: Host) -> None:
     host = one_history
     upgrade_both(host)
-    host.execute("UPDATE alembic_version SET version_num = '9999' WHERE version_num = '0010'")
+    host.execute(f"UPDATE alembic_version SET version_num = '9999' WHERE version_num = '{HEAD}'")
     assert "; install the version of the package that created the tables, " in (
         command(host.app, "init").error
     )

@@ -25,11 +25,15 @@ from urllib.parse import quote
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, IntegrityError
 
+from flask_ibi_archive.archive.accesses.accessed_items import (
+    AccessedItems,
+    NotCounted,
+    get_row_id,
+)
 from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
 from flask_ibi_archive.archive.accesses.delivered_item import (
     Claim,
     DeliveredItem,
-    NotCounted,
     find_delivered_item,
 )
 from flask_ibi_archive.archive.accesses.robots import is_robot_access
@@ -41,6 +45,7 @@ from flask_ibi_archive.archive.accesses.visitors import (
     choose_pseudonym,
 )
 from flask_ibi_archive.archive.archives import ServedArchive
+from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.client_addresses import CLIENT_ADDRESSES
 from flask_ibi_archive.protocol.messages import (
@@ -99,6 +104,7 @@ class Acknowledgments:
     :param anonymises: whether the IP addresses of users are anonymised before they are stored.
     :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
     :param clock: a function that returns the time in POSIX seconds.
+    :param host: the items of the host; None if the items are in the tables of this package.
     """
 
     def __init__(
@@ -110,6 +116,7 @@ class Acknowledgments:
         anonymises: bool = True,
         lock_timeout: float = LOCK_TIMEOUT,
         clock: Callable[[], float] = time.time,
+        host: HostItems | None = None,
     ) -> None:
         self.database = database
         self.url_keys = url_keys
@@ -118,6 +125,7 @@ class Acknowledgments:
         self.anonymises = anonymises
         self.lock_timeout = lock_timeout
         self.clock = clock
+        self.host = host
         self.visitors = Visitors()
         self.counter = AccessCounter(database)
         #: The id of this process, and a lock that allows only one thread to import the spool.
@@ -186,7 +194,7 @@ class Acknowledgments:
             access = replace(access, archive=served.id)
             delivered = self.database.read(
                 lambda connection: find_delivered_item(
-                    connection, served.id, facts, access.item, claim
+                    AccessedItems(connection, served, self.host), facts, access.item, claim
                 )
             )
             access = replace(access, delivery=delivered)
@@ -321,13 +329,14 @@ class Acknowledgments:
         Files with accesses that do not count are deleted.
         """
         valid = []
+        items = AccessedItems(connection, served, self.host)
         for path, access in found:
-            owner = find_item(connection, access.item)
+            owner = find_item(connection, access.item) if isinstance(access.item, int) else None
             if access.archive is None and owner is not None and owner[0] != served.id:
                 continue  # the other Archive will import this file
             try:
                 delivered = access.delivery or find_delivered_item(
-                    connection, served.id, facts, access.item, self._build_claim(access)
+                    items, facts, access.item, self._build_claim(access)
                 )
             except NotCounted as refusal:
                 _log_refusal(access.address, refusal)
@@ -356,13 +365,16 @@ def _insert(
     connection: Connection, archive_id: int, access: ReceivedAccess, delivered: DeliveredItem
 ) -> int | None:
     """Store an access and return its row ID, or None if its URL key was used before."""
+    other = delivered.item_id
     return insert_access(
         connection,
         {
             "archive_id": archive_id,
             "url_key": access.url_key,
-            "item_id": access.item,
-            "delivered_item_id": delivered.item_id,
+            "item_id": get_row_id(connection, archive_id, access.item),
+            "delivered_item_id": None
+            if other is None
+            else get_row_id(connection, archive_id, other),
             "second": access.second,
             "visitor": choose_pseudonym(connection, archive_id, access.visitors, access.second),
             "address": access.address,

@@ -14,25 +14,21 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import NamedTuple
 
-from sqlalchemy import Connection
-
-from flask_ibi_archive.errors import IBIError
+from flask_ibi_archive.archive.accesses.accessed_items import (
+    AccessedItems,
+    ItemKey,
+    NotCounted,
+)
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
+from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope, open_item
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.query import decode_url
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, list_target_urls
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList
-from flask_ibi_archive.storage.accesses import find_files, find_item
-from flask_ibi_archive.storage.catalogue import OpenCatalogue, StoredCatalogue
 
 FILE_LIST = VerbList(file_list=True)
 #: The largest number of folder levels in the path of a file.
 MAX_DEPTH = 64
-
-
-class NotCounted(IBIError):
-    """Raised if an acknowledgment does not count; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +57,14 @@ class Claim:
 class DeliveredItem:
     """The item that was delivered. Files of the spool contain these fields.
 
-    :param item_id: the row ID of the delivered item; None if the requested item was delivered.
+    :param item_id: the key of the delivered item; None if the requested item was delivered.
     :param relation: the relation from the requested to the delivered item, such as ``.metadata``.
     :param is_our_url: whether this Archive uses the URL in the acknowledgment for the delivered
         item. The URL in the acknowledgment may have an additional query or fragment, because a
         resolver appends the query of a persistent URL.
     """
 
-    item_id: int | None
+    item_id: ItemKey | None
     relation: str
     is_our_url: bool = False
 
@@ -83,7 +79,7 @@ class Target(NamedTuple):
 
 
 def find_delivered_item(
-    connection: Connection, archive_id: int, facts: ArchiveFacts, item_id: int, claim: Claim
+    items: AccessedItems, facts: ArchiveFacts, key: ItemKey, claim: Claim
 ) -> DeliveredItem:
     """Return the delivered item and the relation that leads to the delivered item.
 
@@ -93,25 +89,23 @@ def find_delivered_item(
     If the claim contains no identifier, the claimed URL must be the URL of a relation, of a file or
     of a list of files.
 
-    :param item_id: the row ID of the requested item.
+    :param key: the key of the requested item.
     :raises NotCounted: if the requested item is not in this Archive, or if no relation leads to the
         delivered item.
     """
-    requested = _get_identifier(connection, archive_id, item_id)
+    requested = items.get_identifier(key)
     whole = replace(facts, relations=None, filter_url_list=False)
     scope = Scope(whole.shapes, next_edition=True, follow_editions=facts.follow_editions)
-    for catalogue in (
-        (StoredCatalogue, OpenCatalogue) if claim.is_anonymised else (StoredCatalogue,)
-    ):
-        item = catalogue(connection, archive_id, claim.day).find(requested, scope)
-        if item is None:
-            raise NotCounted(f"no item of this Archive has the identifier {requested}")
-        if item.state == "Deleted":
-            # The item was delivered before it was deleted. Its relations are no longer stored.
-            if claim.ibi and _is_named(claim, item):
-                return DeliveredItem(None, "")
-            raise NotCounted(f"{requested} was deleted and no longer leads to another item")
-        search = _Search(connection, item, whole, claim)
+    item = items.find(requested, scope, claim.day)
+    if item is None:
+        raise NotCounted(f"no item of this Archive has the identifier {requested}")
+    if item.state == "Deleted":
+        # The item was delivered before it was deleted. Its relations are no longer stored.
+        if claim.ibi and _is_named(claim, item):
+            return DeliveredItem(None, "")
+        raise NotCounted(f"{requested} was deleted and no longer leads to another item")
+    for start in (item, open_item(item)) if claim.is_anonymised else (item,):
+        search = _Search(items, start, whole, claim)
         found = search.find_by_identifier() if claim.ibi else search.find_by_url()
         if found is not None:
             target, is_our_url = found
@@ -121,15 +115,6 @@ def find_delivered_item(
     raise NotCounted(
         f"{requested} does not lead to {what[:300]!a} with the content type {claim.content_type}"
     )
-
-
-def _get_identifier(connection: Connection, archive_id: int, item_id: int) -> str:
-    found = find_item(connection, item_id)
-    if found is None:
-        raise NotCounted("the URL key is for an item that no longer exists")
-    if found[0] != archive_id:
-        raise NotCounted("the URL key is for an item of another Archive")
-    return found[1]
 
 
 def compare_urls(claimed: str, ours: str) -> int:
@@ -160,9 +145,9 @@ class _Search:
     """
 
     def __init__(
-        self, connection: Connection, item: CatalogueItem, facts: ArchiveFacts, claim: Claim
+        self, items: AccessedItems, item: CatalogueItem, facts: ArchiveFacts, claim: Claim
     ) -> None:
-        self.connection = connection
+        self.items = items
         self.item = item
         self.facts = facts
         self.claim = claim
@@ -215,12 +200,12 @@ class _Search:
 
     def _files(self) -> Iterator[Target]:
         """Yield the files that may have the claimed URL; each file has its shortest relation."""
-        found: dict[int, Target] = {}
+        found: dict[ItemKey, Target] = {}
         for one in self._targets(FILE_LIST):
             if one.item.allows(self.claim.user):
                 found.setdefault(one.item.key, one)
-        for item_id, path, url in find_files(self.connection, list(found), self._paths()):
-            one = found[item_id]
+        for key, path, url in self.items.find_files(list(found), self._paths()):
+            one = found[key]
             yield one._replace(url=url or self.facts.addresses.file(one.item, path))
 
     def _paths(self) -> list[str]:

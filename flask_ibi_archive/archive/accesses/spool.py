@@ -19,6 +19,7 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
+from flask_ibi_archive.archive.accesses.accessed_items import ItemKey
 from flask_ibi_archive.archive.accesses.delivered_item import DeliveredItem
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.storage.file_io import new_file, sync_folder
@@ -40,7 +41,7 @@ class ReceivedAccess:
 
     :param second: the time when the acknowledgment was received, in POSIX seconds.
     :param url_key: the name of the URL key (KeyFacts.name).
-    :param item: the row ID of the requested item, from the URL key.
+    :param item: the key of the requested item, from the URL key.
     :param content_type: the content type of the delivered item, ``Data`` or ``Metadata``.
     :param state: the state of the item in the acknowledgment.
     :param ibi: the identifiers (rep, ibip or both) of the delivered item; empty if the
@@ -57,7 +58,7 @@ class ReceivedAccess:
 
     second: int
     url_key: str
-    item: int
+    item: ItemKey
     content_type: str
     state: str | None
     ibi: tuple[str, ...]
@@ -81,10 +82,10 @@ class ReceivedAccess:
             delivery=None if delivery is None else DeliveredItem(**delivery),
         )
         texts = (found.url_key, found.content_type, found.url, found.persistent_url, found.address)
-        numbers = (found.second, found.item)
         if not (
             all(isinstance(one, str) for one in (*texts, *found.ibi, *found.visitors))
-            and all(type(one) is int for one in numbers)
+            and type(found.second) is int
+            and type(found.item) in (int, str)
             and found.visitors
         ):
             raise ValueError("a field has a wrong type")

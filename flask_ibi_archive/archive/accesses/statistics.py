@@ -7,7 +7,7 @@ two accesses by one user to one item within 30 seconds. Days are in UTC.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -119,12 +119,18 @@ def _periods_to_json(periods: tuple[Period, ...]) -> dict[str, Any]:
 
 
 def read_statistics(
-    database: Database, archive_id: int, ibi: str | None = None, by: str = "month"
+    database: Database,
+    archive_id: int,
+    ibi: str | None = None,
+    by: str = "month",
+    known: Sequence[str] = (),
 ) -> Statistics:
     """Return the counts of an item, or of the whole Archive.
 
     :param ibi: one of the item's identifiers, in upper or lower case; None for the whole Archive.
     :param by: the kind of the periods: day, month or year.
+    :param known: all identifiers of the item, if it is an item of the host. Such an item has a row
+        only if it was accessed.
     :raises IdentifierError: if ``ibi`` is not an identifier.
     :raises UnknownItem: if no item of the Archive has the identifier.
     :raises ValueError: if ``by`` is not day, month or year.
@@ -132,24 +138,29 @@ def read_statistics(
     if by not in LABEL_LENGTHS:
         raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
     text = None if ibi is None else parse_identifier(ibi).text
-    item_id = None
     with database.snapshot() as connection:
-        if text is not None:
-            owners = find_owners(connection, archive_id, [text])
-            item_id, state = owners.get(text, (0, ELSEWHERE))
-            if state == ELSEWHERE:
+        if text is None:
+            asked = read_counts(connection, archive_id, ASKED)
+            delivered = []
+        else:
+            owners = find_owners(connection, archive_id, known or [text])
+            if not known and owners.get(text, (0, ELSEWHERE))[1] == ELSEWHERE:
                 raise UnknownItem(text)
-        asked = read_counts(connection, archive_id, ASKED, item_id)
-        delivered = (
-            [] if item_id is None else read_counts(connection, archive_id, DELIVERED, item_id)
-        )
+            asked, delivered = (
+                [
+                    row
+                    for item_id in {item_id for item_id, _ in owners.values()}
+                    for row in read_counts(connection, archive_id, role, item_id)
+                ]
+                for role in (ASKED, DELIVERED)
+            )
     days = [row.day for row in (*asked, *delivered)]
     starts = list(_period_starts(min(days), max(days), by)) if days else []
     return Statistics(
         text,
         by,
         _sum_by_period(starts, asked, by),
-        None if item_id is None else _sum_by_period(starts, delivered, by),
+        None if text is None else _sum_by_period(starts, delivered, by),
     )
 
 

@@ -7,11 +7,13 @@ answer to which the acknowledgment refers.
 A key has the form ``<POSIX time>-<digits>``. The POSIX time is the time when the key was issued.
 The digits are the decimal form of a number with these bytes:
 
-    1 | item (8) | random bytes (8) | signature (16)
+    1 | row id of the item (8) | random bytes (8) | signature (16)
+    2 | identifier of the item | random bytes (8) | signature (16)
 
-The first byte is 1, because a number cannot begin with zeros. The random bytes make each key
-unique. The signature is the first half of an HMAC-SHA256 of the other parts of the key. The Archive
-does not store the keys that it issues.
+The first byte is not 0, because a number cannot begin with zeros. Keys of the second form are for
+the items of a host's own catalogue. The random bytes make each key unique. The signature is the
+first half of an HMAC-SHA256 of the other parts of the key. The Archive does not store the keys that
+it issues.
 """
 
 from __future__ import annotations
@@ -29,9 +31,13 @@ from itsdangerous.signer import SigningAlgorithm
 from flask_ibi_archive.protocol.registration import is_key
 
 SALT = b"flask_ibi_archive.url_key"
+NONCE = 8
 SIGNATURE = 16
-LENGTH = 1 + 8 + 8 + SIGNATURE
-MAX_LENGTH = 120
+#: The first bytes of keys: the item is named by its row id or by an identifier.
+ROW_ID, IDENTIFIER = 1, 2
+LENGTH = 1 + 8 + NONCE + SIGNATURE
+#: The number of characters of the longest key, for an identifier of 255 characters.
+MAX_LENGTH = 700
 #: The maximum difference in seconds between the clocks of two servers of an Archive.
 CLOCK_LEEWAY = 60
 
@@ -40,12 +46,12 @@ CLOCK_LEEWAY = 60
 class KeyFacts:
     """The content of a valid key.
 
-    :param item: the number of the requested item (CatalogueItem.key).
+    :param item: the key of the requested item (CatalogueItem.key).
     :param issued: the time when the key was issued, in POSIX seconds.
     :param nonce: the random bytes of the key.
     """
 
-    item: int
+    item: int | str
     issued: int
     nonce: bytes
 
@@ -93,14 +99,18 @@ class URLKeys:
         self._keys = [signer.derive_key(secret) for secret in signer.secret_keys]
         self._algorithm = HalfHMAC()
 
-    def issue(self, item: int) -> str:
+    def issue(self, item: int | str) -> str:
         """Return a new URL key for an item.
 
-        :param item: the number of the item (CatalogueItem.key).
+        :param item: the key of the item (CatalogueItem.key).
         """
         second = int(self.clock())
+        if isinstance(item, int):
+            named = b"\x01" + item.to_bytes(8, "big")
+        else:
+            named = b"\x02" + item.encode()
         # not random.randbytes(): an app may seed the generator, and keys would then be equal
-        value = b"\x01" + item.to_bytes(8, "big") + os.urandom(8)
+        value = named + os.urandom(NONCE)
         signature = self._algorithm.get_signature(self._keys[-1], b"%d-%b" % (second, value))
         return f"{second:010d}-{int.from_bytes(value + signature, 'big')}"
 
@@ -126,9 +136,9 @@ class URLKeys:
         first, _, second = key.partition("-")
         issued = int(first)
         number = int(second or 0)
-        if number.bit_length() != LENGTH * 8 - 7 or key != f"{issued:010d}-{number}":
+        whole = number.to_bytes((number.bit_length() + 7) // 8, "big")
+        if key != f"{issued:010d}-{number}" or not _has_form_of_key(whole):
             return None
-        whole = number.to_bytes(LENGTH, "big")
         value, signature = whole[:-SIGNATURE], whole[-SIGNATURE:]
         signed = b"%d-%b" % (issued, value)
         if not any(
@@ -136,4 +146,12 @@ class URLKeys:
             for secret in reversed(self._keys)
         ):
             return None
-        return KeyFacts(int.from_bytes(value[1:9], "big"), issued, value[9:])
+        named, nonce = value[1:-NONCE], value[-NONCE:]
+        item = int.from_bytes(named, "big") if value[0] == ROW_ID else named.decode()
+        return KeyFacts(item, issued, nonce)
+
+
+def _has_form_of_key(whole: bytes) -> bool:
+    if whole[:1] == bytes([ROW_ID]):
+        return len(whole) == LENGTH
+    return whole[:1] == bytes([IDENTIFIER]) and len(whole) > 1 + NONCE + SIGNATURE

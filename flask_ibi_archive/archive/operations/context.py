@@ -257,7 +257,7 @@ def stage_files(
         has no content.
     :raises StorageError: if two files have the same name, or if a file cannot be read.
     """
-    named = [_get_name(number, file) for number, file in enumerate(list_files(files))]
+    named = [name_file(number, file) for number, file in enumerate(list_files(files))]
     records: dict[str, FileRecord] = {}
     contents: dict[str, Content] = {}
     for path, file in named:
@@ -301,7 +301,7 @@ def list_files(files: Any) -> list[Any]:
     )
 
 
-def _get_name(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecord]:
+def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecord]:
     """Return the name that a file gets in the item, and the path or stream of the content."""
     field = f"files[{number}]"
     name: object = None

@@ -51,8 +51,21 @@ class ItemOperations(ABC):
 
     @property
     @abstractmethod
-    def context(self) -> OperationContext:
+    def own_context(self) -> OperationContext:
         """The Archive and the database on which the operations work."""
+
+    @abstractmethod
+    def check_has_items(self) -> None:
+        """Check that the items of this Archive are in the tables of this package."""
+
+    @property
+    def context(self) -> OperationContext:
+        """The same as :attr:`own_context`, for operations on items.
+
+        :raises StorageError: if the items are in the catalogue of the host.
+        """
+        self.check_has_items()
+        return self.own_context
 
     # --- new items -------------------------------------------------------------------------------
 
@@ -277,7 +290,7 @@ class ItemOperations(ABC):
         :raises MintingError: if no identifier can be minted now.
         """
         text = validate_note(note)
-        context = self.context
+        context = self.own_context
         minted = context.mint()
         with context.transaction(minted.rep) as store:
             add_reservation(
@@ -296,13 +309,13 @@ class ItemOperations(ABC):
         :raises StorageError: if the identifier is not reserved for a draft of this Archive.
         """
         text = canonicalize(ibi)
-        context = self.context
+        context = self.own_context
         with context.transaction(text) as store:
             settle_reservation(store.connection, store.archive_id, text, RELEASED, context.now())
 
     def reservations(self) -> list[Reservation]:
         """Return the reservations of the Archive. The oldest reservation is the first."""
-        with self.context.reading() as store:
+        with self.own_context.reading() as store:
             return read_reservations(store.connection, store.archive_id)
 
 

@@ -1,0 +1,87 @@
+"""The items to which acknowledgments refer.
+
+An item is named by its row ID. An item of a host's own catalogue is named by an identifier; it gets
+a row with the state Elsewhere when its first access is stored, because accesses refer to rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, timezone
+
+from sqlalchemy import Connection
+
+from flask_ibi_archive.archive.archives import ServedArchive
+from flask_ibi_archive.archive.host_catalogue import HostItems, open_catalogue
+from flask_ibi_archive.errors import IBIError
+from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
+from flask_ibi_archive.storage.accesses import find_files, find_item
+from flask_ibi_archive.storage.relations import find_or_create_stub
+
+#: The key of an item: its row ID, or an identifier of an item of the host.
+ItemKey = int | str
+
+
+class NotCounted(IBIError):
+    """Raised if an acknowledgment does not count; the message states the reason."""
+
+
+class AccessedItems:
+    """The items of an Archive to which acknowledgments refer.
+
+    :param host: the items of the host; None if the items are in the tables of this package.
+    """
+
+    def __init__(
+        self, connection: Connection, served: ServedArchive, host: HostItems | None
+    ) -> None:
+        self._connection = connection
+        self._served = served
+        self._host = host
+
+    def find(self, ibi: str, scope: Scope, day: date) -> CatalogueItem | None:
+        """Return the item with an identifier, or None if there is no such item.
+
+        :param day: the day (UTC) of the access, on which embargoes depend.
+        """
+        return open_catalogue(self._connection, self._served, day, self._host).find(ibi, scope)
+
+    def get_identifier(self, key: ItemKey) -> str:
+        """Return an identifier of an item.
+
+        :raises NotCounted: if the item does not exist, or is in another Archive.
+        """
+        if isinstance(key, str):
+            return key
+        found = find_item(self._connection, key)
+        if found is None:
+            raise NotCounted("the URL key is for an item that no longer exists")
+        if found[0] != self._served.id:
+            raise NotCounted("the URL key is for an item of another Archive")
+        return found[1]
+
+    def find_files(
+        self, keys: Sequence[ItemKey], paths: Sequence[str]
+    ) -> Iterator[tuple[ItemKey, str, str | None]]:
+        """Yield the key of the item, the path and the URL of files of some items.
+
+        Only files that have one of the paths or have a URL are returned.
+        """
+        ids = [key for key in keys if isinstance(key, int)]
+        yield from find_files(self._connection, ids, list(paths)) if ids else ()
+        for key in keys:
+            record = self._host.get(key) if self._host and isinstance(key, str) else None
+            for file in record.files if record else ():
+                if file.path in paths or file.url is not None:
+                    yield key, file.path, file.url
+
+
+def get_row_id(connection: Connection, archive_id: int, key: ItemKey) -> int:
+    """Return the row ID of an item.
+
+    :param connection: a connection in a transaction for writing.
+    """
+    if isinstance(key, int):
+        return key
+    now = datetime.now(timezone.utc).replace(microsecond=0)
+    return find_or_create_stub(connection, archive_id, key, now)

@@ -1,0 +1,185 @@
+"""The contract of a correct Archive, for each kind of host."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from flask import Flask
+from flask_migrate import Migrate
+from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy import JSON, select
+from sqlalchemy.orm import Mapped, mapped_column
+from support import library
+
+from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord
+from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.testing import CatalogueContract, Reader
+
+OTHER_SERVICE = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
+
+
+class TestPlainFlask(CatalogueContract):
+    """A host without a database of its own, which deposits its items."""
+
+    def create_app(self, settings: dict[str, Any]) -> Flask:
+        app = Flask("plain", instance_path=str(self.folder / "instance"))
+        app.config.from_mapping(settings)
+        IBIArchive(app, clock=self.clock)
+        return app
+
+
+class TestFlaskSQLAlchemy(CatalogueContract):
+    """A host that deposits its items in the transactions of its Flask-SQLAlchemy session."""
+
+    def create_app(self, settings: dict[str, Any]) -> Flask:
+        app = Flask("host", instance_path=str(self.folder / "instance"))
+        uri = settings.pop("IBI_DATABASE_URI")
+        app.config.from_mapping(settings, SQLALCHEMY_DATABASE_URI=uri)
+        self.db = SQLAlchemy(app)
+        Migrate(app, self.db)
+        IBIArchive(app, session=self.db.session, clock=self.clock)
+        return app
+
+    def add_item(self, record: ItemRecord) -> str:
+        minted = self.archive.deposit(record)
+        self.db.session.commit()
+        return minted.ibi
+
+    def remove_item(self, ibi: str, reason: str) -> None:
+        self.archive.delete(ibi, reason)
+        self.db.session.commit()
+
+    def close_app(self, app: Flask) -> None:
+        self.db.session.remove()
+        self.db.engine.dispose()
+
+
+db = SQLAlchemy()
+
+
+class Thesis(IdentifiedItem, db.Model):  # type: ignore[name-defined, misc]
+    __tablename__ = "thesis"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    title: Mapped[str]
+    #: The other fields of the description.
+    details: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+    def ibi_record(self) -> ItemRecord:
+        record = ItemRecord(title=self.title)
+        record.update(self.details)  # type: ignore[typeddict-item]
+        return record
+
+
+class TestModels(CatalogueContract):
+    """A host whose items are the rows of a model with IdentifiedItem."""
+
+    def create_app(self, settings: dict[str, Any]) -> Flask:
+        app = Flask("models", instance_path=str(self.folder / "instance"))
+        uri = settings.pop("IBI_DATABASE_URI")
+        app.config.from_mapping(settings, SQLALCHEMY_DATABASE_URI=uri)
+        db.init_app(app)
+        self.ibi = IBIArchive(app, session=db.session, clock=self.clock)
+        return app
+
+    def prepare_app(self, app: Flask) -> None:
+        db.create_all()
+
+    def close_app(self, app: Flask) -> None:
+        db.session.remove()
+        db.drop_all()
+        db.engine.dispose()
+
+    def add_item(self, record: ItemRecord) -> str:
+        details = {**record, "files": [str(path) for path in record.get("files", ())]}
+        row = Thesis(title=details.pop("title"), details=details)
+        db.session.add(row)
+        db.session.commit()
+        return str(row.ibi)
+
+    def remove_item(self, ibi: str, reason: str) -> None:
+        row = db.session.scalars(select(Thesis).where(Thesis.ibi_ibip == ibi)).one()
+        self.ibi.removing(row, reason=reason)
+        db.session.delete(row)
+        db.session.commit()
+
+
+class TestOwnTables(CatalogueContract):
+    """A host whose items are in its own tables (:mod:`support.library`)."""
+
+    def create_app(self, settings: dict[str, Any]) -> Flask:
+        app, self.ibi = library.create_library(settings, self.folder, clock=self.clock)
+        return app
+
+    def prepare_app(self, app: Flask) -> None:
+        library.db.create_all()
+
+    def close_app(self, app: Flask) -> None:
+        library.db.session.remove()
+        library.db.drop_all()
+        library.db.engine.dispose()
+
+    def add_item(self, record: ItemRecord) -> str:
+        document = library.add_document(
+            self.ibi,
+            str(record["title"]),
+            record["creators"],
+            record.get("files", ()),
+            replaces=record.get("previous_edition"),
+            translates=record.get("translation_of"),
+            language=record["language"],
+            campus_only="access" in record,
+            closed_until=date.fromisoformat(record["embargo"]) if "embargo" in record else None,
+        )
+        return document.ibip
+
+    def remove_item(self, ibi: str, reason: str) -> None:
+        library.remove_document(ibi, reason)
+
+
+class TestTwoArchivesInOneDatabase(TestPlainFlask):
+    """Two Archives in one database; each is served by its own app."""
+
+    def create_app(self, settings: dict[str, Any]) -> Flask:
+        changes = {
+            "IBI_ARCHIVE_SERVICE_IBI": OTHER_SERVICE,
+            "IBI_ARCHIVE_ADDRESS": "other.example.org",
+            "IBI_MINT_HOST": "other.example.org",
+        }
+        self.other = super().create_app({**settings, **changes})
+        with self.other.app_context():
+            self.other.extensions["ibi_archive"].archive.init()
+        return super().create_app(settings)
+
+    def close_app(self, app: Flask) -> None:
+        self.other.extensions["ibi_archive"].archive.database.close()
+
+    def test_each_app_has_only_its_own_items(self) -> None:
+        other = Reader(self.other)
+        with self.other.app_context():
+            theirs = other.archive.deposit(title="Theirs").ibi
+        ours = self.add(title="Ours")
+        assert self.ask(theirs) == other.request_urls(ours) == {}
+        assert other.request_urls(theirs)["state"] == ("Original",)
+        other.acknowledge(other.request_urls(theirs))
+        assert (self.count(None), self.count(ours)) == ((0, 0), (0, 0))
+
+
+class TestArchiveAndResolverInOneApp(TestPlainFlask):
+    """An app with an Archive and a resolver, which both answer at the same address."""
+
+    def create_app(self, settings: dict[str, Any]) -> Flask:
+        app = super().create_app({**settings, "IBI_RESOLVER_DATABASE_URI": "sqlite://"})
+        IBIResolver(app)
+        app.extensions["ibi_resolver"].resolver.init()
+        return app
+
+    def close_app(self, app: Flask) -> None:
+        app.extensions["ibi_resolver"].resolver.close()
+
+    def test_the_app_resolves_persistent_urls_of_its_own_items(self) -> None:
+        ibi = self.add(files=[self.write_file()])
+        response = Reader(self.app).open(f"/{ibi}")
+        assert (response.status_code, response.location) == (302, self.ask(ibi)["url"][0])
+        assert self.count(ibi) == (1, 0)
