@@ -134,11 +134,14 @@ def test_the_list_is_searched_and_divided_into_pages(
 
 
 @pytest.mark.one_database
-def test_a_failed_search_of_a_page_says_what_to_run_before_the_setup(tmp_path: Path) -> None:
+def test_every_page_says_what_to_run_before_the_setup(tmp_path: Path) -> None:
     with new_database("sqlite", tmp_path) as uri:
         app = create_app({"SQLALCHEMY_DATABASE_URI": uri})
-        for path in ("/", "/imported", "/col/8JMKD3MGP8W/35MME4E/"):
-            page = app.test_client().get(path)
+        client = app.test_client()
+        with client.session_transaction() as session:
+            session["_user_id"] = "1"
+        for path in ("/", "/imported", "/mine", "/col/8JMKD3MGP8W/35MME4E/"):
+            page = client.get(path)
             assert page.status_code == 503
             assert "flask --app example_app db upgrade" in page.text
         close_example(app)
