@@ -12,6 +12,8 @@ from datetime import date, timezone
 from functools import cached_property
 from typing import TypeVar
 
+from sqlalchemy import Connection
+
 from flask_ibi_archive.archive.accesses.acknowledgments import (
     NO_AGENTS,
     Acknowledgments,
@@ -278,12 +280,13 @@ class Archive(ItemOperations):
         :param requested_only: if true, the answer may omit relations that were not requested.
         :raises NotReady: if the database does not respond.
         """
-        facts = self.facts()
-        return self.read_catalogue(
-            lambda catalogue: answer_url_request(
-                catalogue, request, facts, self._issue_key, requested_only
-            )
-        )
+        served, facts = self._find()
+
+        def answer(connection: Connection) -> list[UrlPair]:
+            catalogue = open_catalogue(connection, served, self.today, self.host_items)
+            return answer_url_request(catalogue, request, facts, self._issue_key, requested_only)
+
+        return self.database.read(answer)
 
     def _issue_key(self, item: CatalogueItem) -> str:
         return self.url_keys.issue(item.key)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.archives import find_served
+from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.archive.record_catalogue import CannotList
 from flask_ibi_archive.errors import IBIError, NotReady, RegistrationError, TransportError
 from flask_ibi_archive.storage.database import check_writable_folder
 
@@ -21,6 +23,8 @@ from flask_ibi_archive.storage.database import check_writable_folder
 TIMEOUT = 5
 #: The maximum number of bytes of an answer that are read.
 MAX_ANSWER = 4096
+#: The maximum number of records of a host's own catalogue that are checked.
+CHECKED_RECORDS = 100
 
 
 # --- the health check ----------------------------------------------------------------------------
@@ -108,13 +112,16 @@ def run_check(name: str, check: Callable[[], str]) -> Finding:
 def check_archive(archive: Archive) -> Iterator[Finding]:
     """Yield the findings of all checks.
 
-    The checks concern the configuration, the database, the files, the Archive's own address, the
-    resolver and the registration.
+    The checks concern the configuration, the database, the files, the host's own catalogue if it
+    has one, the Archive's own address, the resolver and the registration.
     """
     yield run_check("configuration", lambda: _check_configuration(archive))
     database = run_check("database", lambda: _check_database(archive))
     yield database
     yield run_check("files", lambda: _check_files(archive))
+    host_items = archive.host_items
+    if host_items is not None and database.ok:
+        yield run_check("catalogue", lambda: _check_catalogue(archive, host_items))
     if database.ok:
         yield run_check("address", lambda: _check_address(archive))
     else:
@@ -141,6 +148,17 @@ def _check_database(archive: Archive) -> str:
 def _check_files(archive: Archive) -> str:
     check_files(archive.config.files_folder)
     return f"{archive.config.files_folder} can be written"
+
+
+def _check_catalogue(archive: Archive, host_items: HostItems) -> str:
+    """Read some records of a host's own catalogue, which fails if a record is wrong."""
+    name = type(archive.catalogue).__name__
+    host_items.get(archive.served().service_ibi)
+    try:
+        count = sum(1 for _ in host_items.list(limit=CHECKED_RECORDS))
+    except CannotList:
+        return f"{name} can be read; it can't list its items"
+    return f"{name} can be read; records that were checked: {count}"
 
 
 def _check_address(archive: Archive) -> str:

@@ -48,7 +48,10 @@ class HostItems:
     def find(self, ibi: str, scope: Scope, today: date) -> CatalogueItem | None:
         """Return the item with an identifier for a urlRequest; None if there is no such item."""
         with self._explaining():
-            return self._catalogue.find(ibi, scope, today)
+            found = self._catalogue.find(ibi, scope, today)
+            if found is not None and not isinstance(found.key, str):
+                raise StorageError(f"{ibi}: the key {found.key!r} is not an identifier of the item")
+            return found
 
     def get(self, ibi: str) -> Record | None:
         """Return the record of the item with an identifier; None if there is no such item."""

@@ -64,7 +64,7 @@ class CatalogueContract:
     app: Flask
     #: A temporary folder, which is deleted after the test.
     folder: Path
-    #: A clock that stands still, for ``IBIArchive(clock=self.clock)``. Embargoes depend on it.
+    #: A clock that stands still, for ``IBIArchive(clock=self.clock)``, to test embargoes.
     clock: FixedClock
 
     # --- what the host writes --------------------------------------------------------------------

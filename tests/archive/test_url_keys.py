@@ -36,6 +36,20 @@ def test_a_key_contains_the_unix_second_and_the_item(item: int, now: float) -> N
     assert (facts.item, facts.issued, len(facts.nonce)) == (item, int(now), 8)
 
 
+@for_each(
+    "item", ["8JMKD3MGP8W/35MME4E", "sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "é", "x" * 255]
+)
+def test_a_key_contains_the_identifier_of_an_item_of_a_host(item: str) -> None:
+    key = keys().issue(item)
+    assert is_key(key)
+    assert len(key) <= MAX_LENGTH
+    facts = keys().verify(key)
+    assert facts is not None
+    assert (facts.item, facts.issued, len(facts.nonce)) == (item, int(NOW), 8)
+    changed = key[:-1] + ("1" if key.endswith("0") else "0")
+    assert keys().verify(changed) is keys("another").verify(key) is None
+
+
 def test_all_keys_are_different() -> None:
     ours = keys()
     issued = [ours.issue(7) for _ in range(2000)]

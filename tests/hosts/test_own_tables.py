@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from functools import partial
 from io import BytesIO
@@ -19,8 +20,11 @@ from support.cases import for_each
 from support.commands import command
 
 from flask_ibi_archive import CatalogueRecord, FileRecord, IBIArchive, MetadataItem, RecordCatalogue
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.checking import check_archive
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
+from flask_ibi_archive.protocol.catalogue import Scope
 from flask_ibi_archive.testing import Reader
 
 CHANGED = datetime(2026, 2, 1, 8, 30, tzinfo=timezone.utc)
@@ -257,6 +261,18 @@ def fail(*arguments: object) -> Any:
     raise NotReady("the database is locked", "try again")
 
 
+def test_the_first_accesses_of_an_item_may_arrive_at_the_same_time(host: Host) -> None:
+    reader = host(a_record(A))
+    archive = reader.archive
+    sent = [acknowledge(archive, A, user=f"150.163.2.{number}") for number in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = set(pool.map(archive.take_acknowledgment, sent))
+    assert Outcome.REFUSED not in outcomes
+    archive.accesses.import_spool()
+    found = archive.statistics(A)
+    assert found.downloads + found.double_clicks == 8
+
+
 def test_counts_remain_when_the_items_move_to_the_tables_of_the_package(
     host: Host, ibi_settings: dict[str, Any]
 ) -> None:
@@ -295,6 +311,38 @@ def test_commands_cover_the_items_of_the_host_or_say_that_they_do_not(
         )
     refused = runs("import", exported).error
     assert refused.startswith("the items of this Archive are in the tables of the repository")
+
+
+@pytest.mark.one_database
+@for_each(
+    ("kind", "records", "line"),
+    [
+        (Shelf, [a_record()], "ok   catalogue: Shelf can be read; records that were checked: 1"),
+        (Shelf, [a_record(language="x")], "FAIL catalogue: Shelf returns a wrong record"),
+        (BareShelf, [], "ok   catalogue: BareShelf can be read; it can't list its items"),
+        (Unreachable, [], "FAIL catalogue: Unreachable can't read the items"),
+    ],
+)
+def test_the_check_of_the_archive_reads_records_of_the_catalogue(
+    host: Host, kind: type[Shelf], records: list[CatalogueRecord], line: str
+) -> None:
+    findings = check_archive(host(*records, kind=kind).archive)
+    found = next(one for one in findings if one.name == "catalogue")  # sends no requests
+    assert f"{'ok  ' if found.ok else 'FAIL'} catalogue: {found.text}".startswith(line)
+
+
+@pytest.mark.one_database
+def test_a_key_must_be_an_identifier(host: Host) -> None:
+    class Numbered(Shelf):
+        def find(self, ibi: str, *rest: Any) -> Any:
+            found = super().find(ibi, *rest)
+            found.key = 7  # type: ignore[union-attr]
+            return found
+
+    with pytest.raises(NotReady, match="the key 7 is not an identifier"):
+        host(a_record(), kind=Numbered).archive.read_catalogue(
+            lambda catalogue: catalogue.find(A, Scope())
+        )
 
 
 @pytest.mark.one_database
