@@ -76,7 +76,7 @@ def test_the_changes_name_every_migration() -> None:
 
 
 def test_the_address_of_the_example_causes_no_warning() -> None:
-    [address] = re.findall(r'IBI_ARCHIVE_IP="([^"]+)"', README)
+    [address] = re.findall(r'"IBI_ARCHIVE_IP"\] = "([^"]+)"', README)
     assert not is_private_address(address)
 
 

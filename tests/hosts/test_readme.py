@@ -1,0 +1,108 @@
+"""The application of the README, before and after it embeds an Archive."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from support.commands import ROOT
+
+README = (ROOT / "README.rst").read_text(encoding="utf-8")
+#: The application as a diff, and the commands that follow it.
+[(DIFF, COMMANDS)] = re.findall(
+    r"^\.\. code-block:: diff\n\n(.*?)^These commands .*?::\n\n(.*?)^From now on",
+    README,
+    re.MULTILINE | re.DOTALL,
+)
+#: Runs commands of flask in one process. Its arguments are the commands.
+RUN = """
+import shlex, sys
+from app import create_app
+
+for command in sys.argv[1:]:
+    result = create_app().test_cli_runner().invoke(args=shlex.split(command)[1:])
+    print(result.output)
+    if result.exit_code:
+        raise SystemExit(f"{command}: {result.exception!r}")
+"""
+ADD = """
+from app import Thesis, UPLOADS, create_app, db
+
+UPLOADS.mkdir(exist_ok=True)
+with create_app().app_context():
+    for number in (1, 2):
+        name = f"{number}.pdf"
+        (UPLOADS / name).write_bytes(b"%PDF")
+        db.session.add(Thesis(title=f"Thesis {number}", author="Silva, Ana", pdf=name))
+    db.session.commit()
+"""
+ASK = """
+from app import Thesis, UPLOADS, create_app, db, ibi
+
+(UPLOADS / "3.pdf").write_bytes(b"%PDF 3")
+app = create_app()
+with app.app_context():
+    third = Thesis(title="Thesis 3", author="Silva, Ana", pdf="3.pdf")
+    db.session.add(third)
+    db.session.commit()
+    for thesis in db.session.scalars(db.select(Thesis)):
+        found = app.test_client().get(f"/{thesis.ibi}")
+        page = app.test_client().get(found.location, base_url="http://repository.example.org")
+        print(thesis.title, thesis.ibi in thesis.persistent_url, page.status_code, page.data)
+    ibi.removing(third, reason="Retracted by the author.")
+    db.session.delete(third)
+    db.session.commit()
+    page = app.test_client().get(f"/col/{third.ibi}/")
+    print(page.status_code, "Retracted by the author." in page.text)
+"""
+
+
+def lines_of(diff: str, mark: str) -> str:
+    """Return the file after the change (mark "+") or before the change (mark "-")."""
+    lines = [line[4:] for line in diff.splitlines()]
+    return "".join(f"{line[1:]}\n" for line in lines if line[:1] in ("", " ", mark))
+
+
+def run(folder: Path, script: str, *arguments: str) -> str:
+    """Run a script in a folder and return its output."""
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], cwd=folder, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_at_most_fifteen_lines_embed_an_archive() -> None:
+    added = [line for line in DIFF.splitlines() if line.startswith("    +")]
+    assert 0 < len(added) <= 15
+
+
+@pytest.mark.one_database
+def test_the_lines_and_commands_of_the_readme_give_identifiers_to_all_rows(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(lines_of(DIFF, "-"))
+    run(tmp_path, RUN, "flask db init", "flask db migrate", "flask db upgrade")
+    run(tmp_path, ADD)
+    (tmp_path / "app.py").write_text(lines_of(DIFF, "+"))
+    commands = [
+        command.strip() for line in COMMANDS.split("\n") for command in line.split("&&") if command
+    ]
+    run(tmp_path, RUN, *filter(None, commands))
+    assert run(tmp_path, ASK) == dedent(
+        """\
+        Thesis 1 True 200 b'%PDF'
+        Thesis 2 True 200 b'%PDF'
+        Thesis 3 True 200 b'%PDF 3'
+        410 True
+        """
+    )
+
+
+def test_the_examples_of_python_in_the_readme_are_correct() -> None:
+    blocks = re.findall(r"^\.\. code-block:: python\n\n(.*?)(?=^\S|\Z)", README, re.M | re.S)
+    assert blocks
+    for block in blocks:
+        compile(dedent(block), "README.rst", "exec")
