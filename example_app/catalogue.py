@@ -55,10 +55,7 @@ def imported() -> str:
     items = (
         item
         for item in ibi.archive.find()
-        if item.rep not in own
-        and item.record.state != "Deleted"
-        # "none" hides an item from users outside its networks
-        and (item.record.access is None or item.record.access.others == "metadata")
+        if item.rep not in own and item.record.state != "Deleted" and not item.is_hidden
     )
     return render_template("imported.html", items=list(islice(items, MAX_IMPORTED)))
 
