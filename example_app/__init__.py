@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, render_template
+from flask import Flask, Response, current_app, render_template
 from sqlalchemy.exc import OperationalError, ProgrammingError
 from werkzeug.exceptions import HTTPException
 
-from example_app.accounts import accounts, get_user
+from example_app.accounts import accounts
 from example_app.catalogue import catalogue
 from example_app.editing import editing
 from example_app.extensions import csrf, db, ibi, login, migrate
@@ -69,7 +69,6 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     app.register_blueprint(accounts)
     app.register_blueprint(editing)
     app.cli.add_command(seed)
-    app.context_processor(lambda: {"user": get_user()})
     app.after_request(protect_page)
     app.register_error_handler(HTTPException, show_error)
     for not_ready in (OperationalError, ProgrammingError, NotReady):
@@ -108,5 +107,7 @@ def show_error(error: HTTPException) -> tuple[str, int]:
 
 
 def show_setup(error: Exception) -> tuple[str, int]:
-    """Return the page that says how to set up the databases."""
-    return render_template("setup.html"), 503
+    """Return the page that says how to set up the database."""
+    current_app.logger.error("the database does not answer: %s", error)
+    # without the variables of render_template(): for them, Flask-Login asks the database
+    return current_app.jinja_env.get_template("setup.html").render(), 503

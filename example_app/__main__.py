@@ -80,7 +80,7 @@ class Example:
         return {
             "IBI_ARCHIVE_ADDRESS": address,
             "IBI_ARCHIVE_SERVICE_IBI": service,
-            "SQLALCHEMY_DATABASE_URI": f"sqlite:///{home}/repository.sqlite",
+            "IBI_DATABASE_URI": f"sqlite:///{home}/repository.sqlite",
             "UPLOAD_FOLDER": str(home / "uploads"),
             "SESSION_COOKIE_NAME": f"session{number}",
             "IBI_FILES_FOLDER": str(home / "files"),
@@ -159,11 +159,15 @@ class Example:
         for modifier, description in EXAMPLES:
             url = f"http://{self.resolver_address}/8JMKD3MGP8W/35MMLL8{modifier}"
             print(f"  # {description}:\n  curl -i '{url}'")
+        print("\nTo list the items of the repository:")
+        uri = f"sqlite:///{self.folder}/archive1/repository.sqlite"
+        print(f"  export FLASK_IBI_DATABASE_URI={uri}")
+        print("  .venv/bin/flask --app example_app ibi list")
         print("\nTo see the messages between the resolver and the Archives:")
-        print("  . .venv/bin/activate && export FLASK_APP=example_app:create_resolver")
         print(f"  export FLASK_IBI_RESOLVER_DATABASE_URI=sqlite:///{self.folder}/resolver.sqlite")
         print("  export FLASK_IBI_RESOLVER_INNER_HOSTS=localhost")
-        print("  flask ibi-resolver resolve --trace '8JMKD3MGP8W/35MMLL8!:(oai_dc)'\n")
+        flask = ".venv/bin/flask --app example_app:create_resolver"
+        print(f"  {flask} ibi-resolver resolve --trace '8JMKD3MGP8W/35MMLL8!:(oai_dc)'\n")
 
 
 def run(app: Flask, command: str, *, shows_output: bool = True) -> None:

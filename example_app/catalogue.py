@@ -10,7 +10,7 @@ from werkzeug import Response
 
 from example_app.accounts import get_user
 from example_app.extensions import db, ibi
-from example_app.forms import KINDS, LANGUAGES
+from example_app.forms import LANGUAGES
 from example_app.models import Publication, find_publication, search
 
 catalogue = Blueprint("catalogue", __name__)
@@ -44,7 +44,6 @@ def record(identifier: str) -> str | Response:
         publication=publication,
         manages=publication.is_managed_by(get_user()),
         is_embargoed=publication.embargo and publication.embargo > ibi.archive.today,
-        kinds=KINDS,
         languages=LANGUAGES,
     )
 
@@ -56,10 +55,7 @@ def imported() -> str:
     items = (
         item
         for item in ibi.archive.find()
-        if item.rep not in own
-        and item.record.state != "Deleted"
-        # "none" hides an item from users outside its networks
-        and (item.record.access is None or item.record.access.others == "metadata")
+        if item.rep not in own and item.record.state != "Deleted" and not item.is_hidden
     )
     return render_template("imported.html", items=list(islice(items, MAX_IMPORTED)))
 

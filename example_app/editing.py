@@ -20,7 +20,7 @@ from werkzeug import Response
 
 from example_app.accounts import get_user
 from example_app.extensions import db, login
-from example_app.forms import PublicationForm, WithdrawalForm
+from example_app.forms import PublicationForm, WithdrawalForm, remove_uploads
 from example_app.models import Publication, User
 from flask_ibi_archive import IBIError
 
@@ -54,6 +54,7 @@ def deposit() -> str | Response:
 def new_edition(id: int) -> str | Response:
     """Deposit the next edition of a publication."""
     previous = get_publication(id)
+    require_status(previous, "public")
     return edit_new("New edition", previous, previous_edition=previous)
 
 
@@ -61,6 +62,7 @@ def new_edition(id: int) -> str | Response:
 def translation(id: int) -> str | Response:
     """Deposit a translation of a publication."""
     original = get_publication(id)
+    require_status(original, "public")
     return edit_new("Translation", original, translation_of=original.translation_of or original)
 
 
@@ -90,8 +92,10 @@ def edit(id: int) -> str | Response:
         abort(403)
     form = PublicationForm(needs_files=False, obj=publication)
     if form.validate_on_submit():
+        before = set(publication.files.values())
         form.update(publication)
         if save(form):
+            remove_uploads(before - set(publication.files.values()))
             flash("The changes are stored.")
             return redirect(record_url(publication))
     return render_template("form.html", form=form, title="Edit", button="Store the changes")
@@ -101,7 +105,8 @@ def edit(id: int) -> str | Response:
 def publish(id: int) -> str | Response:
     """Publish a draft: from now on, its persistent URL leads to it."""
     publication = get_publication(id)
-    require_librarian(publication, "draft")
+    require_librarian()
+    require_status(publication, "draft")
     publication.status = "public"
     form = FlaskForm()
     if not save(form):
@@ -114,7 +119,8 @@ def publish(id: int) -> str | Response:
 def withdraw(id: int) -> str | Response:
     """Withdraw a publication. Its page then states the reason."""
     publication = get_publication(id)
-    require_librarian(publication, "public")
+    require_librarian()
+    require_status(publication, "public")
     form = WithdrawalForm()
     if form.validate_on_submit():
         publication.status, publication.reason = "withdrawn", form.reason.data
@@ -122,6 +128,19 @@ def withdraw(id: int) -> str | Response:
             return redirect(record_url(publication))
     title = f"Withdraw “{publication.title}”"
     return render_template("form.html", form=form, title=title, button="Withdraw")
+
+
+@editing.post("/publications/<int:id>/discard")
+def discard(id: int) -> Response:
+    """Delete a draft. Its identifier is given up and never used again."""
+    publication = get_publication(id)
+    require_status(publication, "draft")
+    uploads = list(publication.files.values())
+    db.session.delete(publication)
+    db.session.commit()
+    remove_uploads(uploads)
+    flash("The draft is deleted.")
+    return redirect(url_for("editing.mine"))
 
 
 @editing.get("/publications/<int:id>/files/<name>")
@@ -146,12 +165,16 @@ def get_publication(id: int) -> Publication:
     return publication
 
 
-def require_librarian(publication: Publication, status: str) -> None:
-    """Refuse the request of another user, or for a publication with another status."""
+def require_librarian() -> None:
+    """Refuse the request of another user."""
     if not current().is_librarian:
         abort(403)
+
+
+def require_status(publication: Publication, status: str) -> None:
+    """Refuse the request for a publication with another status."""
     if publication.status != status:
-        abort(409, f"The publication is {publication.status}.")
+        abort(409, f"This is not possible, because the publication is {publication.status}.")
 
 
 def save(form: FlaskForm) -> bool:

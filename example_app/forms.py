@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 from uuid import uuid4
@@ -19,12 +20,13 @@ from wtforms import (
     TextAreaField,
     ValidationError,
 )
-from wtforms.validators import InputRequired, Length, NumberRange, Optional
+from wtforms.validators import DataRequired, InputRequired, Length, NumberRange, Optional
 
 from example_app.models import Publication
 
-KINDS = {"thesis": "Thesis", "report": "Report"}
+KINDS = ["Thesis", "Report"]
 LANGUAGES = {"en": "English", "es": "Spanish", "fr": "French", "pt": "Portuguese"}
+CODES = {name: code for code, name in LANGUAGES.items()}
 
 
 def strip(value: str | None) -> str | None:
@@ -36,9 +38,9 @@ def strip(value: str | None) -> str | None:
 class LoginForm(FlaskForm):
     """Name and password."""
 
-    name = StringField("User name", [InputRequired()], render_kw={"autocomplete": "username"})
+    name = StringField("User name", [DataRequired()], render_kw={"autocomplete": "username"})
     password = PasswordField(
-        "Password", [InputRequired()], render_kw={"autocomplete": "current-password"}
+        "Password", [DataRequired()], render_kw={"autocomplete": "current-password"}
     )
 
 
@@ -47,7 +49,7 @@ class WithdrawalForm(FlaskForm):
 
     reason = StringField(
         "Reason",
-        [InputRequired(), Length(max=500)],
+        [DataRequired(), Length(max=500)],
         [strip],
         description="Everyone can read it on the page that stays in place of the publication.",
     )
@@ -56,18 +58,21 @@ class WithdrawalForm(FlaskForm):
 class PublicationForm(FlaskForm):
     """The description and the files of a publication."""
 
-    title = StringField("Title", [InputRequired(), Length(max=500)], [strip])
+    title = StringField("Title", [DataRequired(), Length(max=500)], [strip])
     authors = TextAreaField(
         "Authors",
-        [InputRequired(), Length(max=2000)],
+        [DataRequired(), Length(max=2000)],
         [strip],
         description="One author per line, the family name first: Silva, Ana",
         render_kw={"rows": 3},
     )
-    kind = SelectField("Kind", choices=list(KINDS.items()))
+    kind = SelectField("Kind", choices=KINDS)
     advisor = StringField("Advisor", [Length(max=200)], [strip], description="Of a thesis.")
     year = IntegerField("Year", [InputRequired(), NumberRange(1800, 2100)])
-    language = SelectField("Language", choices=list(LANGUAGES.items()))
+    # the form shows names, the publication has codes
+    language = SelectField(
+        "Language", choices=list(CODES), coerce=lambda text: LANGUAGES.get(text, text)
+    )
     abstract = TextAreaField("Abstract", filters=[strip], render_kw={"rows": 6})
     uploads = MultipleFileField(
         "PDF files",
@@ -83,7 +88,9 @@ class PublicationForm(FlaskForm):
     def __init__(self, *, needs_files: bool, **values: Any) -> None:
         super().__init__(**values)
         self.needs_files = needs_files
-        if not needs_files:
+        if needs_files:
+            self.uploads.flags.required = True
+        else:
             self.uploads.description = "Leave it empty to keep the present files."
 
     def validate_uploads(self, field: MultipleFileField) -> None:
@@ -101,11 +108,12 @@ class PublicationForm(FlaskForm):
 
     def update(self, publication: Publication) -> None:
         """Copy the values of the form to a publication, and store the uploaded files."""
-        for name in ("title", "kind", "advisor", "year", "language", "abstract", "embargo"):
+        for name in ("title", "kind", "advisor", "year", "abstract", "embargo"):
             setattr(publication, name, self[name].data)
+        publication.language = CODES[self.language.data]
         publication.authors = "\n".join(filter(None, self.authors.data.splitlines()))
         if uploads := self._uploads():
-            publication.files = {file_name(upload): store(upload) for upload in uploads}
+            publication.files = {file_name(upload): store_upload(upload) for upload in uploads}
 
     def _uploads(self) -> list[FileStorage]:
         # a browser sends an empty file if the user has chosen none
@@ -117,10 +125,16 @@ def file_name(upload: FileStorage) -> str:
     return PurePosixPath((upload.filename or "").replace("\\", "/")).name
 
 
-def store(upload: FileStorage) -> str:
+def store_upload(upload: FileStorage) -> str:
     """Store an uploaded file in the upload folder, and return its name there."""
     folder = Path(current_app.config["UPLOAD_FOLDER"])
     folder.mkdir(parents=True, exist_ok=True)
     name = f"{uuid4().hex}.pdf"
     upload.save(folder / name)
     return name
+
+
+def remove_uploads(names: Iterable[str]) -> None:
+    """Remove files from the upload folder. The Archive has copies of the files that it needs."""
+    for name in names:
+        (Path(current_app.config["UPLOAD_FOLDER"]) / name).unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flask import current_app
 from flask_login import UserMixin
-from sqlalchemy import JSON, ForeignKey, Select, String, func, or_, select
+from sqlalchemy import JSON, ForeignKey, Select, String, or_, select
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 from werkzeug.security import check_password_hash, generate_password_hash
 
@@ -43,7 +43,7 @@ class Publication(IdentifiedItem, db.Model):  # type: ignore[name-defined,misc]
     id: Mapped[int] = mapped_column(primary_key=True)
     #: "draft", "public" or "withdrawn"
     status: Mapped[str] = mapped_column(String(20), index=True)
-    #: "thesis" or "report"
+    #: "Thesis" or "Report"
     kind: Mapped[str] = mapped_column(String(20))
     title: Mapped[str] = mapped_column(String(500))
     #: one author per line, the family name first
@@ -152,8 +152,7 @@ def search(text: str) -> Select[tuple[Publication]]:
 
 
 def find_publication(ibi: str) -> Publication | None:
-    """Return the publication with an IBI of either form, in upper or lower case."""
-    forms = (Publication.ibi_rep, Publication.ibi_ibip)
+    """Return the publication with an IBI of either form."""
     return db.session.scalar(
-        select(Publication).where(or_(*(func.lower(form) == ibi.lower() for form in forms)))
+        select(Publication).where(or_(Publication.ibi_rep == ibi, Publication.ibi_ibip == ibi))
     )

@@ -22,30 +22,32 @@ PASSWORD = "example"
 @click.command()
 @with_appcontext
 def seed() -> None:
-    """Add two users and some publications, unless there are users already.
+    """Add two users and some publications, unless there are publications already.
 
     \b
     Example: flask --app example_app seed
     """
-    if db.session.scalar(select(User.id).limit(1)) is None:
-        librarian, ana = add_user("librarian", is_librarian=True), add_user("ana")
+    librarian, ana = get_user("librarian", is_librarian=True), get_user("ana")
+    if db.session.scalar(select(Publication.id).limit(1)) is None:
         add_publications(librarian, ana)
-        db.session.commit()
+    db.session.commit()
     click.echo(f"users: librarian and ana, password: {PASSWORD}")
 
 
-def add_user(name: str, *, is_librarian: bool = False) -> User:
-    """Add a user."""
-    user = User(name=name, is_librarian=is_librarian)
-    user.set_password(PASSWORD)
-    db.session.add(user)
+def get_user(name: str, *, is_librarian: bool = False) -> User:
+    """Return the user with a name; add the user if there is none."""
+    user = db.session.scalar(select(User).where(User.name == name))
+    if user is None:
+        user = User(name=name, is_librarian=is_librarian)
+        user.set_password(PASSWORD)
+        db.session.add(user)
     return user
 
 
 def add_publications(librarian: User, ana: User) -> None:
     """Add a thesis with two editions and a translation, and four reports."""
     thesis = {
-        "kind": "thesis",
+        "kind": "Thesis",
         "authors": "Silva, Ana",
         "advisor": "Souza, Davi",
         "abstract": "Twelve years of lidar measurements show how often ice clouds form over the "
@@ -78,7 +80,7 @@ def add_publication(owner: User, title: str, year: int, **more: Any) -> Publicat
     (folder / stored).write_bytes(make_pdf(title))
     values = {
         "status": "public",
-        "kind": "report",
+        "kind": "Report",
         "authors": "Souza, Davi\nSilva, Ana",
         "language": "en",
         "files": {name: stored},

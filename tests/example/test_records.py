@@ -1,4 +1,4 @@
-"""The first two commands of the README: the example returns the answer of [R] Example 7.2."""
+"""The items of the resolution report in the example; the answer of [R] Example 7.2."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import re
-import shlex
 import socket
 import subprocess
 import sys
@@ -19,27 +18,38 @@ from urllib.parse import quote, urlsplit
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from support.archives import close
 from support.commands import ROOT, command, environment
+from support.example import close_example
 from support.vectors import FOLDER
+
+from example_app.extensions import db
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 ANSWER = (FOLDER / "archive/example_7_2/answer1.txt").read_bytes()
-
-
-def line_of(beginning: str) -> str:
-    """Return the only command line in the README with this beginning."""
-    [line] = re.findall(rf"^    ({re.escape(beginning)}.*)$", README, re.MULTILINE)
-    return str(line)
-
-
-#: The beginning of the README's first command line, which contains several commands.
-FIRST = "python3 -m venv .venv && . .venv/bin/activate && pip install -q -e . &&"
-STEPS = [shlex.split(step) for step in line_of(FIRST).split(" && ")]
-SETTINGS = dict(word.split("=", 1) for step in STEPS if step[0] == "export" for word in step[1:])
-COMMANDS = [step[1:] for step in STEPS if step[0] == "flask"]
-#: The URL in the curl command.
-URL = shlex.split(line_of("curl '"))[1]
+#: The settings with which the Archive returns the whole answer of Example 7.2: by default, it
+#: returns only what the resolver needs.
+SETTINGS = {
+    "FLASK_IBI_FILTER_URL_LIST": "false",
+    "FLASK_IBI_RELATIONS": json.dumps(
+        [
+            "",
+            ".lastedition",
+            ".lastedition.metadata",
+            ".lastedition.metadata(oai_dc)",
+            ".metadata",
+            ".metadata(oai_dc)",
+            ".metadata.translation",
+            ".translation(en)",
+            ".translation(pt)",
+        ]
+    ),
+}
+COMMANDS = (
+    ("init",),
+    ("import", "--on-conflict", "skip", "example_app/records/items.jsonl"),
+)
+#: The URL in the README's curl command that asks an Archive.
+[URL] = re.findall(r"^    curl '(http://localhost:[^']*urlRequest[^']*)'$", README, re.MULTILINE)
 
 
 def without_key(answer: bytes) -> bytes:
@@ -88,22 +98,18 @@ def example(example_folder: Path) -> Iterator[Flask]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         app = create_app(patch, example_folder, **SETTINGS)
-        for words in COMMANDS[:-1]:
-            assert words[0] == "ibi"
-            assert command(app, *words[1:]).status == 0
+        with app.app_context():
+            db.create_all()
+        for words in COMMANDS:
+            assert command(app, *words).status == 0
     yield app
-    close(app)
+    close_example(app)
 
 
 @pytest.fixture(scope="module")
 def client(example: Flask) -> FlaskClient:
     """A test client of the example."""
     return example.test_client()
-
-
-def test_the_readme_ends_with_a_running_server() -> None:
-    assert [words[:2] for words in COMMANDS] == [["ibi", "init"], ["ibi", "import"], ["run"]]
-    assert urlsplit(URL).netloc == "localhost:5000"
 
 
 def test_the_readmes_request_is_answered_with_example_7_2(client: FlaskClient) -> None:
@@ -132,22 +138,25 @@ def test_every_url_in_the_answer_returns_content(client: FlaskClient) -> None:
                 assert answer.data.rstrip().endswith(b"%%EOF")
 
 
-def test_the_front_page_links_to_items(client: FlaskClient) -> None:
-    page = client.get("/")
-    assert page.status_code == 200
-    links = re.findall(r'href="([^"]+)"', page.text)
-    assert len(links) >= 3
-    for link in links:
-        assert client.get(link).status_code == 200
+def test_the_page_of_imported_items_links_to_their_pages(client: FlaskClient) -> None:
+    links = imported_items(client)
+    assert len(links) == 9
+    for link, title in links:
+        page = client.get(link)
+        assert page.status_code == 200
+        assert title in page.text
+        assert "Vale University Repository" in page.text
 
 
-def test_the_front_page_lists_the_titles_of_items_that_are_not_hidden_or_removed(
+def test_hidden_and_removed_items_are_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = create_app(monkeypatch, tmp_path)
     client = app.test_client()
+    with app.app_context():
+        db.create_all()
     assert command(app, "init").status == 0
-    assert "flask ibi import" in client.get("/").text
+    assert "There are none yet" in client.get("/imported").text
     rep = "sid.inpe.br/mtc-m18@80/2009/07.21.13."
     hidden = {"networks": ["0.0.0.0/0"], "others": "none"}
     records: list[dict[str, object]] = [
@@ -163,31 +172,16 @@ def test_the_front_page_lists_the_titles_of_items_that_are_not_hidden_or_removed
     records += [{"rep": f"{rep[:-3]}{n // 60:02d}.{n % 60:02d}"} for n in range(120)]
     lines = "".join(json.dumps(record) + "\n" for record in records)
     assert command(app, "import", "-", stdin=lines.encode()).status == 0
-    page = client.get("/")
-    assert page.status_code == 200
-    items = re.findall(r'<li><a href="([^"]+)">(.*?)</a>', page.text)
-    assert len(items) == 100
-    assert items[0][1] == "&lt;Added&gt; &amp; found"
-    assert "Gone" not in page.text
-    assert "Hidden" not in page.text
-    assert client.get(items[0][0]).status_code == 200
-    close(app)
+    titles = [title for _, title in imported_items(client)]
+    assert len(titles) == 100
+    assert titles[0] == "&lt;Added&gt; &amp; found"
+    assert not {"Gone", "Hidden"} & set(titles)
+    close_example(app)
 
 
-def test_before_init_the_front_page_shows_what_to_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = create_app(monkeypatch, tmp_path)
-    client = app.test_client()
-    page = client.get("/")
-    assert page.status_code == 503
-    assert "flask ibi init" in page.text
-    assert "flask ibi import" in page.text
-    program = client.get("/col/8JMKD3MGP8W/35MME4E/doc/metadata.cgi")
-    assert (program.status_code, program.location) == (302, "/col/8JMKD3MGP8W/35MME4E/metadata")
-    assert command(app, "init").status == 0
-    assert client.get("/").status_code == 200
-    close(app)
+def imported_items(client: FlaskClient) -> list[tuple[str, str]]:
+    """Return the link and the title of each item on the page of imported items."""
+    return re.findall(r'<li><a href="([^"]+)">(.*?)</a>', client.get("/imported").text)
 
 
 def test_every_file_of_the_example_can_be_fetched(client: FlaskClient) -> None:
@@ -201,13 +195,13 @@ def test_every_file_of_the_example_can_be_fetched(client: FlaskClient) -> None:
                 assert (answer.status_code, answer.data) == (200, content)
 
 
-def test_the_readmes_import_and_init_twice_are_harmless(
+def test_init_and_import_twice_are_harmless(
     example: Flask, client: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     before = command(example, "export").raw
-    for words in COMMANDS[:-1]:
-        assert command(example, *words[1:]).status == 0
+    for words in COMMANDS:
+        assert command(example, *words).status == 0
     assert command(example, "export").raw == before
     assert without_key(client.get(target_of(URL)).data) == expected()
 
@@ -219,7 +213,7 @@ def test_the_environment_has_precedence_over_the_defaults(
     app = create_app(monkeypatch, tmp_path, **settings)
     assert app.config["IBI_ARCHIVE_ADDRESS"] == "repository.example.org"
     assert app.config["SECRET_KEY"] == "mine"
-    close(app)
+    close_example(app)
 
 
 # --- a server process ----------------------------------------------------------------------------
@@ -256,7 +250,7 @@ def test_the_server_answers_over_http(example_folder: Path, tmp_path: Path) -> N
         port = free.getsockname()[1]
     with (tmp_path / "log").open("wb") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "flask", *COMMANDS[-1], "--port", str(port)],
+            [sys.executable, "-m", "flask", "run", "--port", str(port)],
             cwd=ROOT,
             env=environment(example_folder, **SETTINGS),
             stdout=log,

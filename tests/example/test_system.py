@@ -122,13 +122,14 @@ def test_the_running_system(system: System) -> None:
     check_translations(system)
     check_local_resolution(system)
     check_unknown_item(system)
+    check_publications(system)
 
 
 def check_output(system: System) -> None:
     """Check that both Archives are included and that the pages in the output exist."""
     assert system.output.count(INCLUDED) == 2
     assert "Error" not in system.output
-    pages = re.findall(r"http://localhost:\d+/(?= |$|\n)", system.output)
+    pages = re.findall(r"http://localhost:\d+/(?=  )", system.output)
     assert len(pages) == 3
     for page in pages:
         answer, body = system.get(page, Accept="text/html")
@@ -183,6 +184,19 @@ def check_unknown_item(system: System) -> None:
     assert body.startswith(b"alert {")
 
 
+def check_publications(system: System) -> None:
+    """Check that the persistent URL of a publication leads to its editions and translations."""
+    front = f"http://localhost:{system.port + 1}"
+    page = system.get(f"{front}/?q=Amazon")[1].decode()
+    [path] = re.findall(r'href="([^"]+)"[^>]*>Ice clouds over the Amazon basin<', page)
+    page = system.get(f"{front}{path}")[1].decode()
+    [ibi] = set(re.findall(rf'href="http://localhost:{system.port}/([^"]+)"', page))
+    assert system.leads_to(ibi).endswith("/doc/Ice-clouds-over-the-Amazon-basin.pdf")
+    assert system.leads_to(f"{ibi}!").endswith("-revised.pdf")
+    answer, body = system.get(system.leads_to(f"{ibi}!+(pt)"))
+    assert (answer.status, body[:5]) == (200, b"%PDF-")
+
+
 #: Starts the system with each of the ports, and stops it at once.
 TWICE = """
 import sys
@@ -210,7 +224,7 @@ def test_the_example_can_move_to_other_ports(tmp_path: Path) -> None:
     assert f"Port {first + 2} is in use" in done.err
     done = start(first, second)
     assert (done.status, done.out.count(INCLUDED)) == (0, 4)
-    with closing(sqlite3.connect(folder / "archive2/archive.sqlite")) as database:
+    with closing(sqlite3.connect(folder / "archive2/repository.sqlite")) as database:
         rows = database.execute("SELECT formats FROM ibi_item WHERE formats IS NOT NULL").fetchall()
     assert rows
     for (formats,) in rows:
