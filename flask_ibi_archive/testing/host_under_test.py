@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 from flask import Flask
@@ -100,9 +100,9 @@ class HostUnderTest:
 
     def add(self, **fields: Any) -> str:
         """Add an item, with a title and a language unless ``fields`` contains others."""
-        record = ItemRecord(title="Annual report", creators=["Silva, Ana"], language="en")
-        record.update(fields)  # type: ignore[typeddict-item]
-        return parse_identifier(self.in_app(lambda: self.add_item(record))).text
+        record = {"title": "Annual report", "creators": ["Silva, Ana"], "language": "en", **fields}
+        ibi = self.in_app(lambda: self.add_item(cast(ItemRecord, record)))
+        return parse_identifier(ibi).text
 
     def write_file(self, name: str = "report.txt", text: str = "The content.") -> Path:
         """Write a file, and return its path."""
