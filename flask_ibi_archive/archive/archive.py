@@ -61,7 +61,7 @@ from flask_ibi_archive.storage.reading import select_items
 Result = TypeVar("Result")
 
 
-@dataclass
+@dataclass(repr=False)
 class Archive(ItemOperations):
     """The Archive that an app serves.
 
@@ -82,6 +82,9 @@ class Archive(ItemOperations):
     catalogue: RecordCatalogue | None = None
     clock: Clock = read_utc_clock
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Archive {self.config.archive_address}>"
 
     @cached_property
     def url_keys(self) -> URLKeys:

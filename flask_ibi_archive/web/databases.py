@@ -8,8 +8,9 @@ from functools import partial
 from flask import Flask
 from sqlalchemy import Engine
 
-from flask_ibi_archive.config import SettingsReader, parse_text
+from flask_ibi_archive.config import SettingsReader
 from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.setting_values import parse_text
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import ArgumentError, NoSuchModuleError
 from flask_ibi_archive.storage.migrate import ARCHIVE, History
