@@ -13,8 +13,9 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from flask_ibi_archive.archive.operations.context import list_files, name_file, validate_record
+from flask_ibi_archive.archive.operations.context import validate_record
 from flask_ibi_archive.archive.operations.description import ItemRecord, read_description
+from flask_ibi_archive.archive.operations.given_files import list_files, name_file
 from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier

@@ -24,11 +24,11 @@ from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     find_item,
-    stage_files,
     validate_record,
 )
 from flask_ibi_archive.archive.operations.depositing import check_new
 from flask_ibi_archive.archive.operations.description import ItemDescription, read_description
+from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.noting import note
 from flask_ibi_archive.archive.operations.removing import delete_item, validate_tombstone
 from flask_ibi_archive.archive.operations.updating import (

@@ -11,10 +11,10 @@ from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     canonicalize,
     find_item,
-    stage_files,
     validate_record,
 )
 from flask_ibi_archive.archive.operations.description import ItemDescription, read_description
+from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.noting import note, note_changed_item
 from flask_ibi_archive.archive.operations.updating import upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
