@@ -50,14 +50,14 @@ DATABASE = ARCHIVE.setting
 
 
 def find_current_archive() -> Archive:
-    """Return the Archive of the current app, for the rows of the models of the host.
+    """Return the Archive of the current app.
 
     :raises RuntimeError: outside of an app context, or if the current app has no Archive.
     """
     if not has_app_context():
         raise RuntimeError(
-            "rows of models with IdentifiedItem can only be written in an app context; use: "
-            "with app.app_context(): ..."
+            "ibi.archive and the rows of models with IdentifiedItem need an application context; "
+            "use: with app.app_context(): ..."
         )
     if EXTENSION not in current_app.extensions:
         raise RuntimeError("the current app has no IBIArchive; call ibi.init_app(app) first")

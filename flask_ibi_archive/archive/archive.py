@@ -294,7 +294,11 @@ class Archive(ItemOperations):
         return export_records(self.database, self.served().id, self.files_folder, selection, limit)
 
     def persistent_url(self, item: str | Identified) -> str:
-        """Return the persistent URL of an item, such as ``http://urlib.net/8JMKD3MGP8W/35MME4E``.
+        """Return the persistent URL of an item.
+
+        ::
+
+            ibi.archive.persistent_url(item)     # "http://urlib.net/8JMKD3MGP8W/35MME4E"
 
         :param item: an identifier; or an object with an ``ibi``: an ItemView, new identifiers, or a
             row of the host's own model.
@@ -304,6 +308,13 @@ class Archive(ItemOperations):
 
     def mint(self, count: int = 1) -> list[Minted]:
         """Return new identifiers; see :meth:`Minter.mint`.
+
+        ::
+
+            [minted] = ibi.archive.mint()
+            row.rep, row.ibip = minted.rep, minted.ibip
+
+        A deposit mints identifiers itself. Hosts with their own catalogue call this method.
 
         :param count: the number of new identifiers.
         """
@@ -341,6 +352,11 @@ class Archive(ItemOperations):
 
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
         """Return the counts of the accesses to an item or to the whole Archive.
+
+        ::
+
+            found = ibi.archive.statistics(item.ibi)
+            found.views, found.downloads
 
         This method writes nothing. Accesses in the spool are not counted yet. The next
         acknowledgment or the next purge imports the accesses of the spool into the database.
