@@ -104,7 +104,7 @@ class Acknowledgments:
     :param anonymises: whether the IP addresses of users are anonymised before they are stored.
     :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
     :param clock: a function that returns the time in POSIX seconds.
-    :param host: the items of the host; None if the items are in the tables of this package.
+    :param host_items: the items of the host; None if the items are in the tables of this package.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Acknowledgments:
         anonymises: bool = True,
         lock_timeout: float = LOCK_TIMEOUT,
         clock: Callable[[], float] = time.time,
-        host: HostItems | None = None,
+        host_items: HostItems | None = None,
     ) -> None:
         self.database = database
         self.url_keys = url_keys
@@ -125,7 +125,7 @@ class Acknowledgments:
         self.anonymises = anonymises
         self.lock_timeout = lock_timeout
         self.clock = clock
-        self.host = host
+        self.host_items = host_items
         self.visitors = Visitors()
         self.counter = AccessCounter(database)
         #: The id of this process, and a lock that allows only one thread to import the spool.
@@ -194,7 +194,7 @@ class Acknowledgments:
             access = replace(access, archive=served.id)
             delivered = self.database.read(
                 lambda connection: find_delivered_item(
-                    AccessedItems(connection, served, self.host), facts, access.item, claim
+                    AccessedItems(connection, served, self.host_items), facts, access.item, claim
                 )
             )
             access = replace(access, delivery=delivered)
@@ -329,7 +329,7 @@ class Acknowledgments:
         Files with accesses that do not count are deleted.
         """
         valid = []
-        items = AccessedItems(connection, served, self.host)
+        items = AccessedItems(connection, served, self.host_items)
         for path, access in found:
             owner = find_item(connection, access.item) if isinstance(access.item, int) else None
             if access.archive is None and owner is not None and owner[0] != served.id:
