@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from flask import Blueprint, current_app, redirect, render_template, request, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from sqlalchemy import select
 from werkzeug import Response
 
@@ -36,9 +36,7 @@ def record(identifier: str) -> str | Response:
     """Show a publication. Imported items and tombstones have a page of the extension."""
     publication = find_publication(identifier)
     if publication is None or not publication.is_visible_to(get_user()):
-        show_item = current_app.ensure_sync(current_app.view_functions["ibi_archive.landing"])
-        page: Response = show_item(ibi=identifier)
-        return page
+        return ibi.landing_page(identifier)
     return render_template(
         "record.html",
         publication=publication,

@@ -75,10 +75,8 @@ def edit_new(title: str, like: Publication | None = None, **related: Publication
     """
     form = PublicationForm(needs_files=True, obj=like, data={"year": date.today().year})
     if form.validate_on_submit():
-        publication = Publication(status="draft", owner=current(), **related)
-        form.update(publication)
-        db.session.add(publication)
-        if save(form):
+        publication = Publication(status="draft", owner=current(), files={}, **related)
+        if save_publication(publication, form):
             flash("The draft is stored. A librarian will publish it.")
             return redirect(record_url(publication))
     return render_template("form.html", form=form, title=title, button="Store the draft")
@@ -91,13 +89,9 @@ def edit(id: int) -> str | Response:
     if not publication.may_be_edited_by(current()):
         abort(403)
     form = PublicationForm(needs_files=False, obj=publication)
-    if form.validate_on_submit():
-        before = set(publication.files.values())
-        form.update(publication)
-        if save(form):
-            remove_uploads(before - set(publication.files.values()))
-            flash("The changes are stored.")
-            return redirect(record_url(publication))
+    if form.validate_on_submit() and save_publication(publication, form):
+        flash("The changes are stored.")
+        return redirect(record_url(publication))
     return render_template("form.html", form=form, title="Edit", button="Store the changes")
 
 
@@ -186,6 +180,22 @@ def save(form: FlaskForm) -> bool:
         form.form_errors.append(str(error))
         return False
     return True
+
+
+def save_publication(publication: Publication, form: PublicationForm) -> bool:
+    """Copy the form to a publication and commit; delete the uploads that are not needed then."""
+    before = set(publication.files.values())
+    form.update(publication)
+    after = set(publication.files.values())
+    db.session.add(publication)
+    unneeded = after - before
+    try:
+        is_saved = save(form)
+        if is_saved:
+            unneeded = before - after
+    finally:
+        remove_uploads(unneeded)
+    return is_saved
 
 
 def record_url(publication: Publication) -> str:

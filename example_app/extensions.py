@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flask_login import LoginManager
 from flask_migrate import Migrate
@@ -18,6 +19,10 @@ class Base(DeclarativeBase):
 
 
 db = SQLAlchemy(model_class=Base)
+if TYPE_CHECKING:  # mypy does not accept db.Model as a base class
+    Model = Base
+else:
+    Model = db.Model
 migrate = Migrate(directory=str(Path(__file__).parent / "migrations"))
 login = LoginManager()
 csrf = CSRFProtect()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from flask import current_app
 from flask_login import UserMixin
@@ -11,12 +12,11 @@ from sqlalchemy import JSON, ForeignKey, Select, String, or_, select
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 from werkzeug.security import check_password_hash, generate_password_hash
 
-from example_app.extensions import db
+from example_app.extensions import Model, db
 from flask_ibi_archive import IdentifiedItem, ItemRecord, Tombstone
 
 
-# mypy does not know the type of db.Model
-class User(UserMixin, db.Model):  # type: ignore[name-defined,misc]
+class User(UserMixin, Model):
     """A person who may log in: a member, who deposits, or a librarian, who may do everything."""
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -33,7 +33,7 @@ class User(UserMixin, db.Model):  # type: ignore[name-defined,misc]
         return check_password_hash(self.password_hash, password)
 
 
-class Publication(IdentifiedItem, db.Model):  # type: ignore[name-defined,misc]
+class Publication(IdentifiedItem, Model):
     """A thesis or a report.
 
     The mixin adds the columns of the identifiers, ``ibi`` and ``persistent_url``. From
@@ -139,7 +139,7 @@ class Publication(IdentifiedItem, db.Model):  # type: ignore[name-defined,misc]
         return user.is_librarian or (self.status == "draft" and self.is_managed_by(user))
 
 
-def search(text: str) -> Select[tuple[Publication]]:
+def search(text: str) -> Select[Any]:
     """Return a statement for the public publications with a text in the title or an author."""
     found = select(Publication).where(
         Publication.status == "public",

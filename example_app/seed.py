@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def add_publications(librarian: User, ana: User) -> None:
 
 def add_publication(owner: User, title: str, year: int, **more: Any) -> Publication:
     """Add a publication with a PDF file that contains the title; by default, a public report."""
-    name, stored = f"{title.replace(' ', '-')}.pdf", f"{uuid4().hex}.pdf"
+    name, stored = re.sub(r"\W+", "-", title) + ".pdf", f"{uuid4().hex}.pdf"
     folder = Path(current_app.config["UPLOAD_FOLDER"])
     folder.mkdir(parents=True, exist_ok=True)
     (folder / stored).write_bytes(make_pdf(title))

@@ -1,4 +1,4 @@
-"""The settings of an Archive, and the functions that read the values of settings.
+"""The settings of an Archive, and the functions that read settings.
 
 The extension reads and checks all settings once, when the app starts. An error names the key of the
 setting, the wrong value and the allowed values. The settings of a resolver use the same functions.
@@ -8,40 +8,56 @@ setting, the wrong value and the allowed values. The settings of a resolver use 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
-from decimal import Decimal
 from difflib import get_close_matches
-from email.utils import formataddr
 from fractions import Fraction
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
-from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
 
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.identifiers import (
-    Form,
     Identifier,
     build_repository_name,
-    canonical_address,
-    parse_granularity,
-    parse_identifier,
 )
 from flask_ibi_archive.protocol.hosts import (
     InnerHosts,
     extract_host,
-    is_archive_address,
-    parse_inner_hosts,
 )
-from flask_ibi_archive.protocol.inclusion import is_email
-from flask_ibi_archive.protocol.registration import is_key
-from flask_ibi_archive.protocol.relations import RelationPattern, parse_relation_pattern
-
-Network = IPv4Network | IPv6Network
+from flask_ibi_archive.protocol.relations import RelationPattern
+from flask_ibi_archive.setting_values import (
+    InvalidValue,
+    Network,
+    parse_archive_address,
+    parse_ascii_word,
+    parse_base_url,
+    parse_count,
+    parse_email,
+    parse_flag,
+    parse_folder,
+    parse_granularity_setting,
+    parse_hosts,
+    parse_identifier_setting,
+    parse_ip,
+    parse_networks,
+    parse_policy,
+    parse_port,
+    parse_registration_key,
+    parse_relations,
+    parse_root,
+    parse_scheme,
+    parse_seconds,
+    parse_secret,
+    parse_secrets,
+    parse_sender,
+    parse_service_ibi,
+    parse_table_name,
+    parse_template,
+    parse_text,
+    parse_timeout,
+)
 
 #: Error messages do not show the values of these keys.
 SECRETS = (
@@ -52,14 +68,8 @@ SECRETS = (
     "IBI_RESOLVER_DATABASE_URI",
     "MAIL_PASSWORD",
 )
-#: The longest timeout in seconds. The timers of operating systems have an upper limit.
-LONGEST_TIMEOUT = 3600
 #: The default of IBI_VERSION_TABLE: the table that contains the revision of the tables.
 VERSION_TABLE = "ibi_alembic_version"
-#: Besides letters, digits and "-._~", a path may contain these characters unencoded (RFC 3986).
-PATH_CHARACTERS = "/:@!$&'()*+,;="
-#: The description of IBI_BASE_TEMPLATE for error messages.
-TEMPLATE = "the name of a template in a template folder of the app, as layout.html"
 #: The default of IBI_CONTENT_SECURITY_POLICY. A page may use the style sheets, images, fonts and
 #: scripts of the app, but no inline scripts and nothing from other hosts. There is no form-action,
 #: because browsers would then block a form that is redirected to the host of an item.
@@ -72,10 +82,6 @@ DATABASE_TIMEOUT = 5
 
 
 # --- reading -----------------------------------------------------------------------------------
-
-
-class InvalidValue(ValueError):
-    """The value of a setting is wrong. The text of the error describes the allowed values."""
 
 
 class SettingsReader:
@@ -164,230 +170,6 @@ def _config_key(declared: Field[Any]) -> str:
     return declared.metadata["key"] or f"IBI_{declared.name.upper()}"
 
 
-# --- parsers of values -------------------------------------------------------------------------
-
-
-def parse_text(value: Any) -> str:
-    """Return a text, or the digits of a number.
-
-    Flask reads digits in an environment variable as a number.
-
-    :raises InvalidValue: if the value is neither a text nor a number.
-    """
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise InvalidValue("a text")
-    try:
-        return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
-    except ValueError as error:  # Python does not convert an int with thousands of digits
-        raise InvalidValue("a text") from error
-
-
-def make_parser(
-    expected: str,
-    convert: Callable[[Any], Any],
-    accepts: Callable[[Any], object] = lambda converted: True,
-    *,
-    shows_reason: bool = False,
-) -> Callable[[Any], Any]:
-    """Return a function that checks and converts values.
-
-    For a wrong value, the function raises :class:`InvalidValue`.
-
-    :param expected: a description of the allowed values, for the error message.
-    :param convert: a function that converts a value. For a wrong value, the function may raise
-        TypeError, ValueError or OverflowError.
-    :param accepts: a function that returns a true value if the converted value is allowed.
-    :param shows_reason: whether the error message also contains the error text of ``convert``.
-    """
-
-    def parse(value: Any) -> Any:
-        try:
-            converted = convert(value)
-        except (TypeError, ValueError, OverflowError) as error:
-            reason = f" ({error})" if shows_reason and str(error) else ""
-            raise InvalidValue(expected + reason) from error
-        if not accepts(converted):
-            raise InvalidValue(expected)
-        return converted
-
-    return parse
-
-
-def _require_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _convert_whole_number(value: Any) -> int:
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError
-    return value
-
-
-def _convert_seconds(value: Any) -> float:
-    if isinstance(value, bool):
-        raise TypeError
-    return float(value)
-
-
-def _convert_flag(value: Any) -> bool:
-    words = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-    if isinstance(value, str) and value.lower() in words:
-        return words[value.lower()]
-    if isinstance(value, int) and value in (0, 1):
-        return bool(value)
-    raise TypeError
-
-
-def _require_list(value: Any) -> Sequence[Any]:
-    """Return the value, which must be a list or a tuple.
-
-    :raises TypeError: if the value has another type.
-    """
-    if not isinstance(value, list | tuple):
-        raise TypeError
-    return value
-
-
-def _split_words(value: Any) -> Sequence[Any]:
-    """Return a list unchanged. Split a text into words at commas and spaces."""
-    return value.replace(",", " ").split() if isinstance(value, str) else _require_list(value)
-
-
-def _convert_secret(value: Any) -> str | bytes:
-    return value if isinstance(value, bytes) else parse_text(value)
-
-
-def _convert_service_ibi(value: Any) -> str:
-    identifier = parse_identifier(str(value))
-    if identifier.form is Form.LEGACY:
-        raise TypeError
-    return identifier.text
-
-
-def _is_base_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        has_server = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        return False
-    return bool(has_server) and url.isascii() and not re.search(r"[?#\s]", url)
-
-
-def _convert_networks(value: Any) -> tuple[Network, ...]:
-    # str(), because ip_network() reads a number as an address
-    return tuple(ip_network(str(item)) for item in _split_words(value))
-
-
-def _convert_hosts(value: Any) -> InnerHosts:
-    return parse_inner_hosts([_require_text(item) for item in _split_words(value)])
-
-
-def _convert_relations(value: Any) -> tuple[RelationPattern, ...]:
-    return tuple(parse_relation_pattern(text) for text in _require_list(value))
-
-
-parse_secret = make_parser("a long random text", _convert_secret, bool)
-parse_secrets = make_parser(
-    # a single text is not allowed, because each letter of the text would become a secret
-    "a list of the earlier values of SECRET_KEY",
-    lambda value: tuple(parse_secret(item) for item in _require_list(value)),
-)
-parse_archive_address = make_parser(
-    'host [":" port] without http://, as mtc-m16c.sid.inpe.br:8080',
-    _require_text,
-    is_archive_address,
-)
-parse_identifier_setting = make_parser(
-    "an IBI", lambda value: parse_identifier(str(value)), shows_reason=True
-)
-#: This parser returns the IBI in canonical case.
-parse_service_ibi = make_parser(
-    "a repository name or an IBIp, not a legacy identifier", _convert_service_ibi, shows_reason=True
-)
-parse_ip = make_parser(
-    "an IPv4 or IPv6 address, as 150.163.34.243", lambda value: canonical_address(str(value))
-)
-parse_table_name = make_parser(
-    "the name of a table, as alembic_version", _require_text, re.compile(r"[A-Za-z_]\w*").fullmatch
-)
-#: A word that needs no encoding in a message of the protocol (a list of pairs).
-parse_ascii_word = make_parser(
-    "one word of ASCII, as 2014:11.09.02.16.15",
-    parse_text,
-    re.compile(r"[\x21-\x7a\x7c\x7e]+").fullmatch,
-)
-parse_email = make_parser("an e-mail address, as banon@dpi.inpe.br", _require_text, is_email)
-#: Source: [R] Table 5.1.
-parse_registration_key = make_parser(
-    'ten digits or more, optionally followed by "-" and ten digits or more', parse_text, is_key
-)
-parse_base_url = make_parser(
-    "an http or https URL without a query, as http://urlib.net",
-    lambda value: _require_text(value).rstrip("/"),
-    _is_base_url,
-)
-parse_granularity_setting = make_parser(
-    'a number of seconds: "60", "1", "0.1", "0.01", "0.001" and so on',
-    lambda value: parse_granularity(parse_text(value)),
-)
-parse_port = make_parser("a port, 1 to 65535", _convert_whole_number, lambda port: 0 < port < 65536)
-parse_count = make_parser(
-    "a whole number, 1 or more", _convert_whole_number, lambda count: count >= 1
-)
-parse_seconds = make_parser(
-    "a number of seconds, 0 or more", _convert_seconds, lambda seconds: 0 <= seconds < float("inf")
-)
-parse_timeout = make_parser(
-    f"a number of seconds, more than 0 and at most {LONGEST_TIMEOUT}",
-    _convert_seconds,
-    lambda seconds: 0 < seconds <= LONGEST_TIMEOUT,
-)
-parse_flag = make_parser("true or false", _convert_flag)
-parse_relations = make_parser(
-    'a list of relations, as ["", ".lastedition", ".metadata(*)"]',
-    _convert_relations,
-    shows_reason=True,
-)
-parse_folder = make_parser(
-    "the path of a folder",
-    lambda value: value if isinstance(value, Path) else Path(parse_text(value)),
-    lambda path: "\0" not in str(path),
-)
-parse_networks = make_parser(
-    'a list of networks in CIDR form, as ["10.0.0.0/8"]', _convert_networks, shows_reason=True
-)
-#: The hosts in a private network to which the program may send requests.
-parse_hosts = make_parser(
-    'a list of names, addresses and networks, as ["files.corp", ".intranet", "192.168.0.0/16"]',
-    _convert_hosts,
-    shows_reason=True,
-)
-parse_scheme = make_parser("http or https", _require_text, ("http", "https").__contains__)
-#: This parser returns the percent-encoded path without a slash at the end, "" for the root.
-parse_root = make_parser(
-    "the path under which the app is mounted, as /repository",
-    lambda value: quote(_require_text(value).rstrip("/"), safe=PATH_CHARACTERS),
-    re.compile("(?:/[^/]+)*").fullmatch,
-)
-parse_policy = make_parser(
-    'a Content-Security-Policy in one line, or "" for no policy',
-    _require_text,
-    lambda text: text.isascii() and (not text or text.isprintable()),
-)
-parse_template = make_parser(TEMPLATE, lambda value: _require_text(value).strip(), bool)
-
-
-def parse_sender(value: Any) -> str:
-    """Return the sender of e-mails. A pair (name, address) is allowed, as in Flask-Mail."""
-    if isinstance(value, list | tuple) and len(value) == 2:
-        return formataddr((str(value[0]), parse_email(value[1])))
-    return parse_text(value)
-
-
 # --- the settings ------------------------------------------------------------------------------
 
 
@@ -446,7 +228,7 @@ def default_platform_version(config: Mapping[str, Any]) -> str:
         return "flask_ibi_archive"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)  # the settings contain secrets
 class ArchiveConfig:
     """The settings of an Archive.
 

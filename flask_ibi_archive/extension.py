@@ -5,7 +5,6 @@ The extension reads the settings, opens the database, and registers routes and c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -13,25 +12,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from click import ClickException
-from flask import Flask, current_app, has_app_context, has_request_context
-from sqlalchemy import Engine
+from flask import Flask, Response, current_app, has_app_context, has_request_context
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.host_rows import IdentifiedItem, announce_removal, refresh
 from flask_ibi_archive.archive.host_rows.current import set_finder
 from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock
-from flask_ibi_archive.archive.operations.description import Identified
+from flask_ibi_archive.archive.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
 from flask_ibi_archive.cli.host_migrations import hide_tables_from_flask_migrate
-from flask_ibi_archive.config import (
-    ArchiveConfig,
-    SettingsReader,
-    find_unknown_keys,
-    parse_text,
-)
+from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.protocol.archive_urls import (
     ArchiveUrls,
@@ -40,36 +33,31 @@ from flask_ibi_archive.protocol.archive_urls import (
     PageKind,
 )
 from flask_ibi_archive.signals import Notifier
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.engines import (
-    ArgumentError,
-    NoSuchModuleError,
-    is_same_database,
-)
-from flask_ibi_archive.storage.migrate import ARCHIVE, History, archive_history
+from flask_ibi_archive.storage.engines import ArgumentError, is_same_database
+from flask_ibi_archive.storage.migrate import ARCHIVE, archive_history
 from flask_ibi_archive.web.access import AccessControl, AccessPolicy
+from flask_ibi_archive.web.databases import BIND, find_bind, hide_password, open_database
+from flask_ibi_archive.web.pages import landing
 from flask_ibi_archive.web.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
     current_archive,
-    find_budget,
     find_root,
 )
 from flask_ibi_archive.web.routing import create_blueprint
 
 DATABASE = ARCHIVE.setting
-BIND = "IBI_DATABASE_BIND"
 
 
 def find_current_archive() -> Archive:
-    """Return the Archive of the current app, for the rows of the models of the host.
+    """Return the Archive of the current app.
 
     :raises RuntimeError: outside of an app context, or if the current app has no Archive.
     """
     if not has_app_context():
         raise RuntimeError(
-            "rows of models with IdentifiedItem can only be written in an app context; use: "
-            "with app.app_context(): ..."
+            "ibi.archive and the rows of models with IdentifiedItem need an application context; "
+            "use: with app.app_context(): ..."
         )
     if EXTENSION not in current_app.extensions:
         raise RuntimeError("the current app has no IBIArchive; call ibi.init_app(app) first")
@@ -185,6 +173,24 @@ class IBIArchive:
         :raises StorageError: if the row is not in a session, or if its record is wrong.
         """
         refresh(row)
+
+    def landing_page(self, item: str | Identified) -> Response:
+        """Return the landing page of an item, for a route of the app at the same address.
+
+        ::
+
+            @app.get("/col/<flask_ibi_archive_item:ibi>/")
+            def show_item(ibi):
+                thesis = find_thesis(ibi)
+                return ibi_archive.landing_page(ibi) if thesis is None else show(thesis)
+
+        For a removed item, the page is its tombstone. If there is no such item, or if the user may
+        not see it, the page says so.
+
+        :param item: an identifier, or an object with an ``ibi``.
+        :raises StorageError: if the object has no identifier yet.
+        """
+        return current_app.make_response(landing(get_ibi("item", item)))
 
     def init_app(self, app: Flask) -> None:
         """Add the Archive to an app. The app must already have all settings.
@@ -356,31 +362,6 @@ class ExtensionState:
         self.access = access
 
 
-def find_bind(app: Flask) -> Engine | None:
-    """Return the engine that IBI_DATABASE_BIND names; None if this setting is not set.
-
-    Call this in the application context of the app.
-
-    :raises ConfigError: if Flask-SQLAlchemy has no such engine for the app.
-    """
-    key = SettingsReader(app.config).read(BIND, parse_text)
-    if key is None:
-        return None
-    flask_sqlalchemy = app.extensions.get("sqlalchemy")
-    if flask_sqlalchemy is None:
-        raise ConfigError(BIND, key, "unset, or used after init_app() of Flask-SQLAlchemy")
-    engines: dict[str | None, Engine] = flask_sqlalchemy.engines
-    if key not in engines:
-        names = ", ".join(sorted(name for name in engines if name is not None))
-        expected = (
-            f"a key of SQLALCHEMY_BINDS: {names}"
-            if names
-            else "unset, because SQLALCHEMY_BINDS is empty"
-        )
-        raise ConfigError(BIND, key, expected)
-    return engines[key]
-
-
 def warn_of_unknown_keys(app: Flask) -> None:
     """Log the unknown keys that begin with IBI_. Log once, even if an app has both extensions."""
     if app.extensions.keys() & {EXTENSION, RESOLVER_EXTENSION}:
@@ -388,43 +369,3 @@ def warn_of_unknown_keys(app: Flask) -> None:
     for key, nearest in find_unknown_keys(app.config):
         hint = "" if nearest is None else f"; did you mean {nearest}?"
         app.logger.warning("%s is not a setting of flask_ibi_archive%s", key, hint)
-
-
-def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Database:
-    """Return the database with a URL. The function does not connect to the database.
-
-    :param timeout: the largest number of seconds that a request may wait for databases.
-    :param history: the migrations of the tables. ``history.setting`` is the key of the URL setting.
-    :raises ConfigError: if the URL is invalid, the driver is not installed, or the folder of an
-        SQLite file can't be created.
-    """
-    try:
-        return Database.at(uri, history, timeout, partial(find_budget, timeout))
-    except OSError as error:
-        expected = (
-            "the URL of an SQLite file in a folder that exists or can be created "
-            f"({error.filename}: {error.strerror})"
-        )
-    except ImportError as error:
-        ours = re.match(r"postgresql(\+psycopg)?:", uri)
-        advice = "; run: pip install 'flask_ibi_archive[postgresql]'" if ours else ""
-        expected = f"a SQLAlchemy URL whose driver is installed ({one_line(error)}){advice}"
-    except (ArgumentError, ValueError) as error:
-        # other errors are not shown, because their text may contain a part of the password
-        reason = f" ({one_line(error)})" if isinstance(error, NoSuchModuleError) else ""
-        expected = (
-            "a SQLAlchemy URL, as sqlite:////srv/ibi.sqlite or "
-            f"postgresql+psycopg://user@host/database{reason}"
-        )
-    raise ConfigError(history.setting, hide_password(uri), expected)
-
-
-def one_line(error: Exception) -> str:
-    """Return the text of an error in one line."""
-    return " ".join(str(error).split())
-
-
-def hide_password(uri: str) -> str:
-    """Return a URL without its password, even if the URL is invalid."""
-    uri = re.sub(r"(password=)[^&]*", r"\1***", uri)
-    return re.sub(r"^([a-z0-9+]*://[^:@/]*)?.*@", r"\1@", uri, flags=re.DOTALL)

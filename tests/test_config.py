@@ -20,10 +20,12 @@ from support.commands import command as run_command
 from support.commands import process
 
 from flask_ibi_archive import IBIArchive, ItemRecord
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.extension import hide_password, open_database
+from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.hosts import extract_host
+from flask_ibi_archive.web.databases import hide_password, open_database
 
 SECRET = "do-not-show-me"
 REP = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
@@ -625,3 +627,11 @@ def test_init_mints_an_ibi_of_the_service_from_host_ip_and_port(
     assert served.ibip is not None
     assert served.rep.startswith("sid.inpe.br/mtc-m16c.802/")
     assert served.ibip.startswith("8JMKD3MGP8W34M/")
+
+
+def test_an_archive_that_is_printed_shows_no_secret() -> None:
+    config = read(SECRET_KEY=SECRET, IBI_DATABASE_URI=f"sqlite:////tmp/{SECRET}")
+    database = open_database("sqlite://", 5)
+    archive = Archive(config, database, ArchiveUrls(config.base_url))
+    database.close()
+    assert SECRET not in f"{config!r} {archive!r}"

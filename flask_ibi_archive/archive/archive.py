@@ -25,13 +25,7 @@ from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.accesses.statistics import Statistics, read_statistics
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
 from flask_ibi_archive.archive.announcing import announce_access, announce_minted
-from flask_ibi_archive.archive.archives import (
-    ArchiveRecord,
-    ServedArchive,
-    create_or_refresh_archive,
-    find_served,
-    has_archive,
-)
+from flask_ibi_archive.archive.archives import ServedArchive, find_served
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.archive.host_catalogue import HostItems, open_catalogue
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
@@ -44,30 +38,30 @@ from flask_ibi_archive.archive.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
 from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
+from flask_ibi_archive.archive.setup import (
+    build_facts,
+    downgrade_tables,
+    set_up,
+    upgrade_tables,
+)
 from flask_ibi_archive.archive.viewing import ItemView, view_item
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import StorageError, UnknownItem
-from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
-from flask_ibi_archive.protocol.url_list import (
-    ArchiveFacts,
-    UrlPair,
-    answer_url_request,
-    list_ibi_words,
-)
+from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
-from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import Database, lock_table_setup
+from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.reading import select_items
 
 Result = TypeVar("Result")
 
 
-@dataclass
+@dataclass(repr=False)
 class Archive(ItemOperations):
     """The Archive that an app serves.
 
@@ -88,6 +82,9 @@ class Archive(ItemOperations):
     catalogue: RecordCatalogue | None = None
     clock: Clock = read_utc_clock
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Archive {self.config.archive_address}>"
 
     @cached_property
     def url_keys(self) -> URLKeys:
@@ -175,23 +172,7 @@ class Archive(ItemOperations):
         if self._served is None:
             wanted = self.config.archive_service_ibi
             served = self.database.read(lambda connection: find_served(connection, wanted))
-            software = self.config.platform_software_ibi
-            self._served = (
-                served,
-                ArchiveFacts(
-                    address=self.config.archive_address,
-                    service=list_ibi_words(served.rep, served.ibip),
-                    addresses=self.addresses,
-                    platform_software=(
-                        ()
-                        if software is None
-                        else ("rep" if software.form is Form.REP else "ibip", software.text)
-                    ),
-                    relations=self.config.relations,
-                    filter_url_list=self.config.filter_url_list,
-                    follow_editions=self.config.follow_editions,
-                ),
-            )
+            self._served = (served, build_facts(self.config, self.addresses, served))
         return self._served
 
     def serves(self, ibi: str) -> bool:
@@ -212,22 +193,7 @@ class Archive(ItemOperations):
             Nothing was written in this case.
         :raises RuleBroken: if an item of another Archive has the service IBI of the settings.
         """
-        wanted = self.config.archive_service_ibi
-        if wanted is None and not has_archive(self.database):
-            self.config.check_minting()
-        self.files_folder.create()
-        self.upgrade()
-        minted = None
-        if wanted is None and not has_archive(self.database):
-            [minted] = self.minter.mint()
-        facts = ArchiveRecord(
-            self.config.archive_address,
-            self.config.archive_ip,
-            self.config.archive_platform_version,
-            self.config.archive_admin_email,
-        )
-        forms = None if minted is None else (minted.rep, minted.ibip)
-        return create_or_refresh_archive(self.database, facts, wanted, forms)
+        return set_up(self.config, self.database, self.files_folder, lambda: self.minter)
 
     def upgrade(self, revision: str = "head") -> None:
         """Upgrade the tables to a revision; the database is created if it does not exist.
@@ -236,28 +202,14 @@ class Archive(ItemOperations):
 
         :raises NotReady: if the host must upgrade the tables.
         """
-        history = self.database.history
-        if history.is_shared:
-            if revision != "head":
-                migrate.refuse_shared(history, f"flask db upgrade {revision}")
-            self.database.check_revision()
-            return
-        self.database.create()
-        with self.database.writing() as connection:
-            lock_table_setup(connection)
-            migrate.upgrade(connection, revision, history)
+        upgrade_tables(self.database, revision)
 
     def downgrade(self, revision: str) -> None:
         """Downgrade the tables to a revision.
 
         :raises StorageError: if our migrations are part of the history of the host.
         """
-        history = self.database.history
-        if history.is_shared:
-            migrate.refuse_shared(history, f"flask db downgrade ibi@{revision}")
-        with self.database.writing() as connection:
-            lock_table_setup(connection)
-            migrate.downgrade(connection, revision, history)
+        downgrade_tables(self.database, revision)
         self._served = None
 
     # --- reading ---------------------------------------------------------------------------------
@@ -342,7 +294,11 @@ class Archive(ItemOperations):
         return export_records(self.database, self.served().id, self.files_folder, selection, limit)
 
     def persistent_url(self, item: str | Identified) -> str:
-        """Return the persistent URL of an item, such as ``http://urlib.net/8JMKD3MGP8W/35MME4E``.
+        """Return the persistent URL of an item.
+
+        ::
+
+            ibi.archive.persistent_url(item)     # "http://urlib.net/8JMKD3MGP8W/35MME4E"
 
         :param item: an identifier; or an object with an ``ibi``: an ItemView, new identifiers, or a
             row of the host's own model.
@@ -352,6 +308,13 @@ class Archive(ItemOperations):
 
     def mint(self, count: int = 1) -> list[Minted]:
         """Return new identifiers; see :meth:`Minter.mint`.
+
+        ::
+
+            [minted] = ibi.archive.mint()
+            row.rep, row.ibip = minted.rep, minted.ibip
+
+        A deposit mints identifiers itself. Hosts with their own catalogue call this method.
 
         :param count: the number of new identifiers.
         """
@@ -390,6 +353,11 @@ class Archive(ItemOperations):
     def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
         """Return the counts of the accesses to an item or to the whole Archive.
 
+        ::
+
+            found = ibi.archive.statistics(item.ibi)
+            found.views, found.downloads
+
         This method writes nothing. Accesses in the spool are not counted yet. The next
         acknowledgment or the next purge imports the accesses of the spool into the database.
 
@@ -425,10 +393,3 @@ class Archive(ItemOperations):
             self.accesses.clock(),
             dry_run,
         )
-
-
-def _migrated_by_host(history: migrate.History, command: str) -> StorageError:
-    return StorageError(
-        f"IBI_VERSION_TABLE is {history.version_table!r}, so only the host migrates the tables; "
-        f"run: {command}"
-    )

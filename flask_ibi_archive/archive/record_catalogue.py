@@ -13,8 +13,9 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from flask_ibi_archive.archive.operations.context import list_files, name_file, validate_record
+from flask_ibi_archive.archive.operations.context import validate_record
 from flask_ibi_archive.archive.operations.description import ItemRecord, read_description
+from flask_ibi_archive.archive.operations.given_files import list_files, name_file
 from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
@@ -126,7 +127,7 @@ class RecordCatalogue(ABC):
         :param scope: the data that the caller will read.
         :param today: the current day (UTC), on which embargoes depend.
         """
-        return _Search(self, scope, today).find(ibi)
+        return _RecordReader(self, scope, today).find(ibi)
 
 
 def read_record(catalogue: RecordCatalogue, ibi: str) -> Record | None:
@@ -199,9 +200,9 @@ class RecordItem:
 
     is_service = False
 
-    def __init__(self, record: Record, search: _Search, is_requested: bool = False) -> None:
+    def __init__(self, record: Record, reader: _RecordReader, is_requested: bool = False) -> None:
         self._record = record
-        self._search = search
+        self._reader = reader
         self.key = record.ibip or record.identifiers[0]
         self.rep = record.rep
         self.ibip = record.ibip
@@ -216,12 +217,12 @@ class RecordItem:
 
     def allows(self, address: str) -> bool:
         """Return True if a user at an IP address may read the files."""
-        return ItemView(self._record, False, self._search.today).allows(address)
+        return ItemView(self._record, False, self._reader.today).allows(address)
 
     def file(self) -> File | None:
         """Return the requested file, or None if the item does not have this file."""
         files = {file.path: file.url for file in self._record.files}
-        return choose_file(self._search.scope.paths, files, self.target())
+        return choose_file(self._reader.scope.paths, files, self.target())
 
     def target(self) -> File | None:
         """Return the target file, or None if the item has no target file."""
@@ -233,7 +234,7 @@ class RecordItem:
         """Return the metadata of the item, or None if the item has no metadata."""
         found = self._record.metadata
         if isinstance(found, MetadataItem):
-            return self._search.follow(found.ibi)
+            return self._reader.follow(found.ibi)
         if isinstance(found, MetadataAddress):
             return OwnMetadata(found.url, found.formats, format_moment(found.timestamp))
         if isinstance(found, DublinCoreMetadata):
@@ -243,7 +244,7 @@ class RecordItem:
     def next_edition(self) -> RecordItem | None:
         """Return the next edition of the item, or None if no next edition exists."""
         following = self._record.next_edition
-        return None if following is None else self._search.follow(following)
+        return None if following is None else self._reader.follow(following)
 
     def last_edition(self) -> RecordItem | None:
         """Return the last edition that is not Deleted; None if it is in another Archive."""
@@ -252,13 +253,13 @@ class RecordItem:
         # editions of a host may form a circle by mistake
         while following is not None and following not in (self, *later):
             later.append(following)
-            following = following.next_edition() if self._search.scope.follow_editions else None
-        return choose_last_edition(self, later, self._search.scope)
+            following = following.next_edition() if self._reader.scope.follow_editions else None
+        return choose_last_edition(self, later, self._reader.scope)
 
     def translations(self) -> Mapping[str, RecordItem]:
         """Return the item and all its translations, by language."""
         found = {
-            language: self._search.follow(ibi)
+            language: self._reader.follow(ibi)
             for language, ibi in self._record.translations.items()
         }
         if self.language is not None:
@@ -266,7 +267,7 @@ class RecordItem:
         return found
 
 
-class _Search:
+class _RecordReader:
     """Reads the records that one urlRequest needs, each only once.
 
     :param scope: the data of the items that the caller will read.

@@ -82,7 +82,7 @@ def parse_email_option(
 
     :raises BadParameter: if the value is not an e-mail address.
     """
-    from flask_ibi_archive.config import parse_email
+    from flask_ibi_archive.setting_values import parse_email
 
     try:
         return None if value is None else str(parse_email(value))

@@ -77,7 +77,7 @@ def check_command(as_json: bool) -> None:
 def _check_layout(name: str) -> str:
     from jinja2 import TemplateNotFound
 
-    from flask_ibi_archive.config import TEMPLATE
+    from flask_ibi_archive.setting_values import TEMPLATE
 
     try:
         current_app.jinja_env.get_template(name)

@@ -12,8 +12,13 @@ from flask_ibi_archive.config import (
     DATABASE_TIMEOUT,
     PAGE_POLICY,
     MailSettings,
-    Network,
     SettingsReader,
+    read_settings,
+    setting,
+)
+from flask_ibi_archive.protocol.hosts import InnerHosts
+from flask_ibi_archive.setting_values import (
+    Network,
     parse_archive_address,
     parse_count,
     parse_email,
@@ -25,16 +30,13 @@ from flask_ibi_archive.config import (
     parse_template,
     parse_text,
     parse_timeout,
-    read_settings,
-    setting,
 )
-from flask_ibi_archive.protocol.hosts import InnerHosts
 
 #: The IBI of the resolver service in the standard's examples ([R] 5.2).
 SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)  # the settings contain secrets
 class ResolverConfig:
     """The settings of a resolver.
 

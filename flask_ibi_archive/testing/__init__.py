@@ -28,7 +28,8 @@ the items of the host::
 import pytest
 
 # the assertions of these modules explain their values, as those of test modules do
-pytest.register_assert_rewrite("flask_ibi_archive.testing.contract")
+MODULES = ("asking", "contract", "host_under_test")
+pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in MODULES))
 
 from flask_ibi_archive.testing.asking import Reader  # noqa: E402
 from flask_ibi_archive.testing.contract import CatalogueContract  # noqa: E402

@@ -32,7 +32,7 @@ class AccessControl:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessDecision:
     """Whether the user may read a file, or the files of an item.
 
     :param is_allowed: True if the user may read.
@@ -46,7 +46,7 @@ class Access:
     refusal: AnyResponse | HTTPException | None = None
 
 
-def check_access(item: ItemView, file: FileRecord | None = None) -> Access:
+def check_access(item: ItemView, file: FileRecord | None = None) -> AccessDecision:
     """Return whether the user of the request may read a file of an item.
 
     Other exceptions than HTTPException in the policy are not caught: they never open a file.
@@ -56,7 +56,7 @@ def check_access(item: ItemView, file: FileRecord | None = None) -> Access:
     """
     control: AccessControl = current_app.extensions[EXTENSION].access
     if control.policy is None:
-        return Access(item.allows(user_address()))
+        return AccessDecision(item.allows(user_address()))
     answer: bool | AnyResponse | HTTPException | None
     after_this_request(_forbid_sharing)
     try:
@@ -64,12 +64,12 @@ def check_access(item: ItemView, file: FileRecord | None = None) -> Access:
     except HTTPException as refusal:
         answer = refusal
     if answer is None:
-        return Access(item.allows(user_address()))
+        return AccessDecision(item.allows(user_address()))
     after_this_request(_forbid_storing)
     if isinstance(answer, bool):
-        return Access(answer, by_policy=True)
+        return AccessDecision(answer, by_policy=True)
     if isinstance(answer, AnyResponse | HTTPException):
-        return Access(False, by_policy=True, refusal=answer)
+        return AccessDecision(False, by_policy=True, refusal=answer)
     raise TypeError(
         f"the access policy returned {answer!r}; it must return True, False, None or a response"
     )

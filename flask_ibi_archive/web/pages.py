@@ -22,7 +22,7 @@ from flask_ibi_archive.protocol.query import decode_query_string, list_candidate
 from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.dublin_core import format_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
-from flask_ibi_archive.web.access import Access, check_access, select_readable_files
+from flask_ibi_archive.web.access import AccessDecision, check_access, select_readable_files
 from flask_ibi_archive.web.downloads import describe_version, send_content
 from flask_ibi_archive.web.requests import (
     UNKNOWN_USER,
@@ -72,7 +72,7 @@ def unavailable_page(error: IBIError) -> Response:
     return response
 
 
-def restricted_page(item: ItemView, access: Access) -> ResponseReturnValue:
+def restricted_page(item: ItemView, access: AccessDecision) -> ResponseReturnValue:
     """Return the page that says that the user has no access to an item.
 
     If the policy of the host has its own response, return or raise that response.
@@ -85,7 +85,7 @@ def restricted_page(item: ItemView, access: Access) -> ResponseReturnValue:
     return message(403, "restricted", item=visible, notices=list_notices(item, access))
 
 
-def list_notices(item: ItemView, access: Access) -> list[str]:
+def list_notices(item: ItemView, access: AccessDecision) -> list[str]:
     """Return the texts that say until when, and why, the user may not read the files of an item."""
     language = page_language()
     t, is_inside = texts(language), item.is_inside(user_address())
@@ -258,7 +258,7 @@ def _linked_metadata(item: ItemView, step: Step) -> ResponseReturnValue:
         if target is None:
             modifier = f":({step.parameter})" if step.parameter else ""
             return _redirect(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
-    access = Access(True) if target is None else check_access(target)
+    access = AccessDecision(True) if target is None else check_access(target)
     if target is not None and access.by_policy and not access.is_allowed:
         return restricted_page(target, access)
     # find_metadata_url would treat UNKNOWN_USER like the address of a known user

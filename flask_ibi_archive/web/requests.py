@@ -15,8 +15,9 @@ from urllib.parse import quote, unquote_to_bytes
 from flask import Request, current_app, has_request_context, request
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.config import PATH_CHARACTERS, ArchiveConfig, Network, parse_root
+from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.resolution.redirect_target import is_same_address
+from flask_ibi_archive.setting_values import PATH_CHARACTERS, Network, parse_root
 from flask_ibi_archive.storage.request_budget import Budget
 
 #: The keys of the Archive and of the resolver in ``app.extensions``.

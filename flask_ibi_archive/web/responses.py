@@ -10,9 +10,9 @@ from flask.sansio.app import App
 from jinja2 import Template, TemplateNotFound
 from werkzeug.datastructures import Headers
 
-from flask_ibi_archive.config import TEMPLATE
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
 from flask_ibi_archive.protocol.pairs import format_alert
+from flask_ibi_archive.setting_values import TEMPLATE
 from flask_ibi_archive.web.language_names import get_language_name
 from flask_ibi_archive.web.requests import current_request, shared_config
 from flask_ibi_archive.web.texts import page_language, texts

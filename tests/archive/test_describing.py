@@ -215,10 +215,11 @@ def test_two_apps_of_one_extension_have_two_archives(uri: str, tmp_path: Path) -
 
 # --- what a host's tools see ----------------------------------------------------------------------
 
-#: Methods of the Archive that administer it. The others show an example of their use.
+#: Methods of the Archive that administer it, and its clock. The others show how they are used.
 ADMINISTRATION = {
-    "downgrade", "facts", "init", "list_urls", "mint", "persistent_url", "purge", "reservations",
-    "served", "serves", "statistics", "take_acknowledgment", "upgrade", "without_session",
+    "check_has_items", "clock", "downgrade", "facts", "init", "list_records", "list_urls", "purge",
+    "read_catalogue", "reservations", "served", "serves", "take_acknowledgment", "upgrade",
+    "without_session",
 }  # fmt: skip
 
 

@@ -16,8 +16,9 @@ from support.archives import SERVICE, archive_of, close
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
-from flask_ibi_archive.extension import StartError, hide_password
+from flask_ibi_archive.extension import StartError
 from flask_ibi_archive.storage.engines import is_same_database
+from flask_ibi_archive.web.databases import hide_password
 
 
 @pytest.fixture

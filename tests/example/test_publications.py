@@ -127,6 +127,19 @@ def test_an_edit_changes_the_item_and_keeps_files_unless_others_are_chosen(
 
 
 @pytest.mark.one_database
+def test_the_uploads_of_a_refused_edit_are_deleted(
+    librarian: Visitor, publish: Callable[..., Publication], tmp_path: Path
+) -> None:
+    english = publish()
+    chuva = publish(f"/publications/{english.id}/translation", language="Portuguese")
+    before = set((tmp_path / "uploads").iterdir())
+    fields = form_fields(language="English", uploads=pdf("other.pdf"))
+    response = librarian.send(f"/publications/{chuva.id}/edit", **fields)
+    assert "Please correct" in response.text
+    assert set((tmp_path / "uploads").iterdir()) == before
+
+
+@pytest.mark.one_database
 def test_a_deleted_draft_gives_its_identifier_and_its_files_up(
     app: Flask, reader: Visitor, ana: Visitor, tmp_path: Path
 ) -> None:

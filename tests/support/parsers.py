@@ -10,7 +10,6 @@ from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
 from flask_ibi_archive.archive.link_requests import clean_url
 from flask_ibi_archive.archive.registration.resolver_answer import find_alert
-from flask_ibi_archive.config import parse_networks
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.identifiers import (
     Form,
@@ -60,6 +59,7 @@ from flask_ibi_archive.resolution.persistent_url import (
     read_persistent_url,
 )
 from flask_ibi_archive.resolution.redirect_target import find_usable_url, is_same_address
+from flask_ibi_archive.setting_values import parse_networks
 from flask_ibi_archive.web.persistent_urls import begins_with_ibi, is_like_persistent_url
 from flask_ibi_archive.web.requests import find_address, forwarded_addresses
 

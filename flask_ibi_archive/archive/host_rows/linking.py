@@ -10,7 +10,7 @@ from datetime import datetime
 from flask_ibi_archive.archive.host_rows.describing import DescribedRow, naming
 from flask_ibi_archive.archive.operations.context import canonicalize, find_item
 from flask_ibi_archive.archive.operations.depositing import find_related
-from flask_ibi_archive.archive.operations.description import Description
+from flask_ibi_archive.archive.operations.description import ItemDescription
 from flask_ibi_archive.archive.operations.noting import note_changed_item
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.storage.items import ItemStore
@@ -24,7 +24,7 @@ class RowLink:
     """
 
     described: DescribedRow
-    description: Description
+    description: ItemDescription
     item_id: int
 
     @property

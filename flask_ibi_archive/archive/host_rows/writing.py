@@ -24,11 +24,11 @@ from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     find_item,
-    stage_files,
     validate_record,
 )
 from flask_ibi_archive.archive.operations.depositing import check_new
-from flask_ibi_archive.archive.operations.description import Description, read_description
+from flask_ibi_archive.archive.operations.description import ItemDescription, read_description
+from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.noting import note
 from flask_ibi_archive.archive.operations.removing import delete_item, validate_tombstone
 from flask_ibi_archive.archive.operations.updating import (
@@ -81,7 +81,7 @@ class NewItem:
     """
 
     described: DescribedRow
-    description: Description
+    description: ItemDescription
     record: Record
     contents: Mapping[str, Content]
     is_simple: bool
@@ -242,7 +242,7 @@ class RowWriter:
 
     def _update(
         self, store: ItemStore, one: DescribedRow, item_id: int, state: State
-    ) -> Description | None:
+    ) -> ItemDescription | None:
         """Edit or withdraw an existing item.
 
         :returns: the description of the item; None if its relations do not change.
@@ -277,7 +277,7 @@ class RowWriter:
         item_id: int,
         before: Record,
         one: DescribedRow,
-        description: Description,
+        description: ItemDescription,
     ) -> tuple[Record, Mapping[str, Content]]:
         """Return the new record of an item, and the contents of its new files."""
         values: dict[str, Any] = dict(description.values)

@@ -11,10 +11,10 @@ from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     canonicalize,
     find_item,
-    stage_files,
     validate_record,
 )
-from flask_ibi_archive.archive.operations.description import Description, read_description
+from flask_ibi_archive.archive.operations.description import ItemDescription, read_description
+from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.noting import note, note_changed_item
 from flask_ibi_archive.archive.operations.updating import upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
@@ -79,7 +79,7 @@ def deposit(
     return minted
 
 
-def check_new(description: Description) -> None:
+def check_new(description: ItemDescription) -> None:
     """Check that an item can be deposited. The values of the fields are validated later.
 
     :raises StorageError: if a field is missing, or if a new item must not have a field.

@@ -126,7 +126,7 @@ APART = ("files", "previous_edition", "translation_of", "state")
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class ItemDescription:
     """A description whose fields are separated.
 
     :param values: the values of fields of a Record; not validated yet.
@@ -141,7 +141,7 @@ class Description:
     state: str
 
 
-def read_description(given: Mapping[str, Any], before: Metadata = None) -> Description:
+def read_description(given: Mapping[str, Any], before: Metadata = None) -> ItemDescription:
     """Separate the fields of a description.
 
     :param given: the fields of an :class:`ItemRecord`.
@@ -168,7 +168,7 @@ def read_description(given: Mapping[str, Any], before: Metadata = None) -> Descr
         old = _get_dublin_core(values.get("metadata", before))
         kept = {name: value for name, value in {**old, **elements}.items() if value}
         values["metadata"] = {"dc": kept} if kept else None
-    return Description(
+    return ItemDescription(
         values,
         given.get("files", ()),
         get_ibi("previous_edition", given.get("previous_edition")),

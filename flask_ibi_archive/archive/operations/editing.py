@@ -10,11 +10,10 @@ from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     canonicalize,
     find_item,
-    list_files,
-    stage_files,
     validate_record,
 )
 from flask_ibi_archive.archive.operations.description import Files, read_description
+from flask_ibi_archive.archive.operations.given_files import list_files, stage_files
 from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.record import FileRecord, Record

@@ -1,0 +1,86 @@
+"""Sets up an Archive: its tables, its service, and the facts that it publishes about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask_ibi_archive.archive.archives import (
+    ArchiveRecord,
+    ServedArchive,
+    create_or_refresh_archive,
+    has_archive,
+)
+from flask_ibi_archive.archive.minting import Minter
+from flask_ibi_archive.config import ArchiveConfig
+from flask_ibi_archive.identifiers import Form
+from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.protocol.url_list import ArchiveFacts, list_ibi_words
+from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.database import Database, lock_table_setup
+from flask_ibi_archive.storage.file_store import FileStore
+
+
+def set_up(
+    config: ArchiveConfig, database: Database, folder: FileStore, get_minter: Callable[[], Minter]
+) -> tuple[ServedArchive, bool]:
+    """Upgrade the tables, and create or update the Archive; see :meth:`.Archive.init`."""
+    wanted = config.archive_service_ibi
+    if wanted is None and not has_archive(database):
+        config.check_minting()
+    folder.create()
+    upgrade_tables(database)
+    minted = None
+    if wanted is None and not has_archive(database):
+        [minted] = get_minter().mint()
+    facts = ArchiveRecord(
+        config.archive_address,
+        config.archive_ip,
+        config.archive_platform_version,
+        config.archive_admin_email,
+    )
+    forms = None if minted is None else (minted.rep, minted.ibip)
+    return create_or_refresh_archive(database, facts, wanted, forms)
+
+
+def upgrade_tables(database: Database, revision: str = "head") -> None:
+    """Upgrade the tables to a revision; see :meth:`.Archive.upgrade`."""
+    history = database.history
+    if history.is_shared:
+        if revision != "head":
+            migrate.refuse_shared(history, f"flask db upgrade {revision}")
+        database.check_revision()
+        return
+    database.create()
+    with database.writing() as connection:
+        lock_table_setup(connection)
+        migrate.upgrade(connection, revision, history)
+
+
+def downgrade_tables(database: Database, revision: str) -> None:
+    """Downgrade the tables to a revision; see :meth:`.Archive.downgrade`."""
+    history = database.history
+    if history.is_shared:
+        migrate.refuse_shared(history, f"flask db downgrade ibi@{revision}")
+    with database.writing() as connection:
+        lock_table_setup(connection)
+        migrate.downgrade(connection, revision, history)
+
+
+def build_facts(
+    config: ArchiveConfig, addresses: ArchiveUrls, served: ServedArchive
+) -> ArchiveFacts:
+    """Return the facts that an Archive publishes about itself in each answer."""
+    software = config.platform_software_ibi
+    return ArchiveFacts(
+        address=config.archive_address,
+        service=list_ibi_words(served.rep, served.ibip),
+        addresses=addresses,
+        platform_software=(
+            ()
+            if software is None
+            else ("rep" if software.form is Form.REP else "ibip", software.text)
+        ),
+        relations=config.relations,
+        filter_url_list=config.filter_url_list,
+        follow_editions=config.follow_editions,
+    )

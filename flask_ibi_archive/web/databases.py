@@ -1,0 +1,85 @@
+"""Opens the databases that the settings of an app name. Archives and resolvers use this module."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from flask import Flask
+from sqlalchemy import Engine
+
+from flask_ibi_archive.config import SettingsReader
+from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.setting_values import parse_text
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.engines import ArgumentError, NoSuchModuleError
+from flask_ibi_archive.storage.migrate import ARCHIVE, History
+from flask_ibi_archive.web.requests import find_budget
+
+#: The setting that names a bind of Flask-SQLAlchemy.
+BIND = "IBI_DATABASE_BIND"
+
+
+def find_bind(app: Flask) -> Engine | None:
+    """Return the engine that IBI_DATABASE_BIND names; None if this setting is not set.
+
+    Call this in the application context of the app.
+
+    :raises ConfigError: if Flask-SQLAlchemy has no such engine for the app.
+    """
+    key = SettingsReader(app.config).read(BIND, parse_text)
+    if key is None:
+        return None
+    flask_sqlalchemy = app.extensions.get("sqlalchemy")
+    if flask_sqlalchemy is None:
+        raise ConfigError(BIND, key, "unset, or used after init_app() of Flask-SQLAlchemy")
+    engines: dict[str | None, Engine] = flask_sqlalchemy.engines
+    if key not in engines:
+        names = ", ".join(sorted(name for name in engines if name is not None))
+        expected = (
+            f"a key of SQLALCHEMY_BINDS: {names}"
+            if names
+            else "unset, because SQLALCHEMY_BINDS is empty"
+        )
+        raise ConfigError(BIND, key, expected)
+    return engines[key]
+
+
+def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Database:
+    """Return the database with a URL. The function does not connect to the database.
+
+    :param timeout: the largest number of seconds that a request may wait for databases.
+    :param history: the migrations of the tables. ``history.setting`` is the key of the URL setting.
+    :raises ConfigError: if the URL is invalid, the driver is not installed, or the folder of an
+        SQLite file can't be created.
+    """
+    try:
+        return Database.at(uri, history, timeout, partial(find_budget, timeout))
+    except OSError as error:
+        expected = (
+            "the URL of an SQLite file in a folder that exists or can be created "
+            f"({error.filename}: {error.strerror})"
+        )
+    except ImportError as error:
+        ours = re.match(r"postgresql(\+psycopg)?:", uri)
+        advice = "; run: pip install 'flask_ibi_archive[postgresql]'" if ours else ""
+        expected = f"a SQLAlchemy URL whose driver is installed ({one_line(error)}){advice}"
+    except (ArgumentError, ValueError) as error:
+        # other errors are not shown, because their text may contain a part of the password
+        reason = f" ({one_line(error)})" if isinstance(error, NoSuchModuleError) else ""
+        expected = (
+            "a SQLAlchemy URL, as sqlite:////srv/ibi.sqlite or "
+            f"postgresql+psycopg://user@host/database{reason}"
+        )
+    raise ConfigError(history.setting, hide_password(uri), expected)
+
+
+def one_line(error: Exception) -> str:
+    """Return the text of an error in one line."""
+    return " ".join(str(error).split())
+
+
+def hide_password(uri: str) -> str:
+    """Return a URL without its password, even if the URL is invalid."""
+    uri = re.sub(r"(password=)[^&]*", r"\1***", uri)
+    return re.sub(r"^([a-z0-9+]*://[^:@/]*)?.*@", r"\1@", uri, flags=re.DOTALL)
