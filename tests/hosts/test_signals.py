@@ -372,28 +372,29 @@ def test_an_import_sends_one_signal_for_each_changed_item(
 ) -> None:
     (tmp_path / "a.txt").write_text("a")
     file = {"path": "a.txt", "source": "a.txt"}
-    tombstone = {"state": "Deleted", "tombstone": {"reason": "wrong"}}
+    deleted = {"state": "Deleted", "timestamp": "2001-02-03T04:05:06Z"}
+    tombstone = {**deleted, "tombstone": {"reason": "wrong"}}
     english = {"rep": A, "language": "en", "next_edition": B, "files": [file]}
     # the line of A refers to B and C before they exist
     lines = write_lines(
         tmp_path / "items.jsonl", {**english, "translations": {"pt": C}}, {"rep": B, **COPY},
         {"rep": C, "language": "pt", "translations": {"en": A}},
     )  # fmt: skip
-    command(app, "import", lines, *words)
+    assert command(app, "import", lines, *words).status == 0
     assert brief(received) == [
         ("item_deposited", A, SERVICE),
         ("item_state_changed", B, SERVICE, None, "Copy"),
         ("item_deposited", C, SERVICE),
     ]
     update = ("--on-conflict", "update", *words)
-    command(app, "import", lines, *update)
+    assert command(app, "import", lines, *update).status == 0
     assert brief(received) == [], "the records are the same as before"
-    command(app, "import", lines, "--on-conflict", "skip", *words)
-    command(app, "import", lines, "--on-conflict", "update", "--dry-run")
+    assert command(app, "import", lines, "--on-conflict", "skip", *words).status == 0
+    assert command(app, "import", lines, "--on-conflict", "update", "--dry-run").status == 0
     assert brief(received) == []
     (tmp_path / "a.txt").write_text("another text")
     lines = write_lines(lines, {**english, "language": "fr"}, {"rep": C, **tombstone})
-    command(app, "import", lines, *update)
+    assert command(app, "import", lines, *update).status == 0
     assert brief(received) == [
         ("item_changed", A, SERVICE, ("language", "files")),
         ("item_state_changed", C, SERVICE, "Original", "Deleted"),
@@ -455,7 +456,7 @@ def test_a_restored_backup_sends_no_signal(app: Flask, tmp_path: Path, received:
     back_up(archive, tmp_path / "backup")
     archive.edit(item.ibi, language="en")
     names(received)
-    command(app, "restore", tmp_path / "backup", "--replace", "--yes")
+    assert command(app, "restore", tmp_path / "backup", "--replace", "--yes").status == 0
     found = archive.get(item.ibi)
     assert found is not None
     assert found.record.language is None
