@@ -45,7 +45,11 @@ signal                    sent after; values
 - An exception in a receiver is logged, and has no effect on the change or on other receivers.
 - A receiver is not called for changes that it makes itself. If it makes changes in the session of
   the host, it must commit the session.
-- An import and a restored backup send no signals.
+- ``flask ibi import`` sends item_deposited for a new Original, item_state_changed for another new
+  item, and the usual signal for an item that it changes; it does not report changed translations.
+  With --resume, signals are sent after the commit of each batch; relations are stored later.
+- ``flask ibi adopt`` and models with IdentifiedItem send the same signals as operations.
+- A restored backup sends no signals, because it restores an earlier state.
 - If IBI_ANONYMISE_IPS is set, ``client_address`` is anonymised.
 - Commands and threads send signals too; therefore a receiver may run without a request.
 """

@@ -10,6 +10,8 @@ from flask_ibi_archive.storage.migrate import include_name
 
 #: The key of Flask-Migrate in ``app.extensions``.
 FLASK_MIGRATE = "migrate"
+#: The key of the object that looks for Flask-Migrate.
+SEARCH = "ibi_flask_migrate"
 
 
 def hide_tables_from_flask_migrate(app: Flask) -> None:
@@ -19,26 +21,33 @@ def hide_tables_from_flask_migrate(app: Flask) -> None:
     therefore looks for it each time an application context begins, as each command does. It stops
     at the first request.
     """
-    appcontext_pushed.connect(_add_filter, app)
-    request_started.connect(_stop, app)
-    _add_filter(app)
+    if SEARCH not in app.extensions:
+        search = app.extensions[SEARCH] = _Search()
+        appcontext_pushed.connect(search.add_filter, app)
+        request_started.connect(search.stop, app)
+        search.add_filter(app)
 
 
-def _add_filter(app: Flask, **details: object) -> None:
-    arguments = getattr(app.extensions.get(FLASK_MIGRATE), "configure_args", None)
-    if arguments is None:
-        return
-    _stop(app)
-    theirs = arguments.get("include_name")
+class _Search:
+    """Looks for Flask-Migrate. After :meth:`stop`, the signals of Flask cost nothing more."""
 
-    def include(name: str | None, type_: str, parent_names: Any) -> bool:
-        if not include_name(name, type_, parent_names):
-            return False
-        return theirs is None or bool(theirs(name, type_, parent_names))
+    def add_filter(self, app: Flask, **details: object) -> None:
+        """Add the filter if the app has Flask-Migrate."""
+        arguments = getattr(app.extensions.get(FLASK_MIGRATE), "configure_args", None)
+        if arguments is None:
+            return
+        self.stop(app)
+        theirs = arguments.get("include_name")
 
-    arguments["include_name"] = include
+        def include(name: str | None, type_: str, parent_names: Any) -> bool:
+            if not include_name(name, type_, parent_names):
+                return False
+            return theirs is None or bool(theirs(name, type_, parent_names))
 
+        arguments["include_name"] = include
 
-def _stop(app: Flask, **details: object) -> None:
-    appcontext_pushed.disconnect(_add_filter, app)
-    request_started.disconnect(_stop, app)
+    def stop(self, app: Flask, **details: object) -> None:
+        """Disconnect from the signals."""
+        # Without a sender, because a receiver that only leaves a sender remains in the signal.
+        appcontext_pushed.disconnect(self.add_filter)
+        request_started.disconnect(self.stop)

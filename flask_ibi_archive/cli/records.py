@@ -117,6 +117,7 @@ class ImportReport:
             progress=partial(self._bars.show, "work") if self._bars.shown else None,
             on_error=self.write_error,
             on_resume=self.write_state,
+            notifier=archive.notifier,
             **options,
         )
         try:

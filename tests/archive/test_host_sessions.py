@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from sqlalchemy import create_engine, event, func, make_url, select, text
+from sqlalchemy import create_engine, event, func, insert, make_url, select, text
 from sqlalchemy.orm import (
     DeclarativeBase,
     Mapped,
@@ -184,6 +184,32 @@ def test_constraints_hold_on_the_hosts_connections(new_host: Callable[..., Host]
     )
     assert states.scalar() == "Deleted"
     host.session.rollback()
+
+
+def test_a_released_savepoint_of_the_host_is_rolled_back_with_the_transaction(
+    new_host: Callable[..., Host],
+) -> None:
+    host = new_host()
+    before = dump(host.archive.database)
+    with host.session.begin_nested():  # the first statement of the transaction
+        host.session.add(Report(name="annual"))
+        host.archive.deposit(ItemRecord())
+    host.session.rollback()
+    assert dump(host.archive.database) == before
+    assert host.reports() == 0
+
+
+@pytest.mark.one_database
+def test_a_host_in_autocommit_mode_stays_in_it_after_a_savepoint(
+    new_host: Callable[..., Host],
+) -> None:
+    engine = new_host().engine.execution_options(isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        savepoint = connection.begin_nested()
+        connection.execute(insert(Report).values(name="annual"))
+        savepoint.commit()
+        with engine.connect() as other:
+            assert other.scalar(select(func.count()).select_from(Report)) == 1
 
 
 def test_a_host_can_begin_its_transactions_itself(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from support.browser import browser as find_browser
 from support.commands import ROOT, command
 from support.databases import new_database
 from support.example import example_repository
@@ -17,10 +18,6 @@ from example_app.extensions import db
 from example_app.models import Publication
 from example_app.seed import PASSWORD
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 #: The background of the theme in light and in dark mode.
 LIGHT, DARK = "rgb(251, 252, 251)", "rgb(18, 23, 21)"
 NARROW, WIDE = {"width": 320, "height": 640}, {"width": 1280, "height": 800}
@@ -30,12 +27,8 @@ IMPORTED = "/col/sid.inpe.br/mtc-m18@80/2009/07.21.13.23/"
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """A browser; the tests are skipped if there is none."""
-    playwright = pytest.importorskip("playwright.sync_api")
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        pytest.skip(f"no browser here: none of {', '.join(NAMES)}")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         yield browser
         browser.close()
 

@@ -654,3 +654,38 @@ def test_a_model_may_inherit_its_identifiers_from_a_joined_table(
     assert "ibi_rep" not in Report.__table__.c
     host.session.remove()
     base.metadata.drop_all(host.engine)
+
+
+def test_several_classes_of_one_table_may_have_identifiers(
+    host: Host, base: type[DeclarativeBase]
+) -> None:
+    def describe_kind(row: Any) -> ItemRecord:
+        return ItemRecord(title=row.kind)
+
+    class Page(base):  # type: ignore[valid-type, misc]
+        __tablename__ = "host_page"
+        id: Mapped[int] = mapped_column(primary_key=True)
+        kind: Mapped[str]
+        __mapper_args__: ClassVar[dict[str, str]] = {
+            "polymorphic_on": "kind",
+            "polymorphic_identity": "page",
+        }
+
+    class Report(IdentifiedItem, Page):
+        __mapper_args__: ClassVar[dict[str, str]] = {"polymorphic_identity": "report"}
+        ibi_record = describe_kind
+
+    class Poster(IdentifiedItem, Page):
+        __mapper_args__: ClassVar[dict[str, str]] = {"polymorphic_identity": "poster"}
+        ibi_record = describe_kind
+
+    base.metadata.create_all(host.engine)
+    report, poster = Report(), Poster()
+    host.session.add_all([report, poster, Page()])
+    host.session.commit()
+    assert [item_of(host, row).title for row in (report, poster)] == ["report", "poster"]
+    poster.ibi_ibip = "733NF838W/2"
+    with pytest.raises(RowError, match="identifiers are permanent"):
+        host.session.commit()
+    host.session.remove()
+    base.metadata.drop_all(host.engine)

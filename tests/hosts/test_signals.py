@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import create_engine, make_url
+from sqlalchemy import create_engine, func, insert, make_url, select
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from support.accesses import PERSISTENT, USER, acknowledge
-from support.archives import SERVICE, archive_of, close, make_app
+from support.archives import SERVICE, archive_of, back_up, close, import_records, make_app
+from support.commands import command
+from support.host_models import Host as HostWithModel
 from support.loopback import EXCLUDED, SUCCESSFUL
 from support.operations import SECOND, THIRD, make_archives
 from support.registries import a_registry, a_request
@@ -21,6 +24,9 @@ from support.web import ask_urls
 
 from flask_ibi_archive import IBIArchive, signals
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.host_rows import adopting
+from flask_ibi_archive.archive.importing import importer
+from flask_ibi_archive.archive.operations import noting
 from flask_ibi_archive.archive.registration.inclusion import Registrar
 from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import NotReady, RegistrationRefused, RuleBroken, StorageError
@@ -347,6 +353,239 @@ def test_a_commit_that_fails_sends_no_signal(
     host.session.rollback()
     host.session.commit()
     assert received == []
+
+
+# --- imports --------------------------------------------------------------------------------------
+
+A, B, C = (f"a.br/x/2001/01.01.00.0{number}" for number in range(3))
+COPY = {"state": "Copy", "original_archive": "b.br/service/2001/01.01.00.00"}
+
+
+def write_lines(path: Path, *records: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("words", [(), ("--resume",)])
+def test_an_import_sends_one_signal_for_each_changed_item(
+    app: Flask, tmp_path: Path, received: Received, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    file = {"path": "a.txt", "source": "a.txt"}
+    deleted = {"state": "Deleted", "timestamp": "2001-02-03T04:05:06Z"}
+    tombstone = {**deleted, "tombstone": {"reason": "wrong"}}
+    english = {"rep": A, "language": "en", "next_edition": B, "files": [file]}
+    # the line of A refers to B and C before they exist
+    lines = write_lines(
+        tmp_path / "items.jsonl", {**english, "translations": {"pt": C}}, {"rep": B, **COPY},
+        {"rep": C, "language": "pt", "translations": {"en": A}},
+    )  # fmt: skip
+    assert command(app, "import", lines, *words).status == 0
+    assert brief(received) == [
+        ("item_deposited", A, SERVICE),
+        ("item_state_changed", B, SERVICE, None, "Copy"),
+        ("item_deposited", C, SERVICE),
+    ]
+    update = ("--on-conflict", "update", *words)
+    assert command(app, "import", lines, *update).status == 0
+    assert brief(received) == [], "the records are the same as before"
+    assert command(app, "import", lines, "--on-conflict", "skip", *words).status == 0
+    assert command(app, "import", lines, "--on-conflict", "update", "--dry-run").status == 0
+    assert brief(received) == []
+    (tmp_path / "a.txt").write_text("another text")
+    lines = write_lines(lines, {**english, "language": "fr"}, {"rep": C, **tombstone})
+    assert command(app, "import", lines, *update).status == 0
+    assert brief(received) == [
+        ("item_changed", A, SERVICE, ("language", "files")),
+        ("item_state_changed", C, SERVICE, "Original", "Deleted"),
+    ]
+
+
+def test_signals_of_an_import_are_sent_after_the_commit_to_receivers_that_may_fail(
+    app: Flask, connect: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    archive = archive_of(app)
+    seen: list[Any] = []
+
+    def receive(sender: Flask, ibi: str, **values: Any) -> None:
+        seen.append((archive.get(ibi), archive.get(B)))
+        archive.deposit(title="a deposit of the receiver")
+        raise ValueError("the mail server is down")
+
+    connect(signals.item_deposited, receive, sender=app)
+    with caplog.at_level(logging.ERROR):
+        assert (
+            import_records(archive, [{"rep": A}, {"rep": B}], notifier=archive.notifier).added == 2
+        )
+    assert len(seen) == len(caplog.records) == 2
+    assert None not in seen[0]
+
+
+def test_an_import_that_fails_sends_only_the_signals_of_its_committed_batches(
+    app: Flask, tmp_path: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importer, "BATCH", 1)
+    lines = write_lines(tmp_path / "items.jsonl", {"rep": A}, {"rep": B}, {"rep": A})
+    assert f"{A} is already in" in command(app, "import", lines).error
+    assert brief(received) == []
+    assert f"{A} is already in" in command(app, "import", lines, "--resume").error
+    assert [one[1] for one in brief(received)] == [A, B]
+    write_lines(lines, {"rep": A}, {"rep": B}, {"rep": C})
+    assert command(app, "import", lines, "--resume").status == 0
+    assert [one[1] for one in brief(received)] == [C]
+
+
+@pytest.mark.one_database
+def test_an_import_without_receivers_notes_nothing(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*parts: object) -> None:
+        raise AssertionError("a signal was built")
+
+    archive = archive_of(app)
+    monkeypatch.setattr(noting, "Notice", fail)
+    records = [{"rep": A}, {"rep": B, **COPY}]
+    for language in ("en", "pt"):
+        records[0]["language"] = language
+        import_records(archive, records, on_conflict="update", notifier=archive.notifier)
+
+
+def test_a_restored_backup_sends_no_signal(app: Flask, tmp_path: Path, received: Received) -> None:
+    archive = archive_of(app)
+    item = archive.deposit()
+    back_up(archive, tmp_path / "backup")
+    archive.edit(item.ibi, language="en")
+    names(received)
+    assert command(app, "restore", tmp_path / "backup", "--replace", "--yes").status == 0
+    found = archive.get(item.ibi)
+    assert found is not None
+    assert found.record.language is None
+    assert names(received) == []
+
+
+# --- models of the host ---------------------------------------------------------------------------
+
+
+def test_rows_send_the_signals_of_their_items_after_the_commit(
+    any_host: HostWithModel, received: Received
+) -> None:
+    host = any_host
+    first = host.Thesis(title="On rain", language="en")
+    draft = host.Thesis(title="a draft", state="Draft")
+    host.session.add_all([first, draft])
+    host.session.flush()
+    assert received == []
+    host.session.commit()
+    assert sorted(brief(received)) == sorted(
+        [
+            ("item_minted", first.ibi, SERVICE),
+            ("item_deposited", first.ibi, SERVICE),
+            ("item_minted", draft.ibi, SERVICE),
+        ]
+    )
+    draft.state = "Original"
+    draft.previous = first
+    host.session.commit()
+    assert brief(received) == [
+        ("item_deposited", draft.ibi, SERVICE),
+        ("item_changed", first.ibi, SERVICE, ("next_edition",)),
+    ]
+    first.views = 1
+    host.session.commit()
+    assert brief(received) == []
+    first.title = "On snow"
+    draft.state = "Deleted"
+    host.session.commit()
+    assert sorted(brief(received)) == sorted(
+        [
+            ("item_changed", first.ibi, SERVICE, ("metadata",)),
+            ("item_state_changed", draft.ibi, SERVICE, "Original", "Deleted"),
+        ]
+    )
+    ibi = first.ibi
+    host.session.delete(draft)
+    host.session.flush()
+    host.session.delete(first)
+    host.session.commit()
+    assert brief(received) == [("item_state_changed", ibi, SERVICE, "Original", "Deleted")]
+
+
+def test_rows_that_are_rolled_back_also_to_a_savepoint_send_no_signals(
+    any_host: HostWithModel, received: Received
+) -> None:
+    host = any_host
+    host.session.add(host.Thesis(title="rolled back"))
+    host.session.flush()
+    host.session.rollback()
+    row = host.Thesis(title="On rain")
+    host.session.add(row)
+    savepoint = host.session.begin_nested()
+    row.title = "On snow"
+    host.session.add(host.Thesis(title="in a savepoint"))
+    host.session.flush()
+    savepoint.rollback()
+    with host.session.begin_nested():
+        kept = host.Thesis(title="in a savepoint that is kept")
+        host.session.add(kept)
+    assert received == []
+    host.session.commit()
+    assert brief(received) == [
+        (name, one.ibi, SERVICE)
+        for one in (row, kept)
+        for name in ("item_minted", "item_deposited")
+    ]
+
+
+def test_a_receiver_that_fails_has_no_effect_on_the_rows(
+    any_host: HostWithModel, connect: Callable[..., None]
+) -> None:
+    host = any_host
+    found: list[str] = []
+
+    def receive(sender: Flask, ibi: str, **values: Any) -> None:
+        found.append(ibi)
+        raise ValueError("the mail server is down")
+
+    connect(signals.item_deposited, receive)
+    row = host.add()
+    assert found == [row.ibi]
+    assert host.archive.get(row.ibi) is not None
+
+
+@pytest.mark.parametrize("words", [(), ("--resume",)])
+def test_adopted_rows_send_signals_after_their_commit(
+    new_host: Callable[..., HostWithModel],
+    received: Received,
+    connect: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    host = new_host("flask-sqlalchemy")
+    monkeypatch.setattr(adopting, "BATCH", 2)
+    values = [{"title": f"thesis {number}", "state": "Original"} for number in range(4)]
+    values[2]["language"] = "not a language"
+    host.session.execute(insert(host.Thesis), values)
+    host.session.commit()
+    missing: list[int] = []
+    count = select(func.count()).where(host.Thesis.ibi_rep.is_(None))
+
+    def look(sender: Flask, **values: Any) -> None:
+        with host.engine.connect() as connection:
+            missing.append(connection.execute(count).scalar_one())
+
+    connect(signals.item_deposited, look)
+    runner = host.app.test_cli_runner()
+    adopt = ["ibi", "adopt", "support.host_models:FlaskThesis"]
+    runner.invoke(args=[*adopt, "--dry-run"])
+    assert received == []
+    runner.invoke(args=[*adopt, *words])
+    rows = host.session.scalars(select(host.Thesis).order_by(host.Thesis.id)).all()
+    adopted = [row.ibi for row in rows if row.ibi is not None]
+    found = brief(received)
+    assert [one[1] for one in found if one[0] == "item_deposited"] == adopted
+    assert [one[1] for one in found if one[0] == "item_minted"] == adopted
+    assert len(found) == 2 * len(adopted) == 6
+    assert missing == ([2, 2, 1] if words else [1, 1, 1])
 
 
 # --- requests, accesses, registration -------------------------------------------------------------

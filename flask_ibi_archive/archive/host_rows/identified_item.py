@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import String
-from sqlalchemy.orm import Mapped, MappedColumn, declared_attr, mapped_column
+from sqlalchemy.orm import (
+    Mapped,
+    MappedColumn,
+    MapperProperty,
+    column_property,
+    declared_attr,
+    mapped_column,
+)
 
 from flask_ibi_archive.archive.host_rows import current
 
@@ -13,7 +20,11 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.operations.description import ItemRecord
 
 
-def _make_column() -> MappedColumn[str | None]:
+def _make_column(model: Any, name: str) -> MapperProperty[str | None] | MappedColumn[str | None]:
+    table = getattr(model, "__table__", None)
+    if table is not None and name in table.columns:
+        # another class of the same table (single table inheritance) has added the column
+        return column_property(table.columns[name], active_history=True)
     # Unlike a constraint, an index always has a name, which SQLite needs in migrations.
     # With active_history, a change of an identifier is noticed even if the row was not loaded.
     return mapped_column(String, nullable=True, index=True, unique=True, active_history=True)
@@ -63,8 +74,8 @@ class IdentifiedItem:
         ibi_ibip: Mapped[str | None]
     else:
         # Without annotations, a dataclass model does not make these columns parameters of __init__.
-        ibi_rep = declared_attr(lambda cls: _make_column())
-        ibi_ibip = declared_attr(lambda cls: _make_column())
+        ibi_rep = declared_attr(lambda cls: _make_column(cls, "ibi_rep"))
+        ibi_ibip = declared_attr(lambda cls: _make_column(cls, "ibi_ibip"))
 
     def ibi_record(self) -> ItemRecord | None:
         """Return the description of the item of this row. Each model must define this method.

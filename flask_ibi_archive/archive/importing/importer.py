@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.importing.reporting import (
@@ -31,8 +30,10 @@ from flask_ibi_archive.archive.importing.source import (
     open_source,
 )
 from flask_ibi_archive.archive.importing.steps import Steps
+from flask_ibi_archive.archive.operations.noting import name_archives
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import quoted
+from flask_ibi_archive.signals import NOBODY, Notice, Notifier
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_store import FileStore
@@ -75,6 +76,7 @@ class Importer:
         continues with the next line. None means that the first error ends the dry run.
     :param on_resume: a function that is called with the state of an interrupted import before the
         import is continued.
+    :param notifier: sends the signals after each commit.
     """
 
     database: Database
@@ -88,6 +90,7 @@ class Importer:
     clock: Callable[[], datetime] = _now
     on_error: Callable[[RecordError], None] | None = None
     on_resume: Callable[[ImportState], None] = lambda state: None
+    notifier: Notifier = NOBODY
     _earlier: Counts = field(default_factory=Counts)
 
     def run(self, source: ImportSource) -> ImportResult:
@@ -121,31 +124,30 @@ class Importer:
 
     def _import_whole(self, source: ImportSource, progress: ImportProgress) -> ImportState:
         errors = Errors(self.on_error if self.dry_run else None)
+        notices: list[Notice] = []
         with self.files.staging() as staging:
             # add the files before the transaction, because a transaction blocks other writers
             stage_files(source, measure if self.dry_run else staging.add, progress, errors)
             try:
                 with self.database.writing() as connection:
-                    state = self._write_all(connection, source, progress, errors)
+                    store = ItemStore(connection, self.archive_id)
+                    state = self._write_all(store, source, progress, errors)
                     if self.dry_run:
                         raise _Rollback
+                    notices = name_archives(store, {})
                     for line in source.staged:
                         for content in line.contents.values():
                             staging.move_to_store(content)
             except _Rollback:
                 pass
+        self.notifier.send(notices)
         return state
 
     def _write_all(
-        self,
-        connection: Connection,
-        source: ImportSource,
-        progress: ImportProgress,
-        errors: Errors,
+        self, store: ItemStore, source: ImportSource, progress: ImportProgress, errors: Errors
     ) -> ImportState:
-        store = ItemStore(connection, self.archive_id)
         store.lock_relations()
-        log = ImportLog(connection, self.archive_id)
+        log = ImportLog(store.connection, self.archive_id)
         name = source.place or source.name
         state = log.begin(name, self.on_conflict, self.clock(), resumable=False)
         steps = Steps(source, state, Limits(BATCH), errors=errors)
@@ -268,9 +270,11 @@ class Importer:
                 line.contents = add_files(steps.source, line, staging.add, steps.errors)
             with self._writing(steps.state) as (store, log):
                 after = steps.step(store, log, lines)
+                notices = name_archives(store, {})
                 for line in lines:
                     for content in line.contents.values():
                         staging.move_to_store(content)
+        self.notifier.send(notices)
         return after
 
     @contextmanager

@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.importing.reporting import Errors
 from flask_ibi_archive.archive.importing.source import Line
+from flask_ibi_archive.archive.operations.noting import note_import
 from flask_ibi_archive.archive.operations.updating import with_all_identifiers
 from flask_ibi_archive.errors import RecordError, RuleBroken
 from flask_ibi_archive.records.fields import FieldError
@@ -99,6 +100,8 @@ class ItemBatch:
             [line.contents for line in lines],
             self.state.started_at,
         )
+        for item_id, line in zip(ids, lines, strict=True):
+            note_import(self.store, item_id, None, line.record)
         self.added += len(ids)
         self._pending += [
             PendingLine(line.number, item_id, replaced=False, has_references=True)
@@ -168,9 +171,10 @@ class ItemBatch:
         :param owners: the row IDs of all items and stubs that have an identifier of the line.
         :param exists: true if an item is replaced, false if a stub is replaced.
         """
-        record = line.record
+        record, before = line.record, None
         if exists:
-            record = with_all_identifiers(record, self.store.reader.read_record(item_id))
+            before = self.store.reader.read_record(item_id)
+            record = with_all_identifiers(record, before)
             check_record(record)
             self.store.copies.check_no_copies(item_id, record)
             self.store.relations.remove(item_id)
@@ -178,6 +182,7 @@ class ItemBatch:
             self.store.relations.translations.leave_for_update(owner) for owner in sorted(owners)
         ]
         self.store.replace_item(item_id, record, line.contents, self.state.started_at)
+        note_import(self.store, item_id, before, record)
         self.added, self.updated = self.added + (not exists), self.updated + exists
         self._replaced.add(item_id)
         self._pending.append(

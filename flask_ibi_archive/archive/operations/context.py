@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, TypeAlias
 
@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from flask_ibi_archive.archive.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.minting import Minted, Minter
 from flask_ibi_archive.archive.operations.host_files import stage_for_session
+from flask_ibi_archive.archive.operations.noting import name_archives
 from flask_ibi_archive.archive.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
@@ -21,7 +22,7 @@ from flask_ibi_archive.records.fields import FieldError, parse_text, quoted
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import Record
-from flask_ibi_archive.signals import NOBODY, Notice, Notifier
+from flask_ibi_archive.signals import NOBODY, Notifier
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.items import ItemStore
@@ -81,7 +82,7 @@ class OperationContext:
             with writing as connection:
                 store = ItemStore(connection, self.archive.id)
                 yield store
-                notices = self._name_archives(store)
+                notices = name_archives(store, {self.archive.id: self.archive.service_ibi})
         except IntegrityError as error:
             broken = find_broken_rule(error, ibi)
             raise broken or StorageError(
@@ -93,16 +94,6 @@ class OperationContext:
             self.session.send_after_commit(notices, self.notifier)
         else:
             self.notifier.send(notices)
-
-    def _name_archives(self, store: ItemStore) -> list[Notice]:
-        """Return the noted signals of a transaction, with service IBIs instead of row IDs."""
-        names = {self.archive.id: self.archive.service_ibi}
-        if any(notice.values["archive"] not in names for notice in store.notices):
-            names = {one.id: one.service_ibi for one in find_archives(store.connection)}
-        return [
-            replace(one, values={**one.values, "archive": names[one.values["archive"]]})
-            for one in store.notices
-        ]
 
     def staging(self) -> AbstractContextManager[Staging]:
         """Return a staging folder for the files of an operation.

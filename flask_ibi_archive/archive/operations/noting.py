@@ -1,19 +1,20 @@
 """Note what happens to items, so that signals can be sent after the commit.
 
-The notes of a transaction are in ``ItemStore.notices``. :meth:`.OperationContext.transaction` sends
-them.
+The notes of a transaction are in ``ItemStore.notices``. :meth:`.OperationContext.transaction` and
+:class:`.Importer` send them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 from blinker import NamedSignal
 
-from flask_ibi_archive.records.record import Record
-from flask_ibi_archive.signals import Notice, item_changed, item_state_changed
+from flask_ibi_archive.archive.archives import find_archives
+from flask_ibi_archive.records.record import MetadataItem, Record
+from flask_ibi_archive.signals import Notice, item_changed, item_deposited, item_state_changed
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import State
 
@@ -40,6 +41,8 @@ def note(store: ItemStore, signal: NamedSignal, item: Labelled, **values: Any) -
 def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
     """Note the change of an item: of its state, or of its record in the same state.
 
+    A change of the timestamp alone is not noted.
+
     :param before: the record before the change; None if the Archive did not have the item.
     """
     if before is None or before.state != after.state:
@@ -51,7 +54,34 @@ def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
             for one in fields(Record)
             if one.name != "timestamp" and getattr(before, one.name) != getattr(after, one.name)
         ]
-        note(store, item_changed, after, state=after.state, fields=tuple(names))
+        if names:
+            note(store, item_changed, after, state=after.state, fields=tuple(names))
+
+
+def note_import(store: ItemStore, item_id: int, before: Record | None, record: Record) -> None:
+    """Note that an item was imported. Its relations are stored later.
+
+    Changes of translations are not noted, because the import of another item of the group may have
+    made them.
+
+    :param before: the record before the import; None if the Archive did not have the item.
+    """
+    if before is None:
+        if record.state == State.ORIGINAL.value:
+            note(store, item_deposited, record)
+        else:
+            note_change(store, None, record)
+    elif item_changed.receivers or item_state_changed.receivers:
+        # Checksums, the target file and so on are compared as they are stored.
+        stored = store.reader.read_record(item_id)
+        is_item = isinstance(record.metadata, MetadataItem)
+        after = replace(
+            stored,
+            next_edition=record.next_edition,
+            translations=before.translations,
+            metadata=record.metadata if is_item else stored.metadata,
+        )
+        note_change(store, before, after)
 
 
 def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) -> None:
@@ -62,3 +92,17 @@ def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) ->
     if item_changed.receivers:
         record = store.reader.read_record(item_id)
         note(store, item_changed, record, state=record.state, fields=tuple(changed))
+
+
+def name_archives(store: ItemStore, known: Mapping[int, str]) -> list[Notice]:
+    """Return the noted signals of a transaction, with service IBIs instead of row IDs.
+
+    :param known: the service IBIs of some Archives by their row IDs.
+    """
+    names = known
+    if any(notice.values["archive"] not in names for notice in store.notices):
+        names = {one.id: one.service_ibi for one in find_archives(store.connection)}
+    return [
+        replace(one, values={**one.values, "archive": names[one.values["archive"]]})
+        for one in store.notices
+    ]

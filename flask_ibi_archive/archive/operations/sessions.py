@@ -60,7 +60,8 @@ class HostSession:
     def prepare(self) -> str:
         """Enable foreign keys on the connections of the host, and return the URL of the database.
 
-        Call this in the application context of the host.
+        Call this in the application context of the host. On SQLite, a savepoint of the host begins
+        a transaction from now on; otherwise, the driver would commit when it is released.
 
         :raises ConfigError: if the session has no database, or if other connections cannot open the
             database.
@@ -85,6 +86,7 @@ class HostSession:
                     "use a database in memory",
                 )
             event.listen(engine, "checkout", _enable_foreign_keys)
+            event.listen(engine, "savepoint", _begin_before_savepoint)
         elif engine.dialect.name != "postgresql":
             raise ConfigError("session", engine.dialect.name, "bound to SQLite or PostgreSQL")
         url = engine.url
@@ -231,7 +233,6 @@ def begin_transaction(connection: Connection) -> None:
                 "before the first use of the session, or end the transaction of the session"
             )
         if not in_transaction(connection):
-            # Without a transaction, the driver would commit at the end of the savepoint.
             connection.exec_driver_sql("BEGIN IMMEDIATE")
     elif getattr(connection.connection.dbapi_connection, "autocommit", False):
         raise StorageError(
@@ -243,6 +244,20 @@ def begin_transaction(connection: Connection) -> None:
 def in_transaction(connection: Connection) -> bool:
     """Return whether the driver of an SQLite connection has begun a transaction."""
     return bool(connection.connection.dbapi_connection.in_transaction)  # type: ignore[union-attr]
+
+
+def _begin_before_savepoint(connection: Connection, name: str | None) -> None:
+    """Begin a transaction, unless the host has turned off the transactions of the driver.
+
+    The driver begins none for a savepoint. The release of the savepoint would then commit.
+    """
+    driver: Any = connection.connection.dbapi_connection
+    # Python 3.12 or later: -1 are the transactions of earlier versions
+    is_begun_by_driver = (
+        getattr(driver, "autocommit", -1) == -1 and driver.isolation_level is not None
+    )
+    if is_begun_by_driver and not driver.in_transaction:
+        connection.exec_driver_sql("BEGIN")
 
 
 def _enable_foreign_keys(connection: Any, record: Any, proxy: Any) -> None:
