@@ -92,6 +92,21 @@ def test_a_catch_all_of_the_host_does_not_hide_our_pages(host: Host, rule: str) 
         assert ask(app, page).text == f"own {rule}"
 
 
+def test_a_route_of_the_host_may_show_our_page(host: Host) -> None:
+    def show(text: str) -> Any:
+        ibi = IBIArchive()
+        return ibi.landing_page(ibi.archive.get(text) or text)
+
+    path, missing = f"/col/{REPORT}/", f"/col/{REPORT[:-1]}/"
+    ours, theirs = (
+        host(),
+        host(after=lambda app: app.add_url_rule("/col/<path:text>/", "own", show)),
+    )
+    for page, status in ((path, 200), (missing, 404)):
+        assert ask(theirs, page).status == status
+        assert ask(theirs, page).text == ask(ours, page).text
+
+
 def test_a_route_of_the_host_for_another_method_leaves_ours_unchanged(host: Host) -> None:
     app = host(
         before=lambda app: add(app, "/col/<path:ibi>/", methods=["POST"]),
