@@ -421,6 +421,23 @@ def test_after_a_rollback_nothing_remains_and_the_label_is_never_issued_again(
     assert row.ibi != label
 
 
+@pytest.mark.one_database  # where the next row gets the same primary key
+@pytest.mark.filterwarnings("ignore:Identity map already had an identity")
+def test_a_row_that_sqlalchemy_replaces_after_a_rollback_does_no_harm(host: Host) -> None:
+    outer = host.session.begin_nested()
+    host.session.begin_nested()
+    lost = host.Thesis(title="A")
+    host.session.add(lost)
+    host.session.flush()
+    outer.rollback()  # SQLAlchemy keeps the row, because the inner savepoint is open
+    savepoint = host.session.begin_nested()
+    host.session.add(host.Thesis(title="B"))
+    host.session.flush()
+    savepoint.rollback()
+    host.add("C")
+    assert [item.title for item in host.archive.find()] == ["C"]
+
+
 def test_after_a_rollback_to_a_savepoint_only_the_earlier_rows_remain(any_host: Host) -> None:
     host = any_host
     first = host.Thesis(title="first", pdf=host.write("a.pdf", "rain"))

@@ -161,7 +161,8 @@ def _forget(session: Session, previous: SessionTransaction) -> None:
         return
     changes.written, changes.removed = [], []
     for row in _take_back(changes):
-        if inspect_row(row).persistent:
+        # SQLAlchemy may have replaced a row whose savepoint was rolled back
+        if inspect_row(row).persistent and row in session:
             session.expire(row, ("ibi_rep", "ibi_ibip"))
 
 
