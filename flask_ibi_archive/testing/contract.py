@@ -17,7 +17,7 @@ from flask import Flask
 from sqlalchemy import event
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.operations.description import ItemRecord
+from flask_ibi_archive.archive.operations.description import Identified, ItemRecord, require_ibi
 from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.testing.asking import Pairs, Reader
@@ -39,8 +39,13 @@ class CatalogueContract:
         from flask_ibi_archive.testing import CatalogueContract
 
         class TestRepository(CatalogueContract):
+            without = ["translations", "access"]  # if the repository does not have them
+
             def create_app(self, settings):
                 return my_repository.create_app(settings, clock=self.clock)
+
+            def prepare_app(self, app):
+                db.create_all()
 
             def add_item(self, record):
                 row = Document(title=record["title"], ...)
@@ -72,7 +77,8 @@ class CatalogueContract:
     def create_app(self, settings: dict[str, Any]) -> Flask:
         """Return the app of the host with an IBIArchive.
 
-        :param settings: the settings of the Archive, with a new database.
+        :param settings: the settings of the Archive, with a new database. A host with a session
+            uses the same database: ``SQLALCHEMY_DATABASE_URI=settings["IBI_DATABASE_URI"]``.
         """
         raise NotImplementedError("create_app() must return the app of the repository")
 
@@ -82,15 +88,15 @@ class CatalogueContract:
     def close_app(self, app: Flask) -> None:
         """Close the connections of the host at the end of a test."""
 
-    def add_item(self, record: ItemRecord) -> str:
-        """Add an item as a user of the host does, and return an identifier of the item.
+    def add_item(self, record: ItemRecord) -> str | Identified:
+        """Add an item as a user of the host does, and return the item or its identifier.
 
         The method of this class deposits the item.
 
         :param record: some of the fields title, creators, language, files (paths), access, embargo,
             previous_edition and translation_of.
         """
-        return self.archive.deposit(record).ibi
+        return self.archive.deposit(record)
 
     def remove_item(self, ibi: str, reason: str) -> None:
         """Remove an item. Its tombstone contains the reason."""
@@ -132,7 +138,7 @@ class CatalogueContract:
         """Add an item, with a title and a language unless ``fields`` contains others."""
         record = ItemRecord(title="Annual report", creators=["Silva, Ana"], language="en")
         record.update(fields)  # type: ignore[typeddict-item]
-        return parse_identifier(self.in_app(lambda: self.add_item(record))).text
+        return parse_identifier(require_ibi(self.in_app(lambda: self.add_item(record)))).text
 
     def write_file(self, name: str = "report.txt", text: str = "The content.") -> Path:
         """Write a file, and return its path."""
