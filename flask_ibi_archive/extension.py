@@ -68,8 +68,8 @@ def find_current_archive() -> Archive:
     """
     if not has_app_context():
         raise RuntimeError(
-            "rows of models with IdentifiedItem can only be written in an app context; use: "
-            "with app.app_context(): ..."
+            "the Archive and rows of models with IdentifiedItem can only be used in an app "
+            "context; use: with app.app_context(): ..."
         )
     if EXTENSION not in current_app.extensions:
         raise RuntimeError("the current app has no IBIArchive; call ibi.init_app(app) first")
@@ -192,6 +192,11 @@ class IBIArchive:
         :raises ConfigError: if a setting is missing or wrong. The error names the first of them.
         :raises RuntimeError: if the app already has an Archive.
         """
+        if not isinstance(app, Flask):
+            raise TypeError(
+                f"{app!r} is not a Flask app; use IBIArchive(app), or IBIArchive(session=...) "
+                "and init_app(app)"
+            )
         if EXTENSION in app.extensions:
             raise RuntimeError("this app already has an IBIArchive; an app can have only one")
         try:

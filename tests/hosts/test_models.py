@@ -370,6 +370,8 @@ def test_a_wrong_reason_is_refused_at_once(host: Host) -> None:
         host.ibi.removing(row, reason="")
     with pytest.raises(StorageError, match="not a row of a model with IdentifiedItem"):
         host.ibi.removing(object(), reason="gone")  # type: ignore[arg-type]
+    with pytest.raises(StorageError, match="not a row of a model with IdentifiedItem"):
+        host.ibi.refresh(object())  # type: ignore[arg-type]
 
 
 def test_a_new_row_with_the_key_of_a_deleted_row_gets_its_own_item(

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from flask_ibi_archive.archive.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.minting import Minted, Minter
-from flask_ibi_archive.archive.operations.description import Files
+from flask_ibi_archive.archive.operations.description import Files, name_field
 from flask_ibi_archive.archive.operations.host_files import stage_for_session
 from flask_ibi_archive.archive.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
@@ -212,7 +212,8 @@ def validate_record(record: Record, name: str | None) -> Record:
             _check_own_language(data, name)
         return parse_record(data)
     except FieldError as error:
-        raise StorageError(f"{name or 'the new item'}: {error}") from error
+        field = f"{name_field(error.field)}: " if error.field else ""
+        raise StorageError(f"{name or 'the new item'}: {field}{error.reason}") from error
 
 
 def validate_note(note: str | None) -> str | None:
@@ -312,6 +313,8 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
     elif isinstance(file, tuple) and len(file) == 2:
         name, file = file
     elif not isinstance(file, (str, os.PathLike)) and hasattr(file, "filename"):
+        if file.filename == "":  # a form whose file was left out
+            raise StorageError(f"{field}: the upload is empty, because the user chose no file")
         name, file = Path(file.filename or "").name or None, file.stream
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     if isinstance(path, str):
