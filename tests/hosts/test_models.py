@@ -225,6 +225,21 @@ def test_a_row_can_get_another_previous_edition_and_lose_it(host: Host) -> None:
     assert item_of(host, second).record.next_edition is None
 
 
+def test_a_translation_leaves_its_group_if_the_first_item_is_edited(host: Host) -> None:
+    first = host.add("Rain", language="en")
+    portuguese = host.add("Chuva", language="pt", translated=first)
+    french = host.add("Pluie", language="fr", translated=first)
+    assert set(item_of(host, first).record.translations) == {"pt", "fr"}
+    french.translated = None
+    host.session.commit()
+    assert set(item_of(host, first).record.translations) == {"pt", "fr"}
+    host.archive.edit(first, translations={"pt": portuguese.ibi})
+    host.session.commit()
+    french.title = "La pluie"
+    host.session.commit()
+    assert set(item_of(host, first).record.translations) == {"pt"}
+
+
 def test_refresh_reads_a_row_again_that_a_statement_has_changed(host: Host) -> None:
     row = host.add()
     host.session.execute(update(host.Thesis).values(title="On snow"))
