@@ -221,7 +221,7 @@ class RecordItem:
 
     def file(self) -> File | None:
         """Return the requested file, or None if the item does not have this file."""
-        paths = self._search.scope.paths
+        paths = self._reader.scope.paths
         files = {file.path: file.url for file in self._record.files}
         return choose_file(paths, files) if paths else self.target()
 
