@@ -126,7 +126,7 @@ def withdraw(id: int) -> str | Response:
 
 @editing.post("/publications/<int:id>/discard")
 def discard(id: int) -> Response:
-    """Delete a draft. Its identifier is given up and never used again."""
+    """Delete a draft. Its identifier is released, and never issued again."""
     publication = get_publication(id)
     require_status(publication, "draft")
     uploads = list(publication.files.values())

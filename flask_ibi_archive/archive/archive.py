@@ -345,7 +345,7 @@ class Archive(ItemOperations):
             self._find,
             self.config.anonymise_ips,
             clock=lambda: self.clock().timestamp(),
-            host=self.host_items,
+            host_items=self.host_items,
         )
 
     def take_acknowledgment(

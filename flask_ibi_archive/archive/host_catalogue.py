@@ -24,15 +24,15 @@ from flask_ibi_archive.storage.catalogue import StoredCatalogue
 
 
 def open_catalogue(
-    connection: Connection, served: ServedArchive, today: date, host: HostItems | None
+    connection: Connection, served: ServedArchive, today: date, host_items: HostItems | None
 ) -> Catalogue:
     """Return the catalogue of an Archive.
 
     :param today: the current day (UTC), on which embargoes depend.
-    :param host: the items of the host; None if the items are in the tables of this package.
+    :param host_items: the items of the host; None if the items are in the tables of this package.
     """
     stored = StoredCatalogue(connection, served.id, today)
-    return stored if host is None else HostCatalogue(stored, served, today, host)
+    return stored if host_items is None else HostCatalogue(stored, served, today, host_items)
 
 
 class HostItems:
@@ -95,18 +95,18 @@ class HostCatalogue:
     """
 
     def __init__(
-        self, stored: StoredCatalogue, served: ServedArchive, today: date, host: HostItems
+        self, stored: StoredCatalogue, served: ServedArchive, today: date, host_items: HostItems
     ) -> None:
         self._stored = stored
         self._served = served
         self._today = today
-        self._host = host
+        self._host_items = host_items
 
     def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
         """Return the item with an identifier, or None if no such item exists."""
         if ibi in (self._served.rep, self._served.ibip):
             return self._stored.find(ibi, scope)
-        return self._host.find(ibi, scope, self._today)
+        return self._host_items.find(ibi, scope, self._today)
 
 
 def _contains(record: Record, search: str | None) -> bool:

@@ -44,8 +44,7 @@ def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) ->
 
     \b
     Example:
-      flask --app example_app ibi adopt example_app.models:Thesis --dry-run
-      flask --app example_app ibi adopt example_app.models:Thesis --where "year > 1990" --resume
+      flask --app example_app ibi adopt example_app.models:Publication --where "year > 1990"
     """
     from flask_ibi_archive.archive.host_rows.adopting import Adopter
     from flask_ibi_archive.archive.host_rows.current import get_archive_with_session

@@ -22,7 +22,7 @@ from support.archives import archive_of, import_records
 from support.commands import start_together
 from support.web import CLOSED, OLD, REPORT
 
-from flask_ibi_archive.archive.accesses import acknowledgments as accesses
+from flask_ibi_archive.archive.accesses import access_storage
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode_url
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.archive import Archive
@@ -275,7 +275,7 @@ def test_broken_files_of_the_spool_are_renamed_and_skipped(
 def test_the_spool_is_imported_in_batches(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accesses, "BATCH", 5)
+    monkeypatch.setattr(access_storage, "BATCH", 5)
     with locked(archive):
         archive.accesses.lock_timeout = 0.001
         for _ in range(13):

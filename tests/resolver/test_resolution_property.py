@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from flask_ibi_archive.archive.archive_service import ArchiveService
 from support.archives import archive_of, close, import_records, make_app
 from support.databases import new_database
 from support.networks import (
@@ -30,6 +29,7 @@ from support.networks import (
 )
 from support.stores import USERS, Json, MemoryCatalogue
 
+from flask_ibi_archive.archive.archive import Archive as EmbeddedArchive
 from flask_ibi_archive.archive.exporting import export_records
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.resolution.answer import ArchiveSource, Question
@@ -79,7 +79,7 @@ def test_real_archives_resolve_like_one_with_all_items(tmp_path: Path) -> None:
     user = USERS[0]
     with ExitStack() as stack:
 
-        def make(number: int, records: list[Json], **config: bool) -> ArchiveService:
+        def make(number: int, records: list[Json], **config: bool) -> EmbeddedArchive:
             folder = tmp_path / str(number)
             folder.mkdir()
             app = make_app(
@@ -94,7 +94,7 @@ def test_real_archives_resolve_like_one_with_all_items(tmp_path: Path) -> None:
             assert import_records(archive_of(app), records).added == len(records)
             return archive_of(app)
 
-        def asked(archive: ArchiveService) -> tuple[ArchiveSource, Archive]:
+        def asked(archive: EmbeddedArchive) -> tuple[ArchiveSource, Archive]:
             def answer(question: Question) -> dict[str, tuple[str, ...]]:
                 return as_read(archive.list_urls(on_the_wire(question, user)))
 

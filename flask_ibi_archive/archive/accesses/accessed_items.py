@@ -29,22 +29,24 @@ class NotCounted(IBIError):
 class AccessedItems:
     """The items of an Archive to which acknowledgments refer.
 
-    :param host: the items of the host; None if the items are in the tables of this package.
+    :param host_items: the items of the host; None if the items are in the tables of this package.
     """
 
     def __init__(
-        self, connection: Connection, served: ServedArchive, host: HostItems | None
+        self, connection: Connection, served: ServedArchive, host_items: HostItems | None
     ) -> None:
         self._connection = connection
         self._served = served
-        self._host = host
+        self._host_items = host_items
 
     def find(self, ibi: str, scope: Scope, day: date) -> CatalogueItem | None:
         """Return the item with an identifier, or None if there is no such item.
 
         :param day: the day (UTC) of the access, on which embargoes depend.
         """
-        return open_catalogue(self._connection, self._served, day, self._host).find(ibi, scope)
+        return open_catalogue(self._connection, self._served, day, self._host_items).find(
+            ibi, scope
+        )
 
     def get_identifier(self, key: ItemKey) -> str:
         """Return an identifier of an item.
@@ -68,9 +70,12 @@ class AccessedItems:
         Only files that have one of the paths or have a URL are returned.
         """
         ids = [key for key in keys if isinstance(key, int)]
-        yield from find_files(self._connection, ids, list(paths)) if ids else ()
+        if ids:
+            yield from find_files(self._connection, ids, list(paths))
         for key in keys:
-            record = self._host.get(key) if self._host and isinstance(key, str) else None
+            record = None
+            if self._host_items is not None and isinstance(key, str):
+                record = self._host_items.get(key)
             for file in record.files if record else ():
                 if file.path in paths or file.url is not None:
                     yield key, file.path, file.url

@@ -1,0 +1,210 @@
+"""Stores accesses in the database, and imports the accesses of the spool.
+
+The spool contains the accesses that could not be stored when their acknowledgments arrived.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from logging import getLogger
+from pathlib import Path
+from threading import Lock
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DataError, IntegrityError
+
+from flask_ibi_archive.archive.accesses.accessed_items import AccessedItems, NotCounted, get_row_id
+from flask_ibi_archive.archive.accesses.delivered_item import (
+    Claim,
+    DeliveredItem,
+    find_delivered_item,
+)
+from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
+from flask_ibi_archive.archive.accesses.visitors import choose_pseudonym
+from flask_ibi_archive.archive.archives import ServedArchive
+from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.protocol.query import decode_url
+from flask_ibi_archive.protocol.url_list import ArchiveFacts
+from flask_ibi_archive.storage.accesses import INSERTING, find_item, get_utc_day, insert_access
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.database_errors import get_driver_message
+
+log = getLogger("flask_ibi_archive.accesses")
+
+#: The number of spool files that are imported in one transaction.
+BATCH = 100
+
+
+class AccessStorage:
+    """Stores accesses in the database, also those that are in the spool.
+
+    :param find_served: a function that returns the Archive and its description. The function raises
+        NotReady if the Archive does not exist yet.
+    :param anonymises: whether the IP addresses of users are anonymised before they are stored.
+    :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
+    :param host_items: the items of the host; None if the items are in the tables of this package.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        spool: Spool,
+        find_served: Callable[[], tuple[ServedArchive, ArchiveFacts]],
+        anonymises: bool,
+        lock_timeout: float,
+        host_items: HostItems | None,
+    ) -> None:
+        self.database = database
+        self.spool = spool
+        self.find_served = find_served
+        self.anonymises = anonymises
+        self.lock_timeout = lock_timeout
+        self.host_items = host_items
+        #: The id of this process, and a lock that allows only one thread to import the spool.
+        self._import_lock = (os.getpid(), Lock())
+
+    def import_spool(self, limit: int | None = None) -> int:
+        """Store the accesses of the spool in the database, and delete their files.
+
+        :param limit: the maximum number of files to import, rounded up to whole batches; None
+            imports all files.
+        :returns: the number of accesses that are new in the database.
+        :raises NotReady: if the database is locked or does not answer. A file is deleted only after
+            its access was imported.
+        """
+        served, facts = self.find_served()
+        if self.spool.is_empty(served.id):
+            return 0
+        self.spool.delete_abandoned_files()
+        after, new, done = "", 0, 0
+        while limit is None or done < limit:
+            paths = self.spool.list_files(served.id, after, BATCH)
+            if not paths:
+                break
+            new += self._import_files(paths, served, facts)
+            after, done = paths[-1].name, done + len(paths)
+        if new:
+            log.info("%d accesses were imported from the spool", new)
+        return new
+
+    def import_some_files(self, archive: int) -> None:
+        """Import some files of the spool, unless another thread is importing files.
+
+        If the database does not answer, this method logs the error and does not raise it.
+        """
+        if self.spool.is_empty(archive):
+            return
+        process, lock = self._import_lock
+        if process != os.getpid():  # the lock of the parent process may have been in use
+            process, lock = self._import_lock = (os.getpid(), Lock())
+        if not lock.acquire(blocking=False):
+            return
+        try:
+            self.import_spool(BATCH)
+        except NotReady as error:
+            log.info("the spool is imported later: %s", error)
+        finally:
+            lock.release()
+
+    def _import_files(self, paths: list[Path], served: ServedArchive, facts: ArchiveFacts) -> int:
+        """Store the accesses of spool files and delete the files.
+
+        :returns: the number of accesses that are new in the database.
+        """
+        read = [(path, self.spool.read(path)) for path in paths]
+        found = [(path, access) for path, access in read if access is not None]
+        valid = self.database.read(
+            lambda connection: self._select_countable(connection, found, served, facts)
+        )
+        # two processes that insert in the same order cannot deadlock
+        valid.sort(key=lambda row: row[1].url_key)
+        new, broken = 0, []
+        with self.database.writing(self.lock_timeout, INSERTING) as connection:
+            for path, access, delivered in valid:
+                try:
+                    with connection.begin_nested():
+                        number = store_access(connection, served.id, access, delivered)
+                        new += number is not None
+                except (IntegrityError, DataError) as error:
+                    broken.append((path, get_driver_message(error)))
+        for path, reason in broken:
+            self.spool.set_aside(path, reason)
+        for path, _, _ in valid:
+            self.spool.delete(path)
+        return new
+
+    def _select_countable(
+        self,
+        connection: Connection,
+        found: list[tuple[Path, ReceivedAccess]],
+        served: ServedArchive,
+        facts: ArchiveFacts,
+    ) -> list[tuple[Path, ReceivedAccess, DeliveredItem]]:
+        """Return the accesses of this Archive that count.
+
+        Files with accesses that do not count are deleted.
+        """
+        valid = []
+        items = AccessedItems(connection, served, self.host_items)
+        for path, access in found:
+            owner = find_item(connection, access.item) if isinstance(access.item, int) else None
+            if access.archive is None and owner is not None and owner[0] != served.id:
+                continue  # the other Archive will import this file
+            try:
+                delivered = access.delivery or find_delivered_item(
+                    items, facts, access.item, self._build_claim(access)
+                )
+            except NotCounted as refusal:
+                log_refusal(access.address, refusal)
+                self.spool.delete(path)
+            else:
+                valid.append((path, access, delivered))
+        return valid
+
+    def _build_claim(self, access: ReceivedAccess) -> Claim:
+        return Claim(
+            access.content_type,
+            access.ibi,
+            decode_url(access.url),
+            access.address,
+            get_utc_day(access.second),
+            self.anonymises,
+        )
+
+
+def log_refusal(address: str | None, reason: NotCounted) -> None:
+    """Log that an acknowledgment does not count.
+
+    :param address: the stored address of the user; None if there is none.
+    """
+    sender = address or "an unknown address"
+    log.warning("an acknowledgment from %s is not counted: %s", sender, reason)
+
+
+def store_access(
+    connection: Connection, archive_id: int, access: ReceivedAccess, delivered: DeliveredItem
+) -> int | None:
+    """Store an access and return its row ID, or None if its URL key was used before."""
+    other = delivered.item_id
+    return insert_access(
+        connection,
+        {
+            "archive_id": archive_id,
+            "url_key": access.url_key,
+            "item_id": get_row_id(connection, archive_id, access.item),
+            "delivered_item_id": None
+            if other is None
+            else get_row_id(connection, archive_id, other),
+            "second": access.second,
+            "visitor": choose_pseudonym(connection, archive_id, access.visitors, access.second),
+            "address": access.address,
+            "robot": access.robot,
+            "content_type": access.content_type,
+            "state": access.state,
+            "relation": delivered.relation[:255],
+            "persistent_url": access.persistent_url,
+            "url": access.url if delivered.is_our_url else "",
+        },
+    )
