@@ -198,6 +198,11 @@ class IBIArchive:
         :raises ConfigError: if a setting is missing or wrong. The error names the first of them.
         :raises RuntimeError: if the app already has an Archive.
         """
+        if not isinstance(app, Flask):
+            raise TypeError(
+                f"{app!r} is not a Flask app; use IBIArchive(app), or IBIArchive(session=...) "
+                "and init_app(app)"
+            )
         if EXTENSION in app.extensions:
             raise RuntimeError("this app already has an IBIArchive; an app can have only one")
         try:

@@ -34,7 +34,7 @@ from flask_ibi_archive.archive.operations.context import (
     OperationContext,
     read_utc_clock,
 )
-from flask_ibi_archive.archive.operations.description import Identified, get_ibi
+from flask_ibi_archive.archive.operations.description import Identified, require_ibi
 from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
 from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
@@ -52,13 +52,18 @@ from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
+from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.reading import select_items
+from flask_ibi_archive.storage.states import State
 
 Result = TypeVar("Result")
+
+#: The states of the items that an Archive lists.
+STATES = (State.ORIGINAL.value, State.COPY.value, State.DELETED.value)
 
 
 @dataclass(repr=False)
@@ -243,7 +248,7 @@ class Archive(ItemOperations):
     def _issue_key(self, item: CatalogueItem) -> str:
         return self.url_keys.issue(item.key)
 
-    def get(self, ibi: str) -> ItemView | None:
+    def get(self, ibi: str | Identified) -> ItemView | None:
         """Return the item that has an identifier, or None if no item has this identifier.
 
         ::
@@ -254,10 +259,12 @@ class Archive(ItemOperations):
 
         The item may be the Archive service.
 
-        :param ibi: any identifier of the item, in upper or lower case.
+        :param ibi: any identifier of the item, in upper or lower case; or an object with an
+            ``ibi``.
         :raises IdentifierError: if the text is not an identifier.
+        :raises StorageError: if the object has no identifier yet.
         """
-        text = parse_identifier(ibi).text
+        text = parse_identifier(require_ibi(ibi)).text
         if self.host_items is not None and not self.serves(text):
             record = self.host_items.get(text)
             return None if record is None else ItemView(record, False, self.today)
@@ -279,6 +286,7 @@ class Archive(ItemOperations):
             and lower case are equal. None: all items.
         :param state: yield only items in this state: Original, Copy or Deleted.
         :param limit: the maximum number of items; None: no limit.
+        :raises StorageError: if the state is unknown.
         """
         today = self.today
         for record in self.list_records(search, state, limit):
@@ -288,6 +296,8 @@ class Archive(ItemOperations):
         self, search: str | None = None, state: str | None = None, limit: int | None = None
     ) -> Generator[Record, None, None]:
         """Yield the records of items. The parameters are those of :meth:`find`."""
+        if state not in (None, *STATES):
+            raise StorageError(f"state: {quoted(state)} is not one of {', '.join(STATES)}")
         if self.host_items is not None:
             return self.host_items.list(search, state, limit)
         selection = select_items(state, search)
@@ -304,7 +314,7 @@ class Archive(ItemOperations):
             row of the host's own model.
         :raises StorageError: if the object has no identifier yet.
         """
-        return f"{self.config.persistent_url_base}/{get_ibi('item', item)}"
+        return f"{self.config.persistent_url_base}/{require_ibi(item)}"
 
     def mint(self, count: int = 1) -> list[Minted]:
         """Return new identifiers; see :meth:`Minter.mint`.

@@ -170,7 +170,11 @@ def _check_address(archive: Archive) -> str:
         advice = "check that IBI_ARCHIVE_ADDRESS is right and that the server runs"
         raise CheckFailed(f"{error}; {advice}") from error
     except RegistrationError as error:
-        raise CheckFailed(f"{error}; another program may use this address") from error
+        advice = (
+            "another program may use this address, or a before_request hook of the app, such as a "
+            "login check, answers; it must let requests for the blueprint ibi_archive pass"
+        )
+        raise CheckFailed(f"{error}; {advice}") from error
 
 
 def _check_resolver(archive: Archive) -> str:

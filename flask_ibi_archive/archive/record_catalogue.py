@@ -221,8 +221,9 @@ class RecordItem:
 
     def file(self) -> File | None:
         """Return the requested file, or None if the item does not have this file."""
+        paths = self._reader.scope.paths
         files = {file.path: file.url for file in self._record.files}
-        return choose_file(self._reader.scope.paths, files, self.target())
+        return choose_file(paths, files) if paths else self.target()
 
     def target(self) -> File | None:
         """Return the target file, or None if the item has no target file."""

@@ -151,18 +151,16 @@ class Catalogue(Protocol):
 Found = TypeVar("Found", bound=CatalogueItem)
 
 
-def choose_file(
-    paths: Sequence[str], files: Mapping[str, str | None], target: File | None
-) -> File | None:
-    """Return the requested file of an item.
+def choose_file(paths: Sequence[str], files: Mapping[str, str | None]) -> File | None:
+    """Return the requested file of an item; None if the item does not have this file.
 
     :param paths: the possible paths of the requested file (``Scope.paths``).
     :param files: the URL of each file of the item, by path. None: the file is in this Archive.
-    :param target: the target file of the item.
     """
-    if not paths:
-        return target
-    return next((File(path, files[path]) for path in paths if path in files), None)
+    for path in paths:
+        if path in files:
+            return File(path, files[path])
+    return None
 
 
 def choose_last_edition(item: Found, later: Sequence[Found], scope: Scope) -> Found | None:

@@ -63,7 +63,7 @@ def parse_text(field: str, value: Any) -> str:
     if not isinstance(value, str):
         raise FieldError(field, f"{quoted(value)} is not a text")
     if not value:
-        raise FieldError(field, "the text is empty; omit the field instead")
+        raise FieldError(field, "the text is empty; write a text, or omit an optional field")
     if len(value) > MAX_TEXT:
         raise FieldError(field, f"the text is longer than {MAX_TEXT} characters")
     if "\0" in value:
@@ -137,6 +137,8 @@ def parse_timestamp(field: str, value: Any) -> datetime:
             return datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
         except ValueError:
             pass
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise FieldError(field, f"{quoted(value)} has no time zone; add tzinfo=timezone.utc")
     raise FieldError(field, f"{quoted(value)} is not a time such as 2009-07-21T13:23:45Z (UTC)")
 
 

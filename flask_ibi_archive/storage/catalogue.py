@@ -98,7 +98,8 @@ class StoredItem:
 
     def file(self) -> File | None:
         """Return the requested file, or None if the item does not have this file."""
-        return choose_file(self._scope.paths, self._files, self.target())
+        paths = self._scope.paths
+        return choose_file(paths, self._files) if paths else self.target()
 
     def target(self) -> File | None:
         """Return the target file, or None if the item has no target file."""

@@ -26,8 +26,13 @@ class CatalogueContract(HostUnderTest):
         from flask_ibi_archive.testing import CatalogueContract
 
         class TestRepository(CatalogueContract):
+            without = ["translations", "access"]  # if the repository does not have them
+
             def create_app(self, settings):
                 return my_repository.create_app(settings, clock=self.clock)
+
+            def prepare_app(self, app):
+                db.create_all()
 
             def add_item(self, record):
                 row = Document(title=record["title"], ...)

@@ -10,7 +10,7 @@ import pytest
 from flask import Flask
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.operations.description import ItemRecord
+from flask_ibi_archive.archive.operations.description import Identified, ItemRecord, require_ibi
 from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.testing.asking import Pairs, Reader
@@ -42,7 +42,8 @@ class HostUnderTest:
     def create_app(self, settings: dict[str, Any]) -> Flask:
         """Return the app of the host with an IBIArchive.
 
-        :param settings: the settings of the Archive, with a new database.
+        :param settings: the settings of the Archive, with a new database. A host with a session
+            uses the same database: ``SQLALCHEMY_DATABASE_URI=settings["IBI_DATABASE_URI"]``.
         """
         raise NotImplementedError("create_app() must return the app of the repository")
 
@@ -52,15 +53,15 @@ class HostUnderTest:
     def close_app(self, app: Flask) -> None:
         """Close the connections of the host at the end of a test."""
 
-    def add_item(self, record: ItemRecord) -> str:
-        """Add an item as a user of the host does, and return an identifier of the item.
+    def add_item(self, record: ItemRecord) -> str | Identified:
+        """Add an item as a user of the host does, and return the item or its identifier.
 
         The method of this class deposits the item.
 
         :param record: some of the fields title, creators, language, files (paths), access, embargo,
             previous_edition and translation_of.
         """
-        return self.archive.deposit(record).ibi
+        return self.archive.deposit(record)
 
     def remove_item(self, ibi: str, reason: str) -> None:
         """Remove an item. Its tombstone contains the reason."""
@@ -101,8 +102,8 @@ class HostUnderTest:
     def add(self, **fields: Any) -> str:
         """Add an item, with a title and a language unless ``fields`` contains others."""
         record = {"title": "Annual report", "creators": ["Silva, Ana"], "language": "en", **fields}
-        ibi = self.in_app(lambda: self.add_item(cast(ItemRecord, record)))
-        return parse_identifier(ibi).text
+        item = self.in_app(lambda: self.add_item(cast(ItemRecord, record)))
+        return parse_identifier(require_ibi(item)).text
 
     def write_file(self, name: str = "report.txt", text: str = "The content.") -> Path:
         """Write a file, and return its path."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from flask import Response, current_app, request
+from flask import Response, current_app
 from werkzeug.exceptions import BadHost
 
 from flask_ibi_archive.archive.accesses.acknowledgments import Agents
@@ -30,6 +30,7 @@ from flask_ibi_archive.web.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
     current_archive,
+    current_request,
     is_message,
 )
 from flask_ibi_archive.web.responses import (
@@ -58,6 +59,7 @@ def route_service_request() -> bool:
 
     :returns: True if the view of the service was selected.
     """
+    request = current_request()
     if _SERVICE_PATH.fullmatch(request.path) is None:
         return False
     if isinstance(request.routing_exception, BadHost):
@@ -101,6 +103,7 @@ def _has_valid_key(archive: Archive) -> bool:
     Archive. When a resolver has delivered a URL to a reader, the resolver sends an acknowledgment
     with the URL key. This function does not use the database.
     """
+    request = current_request()
     query = request.query_string
     if request.method not in ("GET", "HEAD") or len(query) > MAX_QUERY:
         return False
@@ -124,6 +127,7 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     """
     if failure is not None:
         return _unavailable(failure)
+    request = current_request()
     if request.method not in ("GET", "HEAD"):
         text = f"the method {request.method} is not allowed; use GET or HEAD"
         return error_response(405, text, Allow="GET, HEAD")
@@ -161,7 +165,7 @@ def _count_access(acknowledgment: Acknowledgment) -> None:
     If the access cannot be counted, the reason is logged. The X-Forwarded-User-Agent header of the
     request contains the user agent of the reader.
     """
-    headers = request.headers
+    headers = current_request().headers
     agents = Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
     current_archive().take_acknowledgment(acknowledgment, agents)
 

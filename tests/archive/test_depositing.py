@@ -13,6 +13,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of
+from werkzeug.datastructures import FileStorage
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -129,6 +130,7 @@ NO_FILES: list[tuple[Any, str]] = [
     ([("../x", io.BytesIO(b"x"))], r"files\[0\]: '../x'"),
     ([(7, io.BytesIO(b"x"))], r"files\[0\]: 7 is not a text"),
     ([""], "is empty"),
+    ([FileStorage(io.BytesIO(), "")], r"files\[0\]: the upload is empty, because the user chose"),
     (["a\0b/c"], "contains a NUL character"),
 ]
 

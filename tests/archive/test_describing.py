@@ -185,6 +185,36 @@ def test_a_persistent_url_is_made_of_a_text_or_of_an_object(archive: Archive) ->
         archive.persistent_url(Row(None))
 
 
+def test_operations_take_an_item_as_a_text_or_as_an_object(archive: Archive) -> None:
+    first = archive.deposit(title="A", reserved=archive.reserve())
+    second = archive.new_edition(first, title="B")
+    archive.edit(first, title="C")
+    archive.attach_metadata(Row(second.ibi), {"dc": {"title": "D"}})
+    archive.replace_files(view(archive, second.rep), [("a.txt", io.BytesIO(b"x"))])
+    archive.release(archive.reserve())
+    archive.delete(first, "wrong", successor=second)
+    found = archive.get(second)
+    assert found is not None
+    assert (found.title, len(found.record.files)) == ("D", 1)
+    with pytest.raises(StorageError, match=r"^item: None is not an item; use an identifier"):
+        archive.persistent_url(None)  # type: ignore[arg-type]
+
+
+def test_messages_name_the_fields_that_the_host_has_written(archive: Archive) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"creators": ["Silva, Ana", 1]}, r"creators\[1\]: 1 is not a text"),
+        ({"title": "A", "metadata": {"subject": "ice"}}, 'no key dc, ibi or url; write {"dc"'),
+    ]
+    for fields, message in wrong:
+        with pytest.raises(StorageError, match=message):
+            archive.deposit(**fields)
+
+
+def test_an_unknown_state_is_refused(archive: Archive) -> None:
+    with pytest.raises(StorageError, match="'Public' is not one of Original, Copy, Deleted"):
+        list(archive.find(state="Public"))
+
+
 def test_templates_write_the_persistent_url_of_an_item(app: Flask) -> None:
     with app.app_context():
         item = archive_of(app).deposit()
@@ -198,7 +228,7 @@ def test_the_archive_is_that_of_the_current_app(app: Flask) -> None:
         assert ibi.archive is archive_of(app)
     with Flask("bare").app_context(), pytest.raises(RuntimeError, match=r"ibi.init_app\(app\)"):
         ibi.archive  # noqa: B018
-    with pytest.raises(RuntimeError, match="application context"):
+    with pytest.raises(RuntimeError, match=r"^the Archive .* can only be used in an app context"):
         ibi.archive  # noqa: B018
 
 

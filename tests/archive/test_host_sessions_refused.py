@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import create_engine, event, text
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from support.archives import SERVICE, archive_of, close
@@ -76,6 +77,29 @@ def test_a_value_that_is_not_a_session_stops_the_start(
     with pytest.raises(ConfigError, match="a scoped_session") as refused:
         serve(source)
     assert refused.value.key == "session"
+
+
+def test_an_object_that_has_a_session_is_refused_with_advice() -> None:
+    with pytest.raises(ConfigError, match=r"SQLAlchemy'>; it should be .* such as db.session"):
+        IBIArchive(session=SQLAlchemy()).init_app(bare_app())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [SQLAlchemy(), SQLAlchemy().session], ids=["db", "session"])
+def test_a_value_in_place_of_the_app_is_refused_with_advice(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"is not a Flask app; use IBIArchive\(app\), or"):
+        IBIArchive(value)
+
+
+def test_an_archive_before_flask_sqlalchemy_is_refused_with_advice() -> None:
+    with pytest.raises(ConfigError, match=r"call db.init_app\(app\) before ibi.init_app\(app\)"):
+        IBIArchive(session=SQLAlchemy().session).init_app(bare_app())
+
+
+def bare_app() -> Flask:
+    """Return an app without extensions."""
+    app = Flask("host")
+    app.config["SECRET_KEY"] = "a secret for tests"
+    return app
 
 
 def test_a_session_in_autocommit_mode_is_refused_or_has_whole_operations(

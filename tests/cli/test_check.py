@@ -160,6 +160,7 @@ WRONG_ANSWERS: list[tuple[dict[str, Any], str]] = [
     ({"body": "\0\r\n\x1b[2J" * 3}, r"answers 200 '\x00\r\n\x1b[2J"),
     ({"body": "<html>", "status": 500}, "answers 500 '<html>' instead of"),
     ({"status": 301, "headers": {"Location": "https://example.org/"}}, "answers 301 '' instead"),
+    ({"status": 302, "headers": {"Location": "/login"}}, "such as a login check"),
     ({"body": requests.Timeout("slow")}, "took too long; check that IBI_ARCHIVE_ADDRESS"),
     ({"body": requests.ConnectionError("no")}, "can't be reached; check that IBI_ARCHIVE_ADDRESS"),
     ({"body": requests.exceptions.SSLError("no")}, "can't be reached over TLS; check that"),

@@ -225,6 +225,21 @@ def test_a_row_can_get_another_previous_edition_and_lose_it(host: Host) -> None:
     assert item_of(host, second).record.next_edition is None
 
 
+def test_a_translation_leaves_its_group_if_the_first_item_is_edited(host: Host) -> None:
+    first = host.add("Rain", language="en")
+    portuguese = host.add("Chuva", language="pt", translated=first)
+    french = host.add("Pluie", language="fr", translated=first)
+    assert set(item_of(host, first).record.translations) == {"pt", "fr"}
+    french.translated = None
+    host.session.commit()
+    assert set(item_of(host, first).record.translations) == {"pt", "fr"}
+    host.archive.edit(first, translations={"pt": portuguese.ibi})
+    host.session.commit()
+    french.title = "La pluie"
+    host.session.commit()
+    assert set(item_of(host, first).record.translations) == {"pt"}
+
+
 def test_refresh_reads_a_row_again_that_a_statement_has_changed(host: Host) -> None:
     row = host.add()
     host.session.execute(update(host.Thesis).values(title="On snow"))
@@ -370,6 +385,8 @@ def test_a_wrong_reason_is_refused_at_once(host: Host) -> None:
         host.ibi.removing(row, reason="")
     with pytest.raises(StorageError, match="not a row of a model with IdentifiedItem"):
         host.ibi.removing(object(), reason="gone")  # type: ignore[arg-type]
+    with pytest.raises(StorageError, match="not a row of a model with IdentifiedItem"):
+        host.ibi.refresh(object())  # type: ignore[arg-type]
 
 
 def test_a_new_row_with_the_key_of_a_deleted_row_gets_its_own_item(
@@ -419,6 +436,23 @@ def test_after_a_rollback_nothing_remains_and_the_label_is_never_issued_again(
     host.session.add(row)
     host.session.commit()
     assert row.ibi != label
+
+
+@pytest.mark.one_database  # where the next row gets the same primary key
+@pytest.mark.filterwarnings("ignore:Identity map already had an identity")
+def test_a_row_that_sqlalchemy_replaces_after_a_rollback_does_no_harm(host: Host) -> None:
+    outer = host.session.begin_nested()
+    host.session.begin_nested()
+    lost = host.Thesis(title="A")
+    host.session.add(lost)
+    host.session.flush()
+    outer.rollback()  # SQLAlchemy keeps the row, because the inner savepoint is open
+    savepoint = host.session.begin_nested()
+    host.session.add(host.Thesis(title="B"))
+    host.session.flush()
+    savepoint.rollback()
+    host.add("C")
+    assert [item.title for item in host.archive.find()] == ["C"]
 
 
 def test_after_a_rollback_to_a_savepoint_only_the_earlier_rows_remain(any_host: Host) -> None:

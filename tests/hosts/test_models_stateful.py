@@ -36,6 +36,16 @@ CONTENTS = ("rain", "snow", "hail", "ice")
 picks = st.integers(0, 999)
 
 
+def can_be_added(row: Any) -> bool:
+    """Return whether SQLAlchemy can add a row that is new or was rolled back.
+
+    SQLAlchemy may have forgotten the values, and does not write the new key of a previous edition.
+    """
+    state = inspect(row)
+    named = any(state.attrs.previous.history.sum())
+    return bool(state.transient and not state.expired_attributes and not named)
+
+
 class Repository(RuleBasedStateMachine):
     """The session of a host. All rows that were ever created are in ``rows``."""
 
@@ -79,9 +89,7 @@ class Repository(RuleBasedStateMachine):
 
     @rule(number=picks)
     def add_again(self, number: int) -> None:
-        # after some rollbacks, SQLAlchemy has forgotten the values of a row
-        states = [inspect(row) for row in self.rows]
-        rows = [one.obj() for one in states if one.transient and not one.expired_attributes]
+        rows = [row for row in self.rows if can_be_added(row)]
         if rows:
             row = rows[number % len(rows)]
             row.id = None  # another row may have this key now
@@ -90,7 +98,7 @@ class Repository(RuleBasedStateMachine):
     @rule(number=picks, name=st.sampled_from(["title", "views", "pdf", "state"]), value=picks)
     def change(self, number: int, name: str, value: int) -> None:
         row = self.pick(number)
-        if row is None:
+        if row is None or not self.attempt(lambda: row.state):
             return
         if name == "state":
             row.state = {"Draft": "Original", "Reserved": "Original"}.get(row.state, "Deleted")
@@ -105,6 +113,9 @@ class Repository(RuleBasedStateMachine):
         if row is None:
             return
         if row in self.session.new:
+            for other in self.rows:  # SQLAlchemy refuses to write a row that names a row outside
+                if inspect(other).dict.get("previous") is row:
+                    other.previous = None
             self.session.expunge(row)
             return
         if announced:
@@ -152,8 +163,9 @@ class Repository(RuleBasedStateMachine):
     @rule(number=picks)
     def roll_back_to_savepoint(self, number: int) -> None:
         number %= len(self.savepoints)
-        self.savepoints[number].rollback()
-        del self.savepoints[number:]
+        # SQLAlchemy keeps rows of inner savepoints if only the outer one is rolled back
+        while len(self.savepoints) > number:
+            self.savepoints.pop().rollback()
 
     @precondition(lambda self: self.savepoints)
     @rule()

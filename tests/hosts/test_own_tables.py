@@ -114,7 +114,10 @@ WRONG: dict[str, tuple[Any, str]] = {
     "field": (a_record(titel="x"), "titel: this field is unknown; did you mean title?"),
     "language": (a_record(language="English"), "language: 'English'"),
     "no timestamp": ({"rep": A}, "timestamp: the record needs the time of the last change"),
-    "naive timestamp": (a_record(timestamp=datetime(2026, 1, 1)), "timestamp: "),
+    "naive timestamp": (
+        a_record(timestamp=datetime(2026, 1, 1)),
+        "has no time zone; add tzinfo=timezone.utc",
+    ),
     "stream": (a_record(files=[("a", BytesIO())]), "is not a path"),
     "edition": (a_record(previous_edition=B), "next_edition"),
     "translation": (a_record(translation_of=B), "the field translations"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flask import Blueprint, Flask, url_for
+from flask import Blueprint, Flask, request, url_for
 from support.archives import archive_of
 from support.cases import for_each
 from support.commands import command
@@ -143,6 +143,20 @@ def test_hooks_of_the_blueprint_of_a_replaced_page_run(host: Host) -> None:
     app = host(after=add_blueprint)
     for path in ("/ibi/statistics", f"/col/{REPORT}/"):
         assert (ask(app, path).status, ask(app, path).text) == (401, "log in first")
+
+
+def test_a_login_check_of_all_requests_can_let_ours_pass(host: Host) -> None:
+    def add_check(app: Flask) -> None:
+        add(app, "/<path:page>")
+
+        @app.before_request
+        def require_login() -> tuple[str, int] | None:
+            return None if request.blueprint == "ibi_archive" else ("log in first", 401)
+
+    app = host(after=add_check)
+    assert "ibi" in ask_urls(app, REPORT)
+    assert ask(app, f"/col/{REPORT}/").status == 200
+    assert ask(app, f"/{REPORT_IBIP}").status == 401
 
 
 def test_the_host_can_build_the_urls_of_our_pages(host: Host) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from sqlalchemy import update
+from sqlalchemy import Update, bindparam, update
 from sqlalchemy.orm import Mapper, Session
 from sqlalchemy.orm.attributes import set_committed_value
 
@@ -56,18 +56,31 @@ def write_identifiers(
     Columns that the database or the model sets at each update keep their values, because the
     content of the rows does not change.
     """
+    parameters: dict[Mapper[Any], list[dict[str, Any]]] = {}
     for row, one in zip(rows, minted, strict=True):
         mapper: Mapper[Any] = inspect_row(row).mapper
-        table = mapper.columns["ibi_rep"].table
-        values: dict[Any, Any] = {
-            column.name: column for column in table.columns if column.onupdate is not None
-        }
-        values[mapper.columns["ibi_rep"].name] = one.rep
-        values[mapper.columns["ibi_ibip"].name] = one.ibip
-        statement = update(table).values(values)
-        for column in table.primary_key.columns:
+        values = {"new_rep": one.rep, "new_ibip": one.ibip}
+        for column in mapper.columns["ibi_rep"].table.primary_key.columns:
             key = mapper.get_property_by_column(column).key
-            statement = statement.where(column == getattr(row, key))
-        session.connection(bind_arguments={"mapper": mapper}).execute(statement)
+            values[f"key_{column.name}"] = getattr(row, key)
+        parameters.setdefault(mapper, []).append(values)
+    for mapper, of_rows in parameters.items():
+        connection = session.connection(bind_arguments={"mapper": mapper})
+        connection.execute(_build_update(mapper), of_rows)
+    for row, one in zip(rows, minted, strict=True):
         set_committed_value(row, "ibi_rep", one.rep)
         set_committed_value(row, "ibi_ibip", one.ibip)
+
+
+def _build_update(mapper: Mapper[Any]) -> Update:
+    """Return the statement that writes the identifiers of one row."""
+    table = mapper.columns["ibi_rep"].table
+    values: dict[Any, Any] = {
+        column.name: column for column in table.columns if column.onupdate is not None
+    }
+    values[mapper.columns["ibi_rep"].name] = bindparam("new_rep")
+    values[mapper.columns["ibi_ibip"].name] = bindparam("new_ibip")
+    statement = update(table).values(values)
+    for column in table.primary_key.columns:
+        statement = statement.where(column == bindparam(f"key_{column.name}"))
+    return statement

@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import InstanceState, Mapper
 
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.operations.description import Identified
+from flask_ibi_archive.archive.operations.description import Identified, name_field
 from flask_ibi_archive.errors import IdentifierError, RowError, StorageError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.records.fields import FieldError, quoted
@@ -22,8 +22,6 @@ from flask_ibi_archive.storage.rules import find_broken_rule
 #: The reason of a tombstone if the host states none.
 DEFAULT_REASON = "removed by the repository"
 STATES = ("Original", "Reserved", "Deleted")
-#: The names of parsed fields that have another name in an ItemRecord.
-FIELDS = {"metadata.dc.title": "title", "metadata.dc.creator": "creators"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +131,6 @@ def naming(name: str, ibi: str | None = None) -> Iterator[None]:
     except StorageError as error:
         cause = error.__cause__
         if isinstance(cause, FieldError):
-            raise RowError(name, _get_field(cause.field), cause.reason) from error
+            raise RowError(name, name_field(cause.field), cause.reason) from error
         text = str(error)
         raise RowError(name, None, text.removeprefix(f"{name}: ")) from error
-
-
-def _get_field(field: str) -> str:
-    for parsed, name in FIELDS.items():
-        if field.startswith(parsed):
-            return field.replace(parsed, name, 1)
-    return field

@@ -69,8 +69,7 @@ def announce_removal(
     successor: str | Identified | None = None,
 ) -> None:
     """Store the tombstone for a row that the host will delete; see :meth:`IBIArchive.removing`."""
-    if not isinstance(row, IdentifiedItem):
-        raise StorageError(f"{row!r} is not a row of a model with IdentifiedItem")
+    _check_row(row)
     try:
         tombstone = {
             "reason": parse_text("reason", reason),
@@ -84,6 +83,7 @@ def announce_removal(
 
 def refresh(row: IdentifiedItem) -> None:
     """Write the item of a row again; see :meth:`IBIArchive.refresh`."""
+    _check_row(row)
     session = object_session(row)
     if session is None:
         raise StorageError(f"{name_row(row)} is not in a session; add the row to the session first")
@@ -92,6 +92,11 @@ def refresh(row: IdentifiedItem) -> None:
     if row.ibi is None:
         assign_stored(context, session, [row])
     _write(context, session, [row], [])
+
+
+def _check_row(row: object) -> None:
+    if not isinstance(row, IdentifiedItem):
+        raise StorageError(f"{row!r} is not a row of a model with IdentifiedItem")
 
 
 # --- events --------------------------------------------------------------------------------------
@@ -161,7 +166,8 @@ def _forget(session: Session, previous: SessionTransaction) -> None:
         return
     changes.written, changes.removed = [], []
     for row in _take_back(changes):
-        if inspect_row(row).persistent:
+        # SQLAlchemy may have replaced a row whose savepoint was rolled back
+        if inspect_row(row).persistent and row in session:
             session.expire(row, ("ibi_rep", "ibi_ibip"))
 
 

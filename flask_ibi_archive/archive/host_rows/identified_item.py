@@ -84,7 +84,11 @@ class IdentifiedItem:
             or a description with the state "Reserved", means that the row is not public yet: an
             identifier is reserved, but resolvers do not know the item. A description with the state
             "Deleted" and a ``tombstone`` withdraws the item while the row remains.
-            ``previous_edition`` and ``translation_of`` may be other rows.
+            ``previous_edition`` and ``translation_of`` may be other rows. With
+            ``previous_edition=None``, the item is not an edition of another item any more. But
+            ``translation_of=None`` keeps the translations, because the first item of a group of
+            translations states it, too. To remove a translation, edit the ``translations`` of the
+            first item: ``ibi.archive.edit(first, translations={"pt": portuguese.ibi})``.
         """
         name = type(self).__name__
         raise TypeError(

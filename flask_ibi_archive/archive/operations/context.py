@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from flask_ibi_archive.archive.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.minting import Minted, Minter
+from flask_ibi_archive.archive.operations.description import name_field
 from flask_ibi_archive.archive.operations.host_files import stage_for_session
 from flask_ibi_archive.archive.operations.noting import name_archives
 from flask_ibi_archive.archive.operations.sessions import HostSession, in_transaction
@@ -194,7 +195,8 @@ def validate_record(record: Record, name: str | None) -> Record:
             _check_own_language(data, name)
         return parse_record(data)
     except FieldError as error:
-        raise StorageError(f"{name or 'the new item'}: {error}") from error
+        field = f"{name_field(error.field)}: " if error.field else ""
+        raise StorageError(f"{name or 'the new item'}: {field}{error.reason}") from error
 
 
 def validate_note(note: str | None) -> str | None:

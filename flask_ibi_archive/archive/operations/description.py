@@ -192,6 +192,26 @@ def get_ibi(field: str, value: str | Identified | None) -> str | None:
     return ibi
 
 
+def require_ibi(item: str | Identified) -> str:
+    """Return the identifier of an item; see :func:`get_ibi`.
+
+    :raises StorageError: if the item is None, or has no identifier.
+    """
+    ibi = get_ibi("item", item)
+    if ibi is None:
+        raise StorageError("item: None is not an item; use an identifier or an object with an ibi")
+    return ibi
+
+
+def name_field(field: str) -> str:
+    """Return the name that a field of a parsed record has in an ItemRecord."""
+    for name, element in ELEMENTS.items():
+        parsed = f"metadata.dc.{element}"
+        if field.startswith(parsed):
+            return field.replace(parsed, name, 1)
+    return field
+
+
 def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
     if isinstance(metadata, DublinCoreMetadata):
         return metadata.elements
@@ -200,6 +220,10 @@ def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
     if isinstance(metadata, Mapping) and isinstance(metadata.get("dc"), Mapping):
         found: Mapping[str, Any] = metadata["dc"]
         return found
+    if isinstance(metadata, Mapping) and not metadata.keys() & {"ibi", "url"}:
+        raise StorageError(
+            f'metadata: {quoted(metadata)} has no key dc, ibi or url; write {{"dc": {{...}}}}'
+        )
     raise StorageError(
         "metadata: an item whose metadata are elsewhere can't have the fields title and creators; "
         "omit these fields, or use Dublin Core"

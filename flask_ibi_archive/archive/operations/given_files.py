@@ -87,6 +87,8 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
     elif isinstance(file, tuple) and len(file) == 2:
         name, file = file
     elif not isinstance(file, (str, os.PathLike)) and hasattr(file, "filename"):
+        if file.filename == "":  # a form whose file was left out
+            raise StorageError(f"{field}: the upload is empty, because the user chose no file")
         name, file = Path(file.filename or "").name or None, file.stream
     path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else None
     if isinstance(path, str):

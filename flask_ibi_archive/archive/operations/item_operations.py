@@ -19,7 +19,14 @@ from flask_ibi_archive.archive.operations.context import (
 )
 from flask_ibi_archive.archive.operations.copying import make_copy, transfer
 from flask_ibi_archive.archive.operations.depositing import deposit
-from flask_ibi_archive.archive.operations.description import Files, ItemRecord, Metadata
+from flask_ibi_archive.archive.operations.description import (
+    Files,
+    Identified,
+    ItemRecord,
+    Metadata,
+    get_ibi,
+    require_ibi,
+)
 from flask_ibi_archive.archive.operations.editing import edit
 from flask_ibi_archive.archive.operations.noting import note as note_signal
 from flask_ibi_archive.archive.operations.removing import delete
@@ -41,9 +48,10 @@ if TYPE_CHECKING:
 class ItemOperations(ABC):
     """The operations on items, as methods of Archive.
 
-    An argument ``ibi`` can be either form of an identifier, in upper or lower case. Each operation
-    is a transaction. If the host has a session, the operation is a savepoint in the transaction of
-    the host instead. An operation that raises an exception changes nothing. The exceptions are
+    An argument ``ibi`` can be either form of an identifier, in upper or lower case; or an object
+    with an ``ibi``, such as the result of :meth:`deposit` or an ItemView. Each operation is a
+    transaction. If the host has a session, the operation is a savepoint in the transaction of the
+    host instead. An operation that raises an exception changes nothing. The exceptions are
     UnknownItem, RuleBroken, ForbiddenMove and other StorageErrors.
     :data:`flask_ibi_archive.storage.states.TRANSITIONS` lists the operations that each state of an
     item allows.
@@ -75,7 +83,7 @@ class ItemOperations(ABC):
         files: Files | None = None,
         /,
         *,
-        reserved: str | None = None,
+        reserved: str | Identified | None = None,
         **fields: Unpack[ItemRecord],
     ) -> Minted:
         """Store a new item with its files and give the item an IBI in both forms.
@@ -106,16 +114,18 @@ class ItemOperations(ABC):
         :raises MintingError: if no identifier can be minted now.
         :raises NotReady: if the Archive is not set up. The message names the command to run.
         """
-        return deposit(self.context, _join_fields(record, files, fields), reserved)
+        return deposit(
+            self.context, _join_fields(record, files, fields), get_ibi("reserved", reserved)
+        )
 
     def new_edition(
         self,
-        ibi: str,
+        ibi: str | Identified,
         record: ItemRecord | None = None,
         files: Files | None = None,
         /,
         *,
-        reserved: str | None = None,
+        reserved: str | Identified | None = None,
         **fields: Unpack[ItemRecord],
     ) -> Minted:
         """Deposit an item as the next edition of another item; see :meth:`deposit`.
@@ -128,17 +138,17 @@ class ItemOperations(ABC):
         :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
             names the last edition.
         """
-        given = {**_join_fields(record, files, fields), "previous_edition": ibi}
-        return deposit(self.context, given, reserved)
+        given = {**_join_fields(record, files, fields), "previous_edition": require_ibi(ibi)}
+        return deposit(self.context, given, get_ibi("reserved", reserved))
 
     def add_translation(
         self,
-        ibi: str,
+        ibi: str | Identified,
         record: ItemRecord | None = None,
         files: Files | None = None,
         /,
         *,
-        reserved: str | None = None,
+        reserved: str | Identified | None = None,
         **fields: Unpack[ItemRecord],
     ) -> Minted:
         """Deposit an item as a translation of another item; see :meth:`deposit`.
@@ -151,12 +161,12 @@ class ItemOperations(ABC):
         :param fields: the description of the new item. The field ``language`` is required.
         :raises RuleBroken: rule 8, if there is already an item or translation in that language.
         """
-        given = {**_join_fields(record, files, fields), "translation_of": ibi}
-        return deposit(self.context, given, reserved)
+        given = {**_join_fields(record, files, fields), "translation_of": require_ibi(ibi)}
+        return deposit(self.context, given, get_ibi("reserved", reserved))
 
     # --- existing items --------------------------------------------------------------------------
 
-    def attach_metadata(self, ibi: str, metadata: Metadata) -> None:
+    def attach_metadata(self, ibi: str | Identified, metadata: Metadata) -> None:
         """Replace the metadata of an item; see :meth:`edit`.
 
         ::
@@ -165,9 +175,11 @@ class ItemOperations(ABC):
 
         :param metadata: the new metadata. None: the metadata are removed.
         """
-        edit(self.context, ibi, {"metadata": metadata})
+        edit(self.context, require_ibi(ibi), {"metadata": metadata})
 
-    def replace_files(self, ibi: str, files: Files, *, target_file: str | None = None) -> None:
+    def replace_files(
+        self, ibi: str | Identified, files: Files, *, target_file: str | None = None
+    ) -> None:
         """Replace the files of an item; see :meth:`edit`.
 
         ::
@@ -176,11 +188,11 @@ class ItemOperations(ABC):
 
         :param target_file: the name of the new target file. None: the first file.
         """
-        edit(self.context, ibi, {"target_file": target_file}, files)
+        edit(self.context, require_ibi(ibi), {"target_file": target_file}, files)
 
     def edit(
         self,
-        ibi: str,
+        ibi: str | Identified,
         *,
         files: Files | None = None,
         add_files: Files = (),
@@ -208,7 +220,7 @@ class ItemOperations(ABC):
         """
         edit(
             self.context,
-            ibi,
+            require_ibi(ibi),
             changes,
             files,
             add_files=add_files,
@@ -217,7 +229,7 @@ class ItemOperations(ABC):
             remove_aliases=remove_aliases,
         )
 
-    def make_copy(self, ibi: str, to: str | None = None) -> None:
+    def make_copy(self, ibi: str | Identified, to: str | None = None) -> None:
         """Copy an Original to another Archive of the database, or update an existing Copy there.
 
         ::
@@ -233,9 +245,9 @@ class ItemOperations(ABC):
         :raises ForbiddenMove: if the item is not an Original, or if the state of the item in the
             target Archive does not allow a Copy.
         """
-        make_copy(self.context, ibi, to)
+        make_copy(self.context, require_ibi(ibi), to)
 
-    def transfer(self, ibi: str, to: str, *, keep_copy: bool = False) -> None:
+    def transfer(self, ibi: str | Identified, to: str, *, keep_copy: bool = False) -> None:
         """Transfer an Original to another Archive of the database.
 
         ::
@@ -253,10 +265,15 @@ class ItemOperations(ABC):
         :raises RuleBroken: rule 3, if ``to`` is this Archive. Or another rule.
         :raises ForbiddenMove: if the item is not an Original.
         """
-        transfer(self.context, ibi, to, keep_copy)
+        transfer(self.context, require_ibi(ibi), to, keep_copy)
 
     def delete(
-        self, ibi: str, reason: str, *, citation: str | None = None, successor: str | None = None
+        self,
+        ibi: str | Identified,
+        reason: str,
+        *,
+        citation: str | None = None,
+        successor: str | Identified | None = None,
     ) -> None:
         """Delete an item. A tombstone remains, and the links between editions remain.
 
@@ -267,12 +284,12 @@ class ItemOperations(ABC):
         :param reason: the reason for the deletion, which the public can read.
         :param citation: a text that cites the item. None: the citation is made from the Dublin Core
             of the item, if the item has Dublin Core.
-        :param successor: the IBI of the item that replaces the deleted item.
+        :param successor: the item that replaces the deleted item.
         :raises RuleBroken: rule 4, if the item is an Original that has Copies. The message names
             the Archives that have the Copies. Rule 6, if the item is the service.
         :raises ForbiddenMove: if the item was deleted already.
         """
-        delete(self.context, ibi, reason, citation, successor)
+        delete(self.context, require_ibi(ibi), reason, citation, get_ibi("successor", successor))
 
     # --- reservations of identifiers -------------------------------------------------------------
 
@@ -299,7 +316,7 @@ class ItemOperations(ABC):
             note_signal(store, item_minted, minted)
         return minted
 
-    def release(self, ibi: str) -> None:
+    def release(self, ibi: str | Identified) -> None:
         """End the reservation of an identifier. The identifier is never issued again.
 
         ::
@@ -308,7 +325,7 @@ class ItemOperations(ABC):
 
         :raises StorageError: if the identifier is not reserved for a draft of this Archive.
         """
-        text = canonicalize(ibi)
+        text = canonicalize(require_ibi(ibi))
         context = self.own_context
         with context.transaction(text) as store:
             settle_reservation(store.connection, store.archive_id, text, RELEASED, context.now())

@@ -51,6 +51,8 @@ class HostSession:
                 source,
                 "a scoped_session, because a sessionmaker returns a new session each time",
             )
+        if isinstance(getattr(source, "session", None), scoped_session):
+            raise ConfigError("session", type(source), "its attribute session, such as db.session")
         if not (isinstance(source, Session) or callable(source)):
             raise ConfigError("session", source, SHOULD_BE)
         self._get_session: Callable[[], Session] = (
@@ -74,7 +76,10 @@ class HostSession:
         except (SQLAlchemyError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise ConfigError(
-                "session", None, f"a session that is bound to a database ({reason})"
+                "session",
+                None,
+                "a session that is bound to a database; with Flask-SQLAlchemy, call "
+                f"db.init_app(app) before ibi.init_app(app) ({reason})",
             ) from error
         engine = bind if isinstance(bind, Engine) else bind.engine
         if engine.dialect.name == "sqlite":
@@ -82,8 +87,8 @@ class HostSession:
                 raise ConfigError(
                     "session",
                     str(engine.url),
-                    "bound to an SQLite file, because the connections that answer requests cannot "
-                    "use a database in memory",
+                    "bound to an SQLite file, in tests to a temporary file, because the "
+                    "connections that answer requests cannot use a database in memory",
                 )
             event.listen(engine, "checkout", _enable_foreign_keys)
             event.listen(engine, "savepoint", _begin_before_savepoint)
