@@ -92,6 +92,18 @@ def test_a_catch_all_of_the_host_does_not_hide_our_pages(host: Host, rule: str) 
         assert ask(app, page).text == f"own {rule}"
 
 
+def test_a_route_of_the_host_may_show_our_page(host: Host) -> None:
+    def show(text: str) -> Any:
+        ibi = IBIArchive()
+        return ibi.landing_page(ibi.archive.get(text) or text)
+
+    rule = "/col/<path:text>/"
+    ours, theirs = host(), host(after=lambda app: app.add_url_rule(rule, "own", show))
+    for path, status in ((f"/col/{REPORT}/", 200), ("/col/8JMKD3MGP8W/4GR7C9G/", 404)):
+        assert ask(theirs, path).status == status
+        assert ask(theirs, path).text == ask(ours, path).text
+
+
 def test_a_route_of_the_host_for_another_method_leaves_ours_unchanged(host: Host) -> None:
     app = host(
         before=lambda app: add(app, "/col/<path:ibi>/", methods=["POST"]),
