@@ -23,16 +23,14 @@ from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.testing import CatalogueContract, Reader
 
 
-class TestRepository(CatalogueContract):
+class TestSmallRepository(CatalogueContract):
+    without = ("editions", "translations", "access", "embargo", "list", "removal")
+
     def create_app(self, settings):
         app = Flask("host", instance_path=str(self.folder))
         app.config.from_mapping(settings)
         IBIArchive(app, clock=self.clock)
         return app
-
-
-class TestSmallRepository(TestRepository):
-    without = ("editions", "translations", "access", "embargo", "list", "removal")
 
     def remove_item(self, ibi, reason):
         raise NotImplementedError

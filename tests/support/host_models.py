@@ -181,12 +181,13 @@ class Host:
         )
 
     def close(self) -> None:
-        """Close all connections, and drop the table of the model."""
+        """Close all connections, and drop the table of the model in a shared database."""
         self.session.remove()
         if self.Thesis is FlaskThesis:
             db.engine.dispose()
         self.context.pop()
         self.archive.database.close()
-        with self.engine.begin() as connection:
-            connection.execute(text("DROP TABLE host_thesis"))
+        if self.engine.dialect.name == "postgresql":  # slow on SQLite, which checks each row
+            with self.engine.begin() as connection:
+                connection.execute(text("DROP TABLE host_thesis"))
         self.engine.dispose()
