@@ -228,7 +228,7 @@ def test_the_archive_is_that_of_the_current_app(app: Flask) -> None:
         assert ibi.archive is archive_of(app)
     with Flask("bare").app_context(), pytest.raises(RuntimeError, match=r"ibi.init_app\(app\)"):
         ibi.archive  # noqa: B018
-    with pytest.raises(RuntimeError, match=r"^the Archive .* can only be used in an app context"):
+    with pytest.raises(RuntimeError, match=r"need an application context"):
         ibi.archive  # noqa: B018
 
 

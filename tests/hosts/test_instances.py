@@ -103,7 +103,7 @@ def test_the_archive_is_that_of_the_innermost_app(factory: Factory) -> None:
 def test_the_archive_needs_an_app(factory: Factory) -> None:
     ibi = IBIArchive()
     factory(0, ibi)
-    with pytest.raises(RuntimeError, match="app context"):
+    with pytest.raises(RuntimeError, match="application context"):
         _ = ibi.archive
     with Flask("bare").app_context(), pytest.raises(RuntimeError, match="has no IBIArchive"):
         _ = ibi.archive
