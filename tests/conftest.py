@@ -31,7 +31,13 @@ DATABASES = {"uri", "kept", "archives", "shelf_place"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run tests with the mark ``one_database`` on SQLite alone."""
+    """Run tests with the mark ``one_database`` on SQLite alone.
+
+    Tests with the mark ``slow_on_postgresql`` become slow tests there.
+    """
+    for item in items:
+        if item.get_closest_marker("slow_on_postgresql") and _is_on_postgresql(item):
+            item.add_marker("slow")
     left_out = [item for item in items if _is_repeated(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -39,8 +45,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_repeated(item: pytest.Item) -> bool:
-    if item.get_closest_marker("one_database") is None:
-        return False
+    return item.get_closest_marker("one_database") is not None and _is_on_postgresql(item)
+
+
+def _is_on_postgresql(item: pytest.Item) -> bool:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     return any(parameters.get(name, BACKENDS[0]) != BACKENDS[0] for name in DATABASES)
 

@@ -213,6 +213,7 @@ def test_counting_waits_for_a_transaction_that_stores_an_access(archive: Archive
     assert found.double_clicks == len(stored(archive)) - 1
 
 
+@pytest.mark.slow_on_postgresql
 def test_counts_are_exact_if_several_processes_store_accesses(
     archive: Archive, tmp_path: Path
 ) -> None:

@@ -283,6 +283,7 @@ item.title
 """
 
 
+@pytest.mark.slow
 def test_mypy_rejects_wrong_names_in_a_host(tmp_path: Path) -> None:
     """mypy finds the wrong calls, in the lines 11 to 15, and accepts the right ones."""
     pytest.importorskip("mypy")

@@ -152,6 +152,7 @@ def test_every_page_that_readers_see(new_tab: Any, paths: dict[str, str]) -> Non
     tab.open("/nothing", 404)
 
 
+@pytest.mark.slow
 def test_every_page_that_a_librarian_sees(new_tab: Any, paths: dict[str, str]) -> None:
     tab: Tab = new_tab()
     tab.log_in("librarian")

@@ -183,6 +183,7 @@ def test_wrong_arguments_are_refused_in_one_line(
     assert message in line
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("resume", ["yes", "no"])
 def test_an_adoption_that_is_killed_can_be_continued(
     host: Host, uri: str, tmp_path: Path, resume: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+import pytest
 from flask import Flask
 from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
@@ -19,6 +20,7 @@ from flask_ibi_archive.testing import CatalogueContract, Reader
 OTHER_SERVICE = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
 
 
+@pytest.mark.slow_on_postgresql
 class TestPlainFlask(CatalogueContract):
     """A host without a database of its own, which deposits its items."""
 
@@ -29,6 +31,7 @@ class TestPlainFlask(CatalogueContract):
         return app
 
 
+@pytest.mark.slow_on_postgresql
 class TestFlaskSQLAlchemy(CatalogueContract):
     """A host that deposits its items in the transactions of its Flask-SQLAlchemy session."""
 
@@ -138,6 +141,7 @@ class TestOwnTables(CatalogueContract):
         library.remove_document(ibi, reason)
 
 
+@pytest.mark.slow_on_postgresql
 class TestTwoArchivesInOneDatabase(TestPlainFlask):
     """Two Archives in one database; each is served by its own app."""
 
@@ -166,6 +170,7 @@ class TestTwoArchivesInOneDatabase(TestPlainFlask):
         assert (self.count(None), self.count(ours)) == ((0, 0), (0, 0))
 
 
+@pytest.mark.slow_on_postgresql
 class TestArchiveAndResolverInOneApp(TestPlainFlask):
     """An app with an Archive and a resolver, which both answer at the same address."""
 

@@ -17,6 +17,8 @@ from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.testing import LoopbackResolver, LoopbackServer, Reader
 
+pytestmark = pytest.mark.slow_on_postgresql
+
 SERVICES = [f"a.br/service{number}/2000/01.01.00.00" for number in range(3)]
 
 #: Creates an app with its own database; the number distinguishes the apps.

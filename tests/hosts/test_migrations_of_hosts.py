@@ -37,6 +37,7 @@ from flask_ibi_archive.storage.table_rows import dump_rows, reflect_tables
 
 pytestmark = [
     pytest.mark.no_tables,
+    pytest.mark.slow_on_postgresql,
     # the env.py of Flask-Migrate calls this method, for older versions of Flask-SQLAlchemy
     pytest.mark.filterwarnings("ignore:'get_engine' is deprecated:DeprecationWarning"),
 ]

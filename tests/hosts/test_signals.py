@@ -36,6 +36,8 @@ from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER
 
+pytestmark = pytest.mark.slow_on_postgresql
+
 SIGNALS = {
     name: getattr(signals, name)
     for name in (

@@ -135,6 +135,7 @@ def test_a_host_uses_the_contract_and_the_fixtures(tmp_path: Path) -> None:
     assert re.search(r"^\d+ passed, 8 skipped in", output, re.MULTILINE), output
 
 
+@pytest.mark.slow
 @pytest.mark.one_database
 def test_the_contract_finds_what_a_host_does_wrong(tmp_path: Path) -> None:
     output = run_suite(tmp_path, FAULTS)

@@ -149,6 +149,7 @@ def test_an_access_that_cannot_be_stored_is_answered_503(
     assert str(tmp_path) not in answer.alert
 
 
+@pytest.mark.slow
 @pytest.mark.one_database
 def test_each_answered_acknowledgment_counts_once_although_a_server_is_killed(
     uri: str, tmp_path: Path
