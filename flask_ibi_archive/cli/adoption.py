@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 )
 @with_appcontext
 def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) -> None:
-    """Give identifiers and items to existing rows of a model.
+    """Assign identifiers and items to existing rows of a model.
 
     MODULE:MODEL is a model with IdentifiedItem, such as myapp.models:Thesis. The table must already
     have the columns of IdentifiedItem. Rows that have identifiers are ignored. If a row refers to

@@ -1,4 +1,4 @@
-"""Gives identifiers and items to rows that are older than the identifier columns of their model."""
+"""Assigns identifiers and items to rows that are older than the identifier columns of their model."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def _take_back(changes: Changes) -> Iterator[IdentifiedItem]:
 
 
 def _assign(session: Session, rows: Sequence[IdentifiedItem]) -> None:
-    """Give identifiers to rows that the flush will write."""
+    """Assign identifiers to rows that the flush will write."""
     context = bind(get_archive_with_session().context, session)
     for row_class in {type(row) for row in rows}:
         check_model(context, session, row_class)
@@ -207,7 +207,7 @@ def assign_stored(
     rows: Sequence[IdentifiedItem],
     mint: Mint = mint,
 ) -> None:
-    """Give identifiers to rows that are in the database already, without a flush."""
+    """Assign identifiers to rows that are in the database already, without a flush."""
     _get_changes(session).assigned.update((id(row), ref(row)) for row in rows)
     write_identifiers(session, rows, mint(context, len(rows)))
 
