@@ -1,4 +1,4 @@
-"""Assigns identifiers and items to rows that are older than the identifier columns of their model."""
+"""Assigns identifiers and items to rows that are older than their identifier columns."""
 
 from __future__ import annotations
 
