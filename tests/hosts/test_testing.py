@@ -120,10 +120,12 @@ def run_suite(folder: Path, text: str) -> str:
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     (folder / "test_host.py").write_text(text)
     words = ["-q", "-rf", "--tb=short", "-p", "no:cacheprovider", f"--basetemp={folder / 'run'}"]
+    # without the options of the suite that contains this test
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=environment,
         capture_output=True,
         text=True,
     ).stdout
