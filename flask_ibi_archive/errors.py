@@ -27,6 +27,8 @@
           InternalArchive         the address of the Archive is an internal address
           RegistrationOvertaken   a later request of the Archive replaces this request
           TooManyWrongKeys        too many wrong keys were sent
+      DocumentRegistryError       a request of the registry protocol of 2008 is refused
+      HarvestError                a request of a harvester (OAI-PMH) is wrong
       MailError                   an e-mail cannot be sent
       StorageError
         NotReady                  the database is unreachable, empty or of another revision
@@ -43,6 +45,8 @@ right. The values in the message are also attributes of the exception.
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from flask_ibi_archive.reasons import Reason
 
@@ -403,6 +407,47 @@ class RegistrationOvertaken(RegistrationRefused):
             f"a later request of the Archive {service_ibi} replaces this request; if this "
             "request is the right one, send this request again",
         )
+
+
+class HarvestError(IBIError):
+    """A request of a harvester is wrong, or no record fits it. Source: OAI-PMH 2.0, 3.6.
+
+    :param code: the code of the error, such as ``badArgument``.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        self.message = message
+        super().__init__(f"{code}: {message}")
+
+
+class DocumentRegistryError(IBIError):
+    """A request of the registry protocol of 2008 is refused, and nothing was changed.
+
+    :param code: the kind of the error, one of :attr:`STATUSES`.
+    :param retry_after: the number of seconds to wait before the next attempt, or None.
+    :ivar status: the HTTP status of the response.
+
+    Source: [P] 4.1 to 4.7.
+    """
+
+    #: The HTTP status for each kind of error. "denied" means a wrong password or an unknown ID.
+    #: "unknown" means that no actor has registered a document whose public record is requested.
+    STATUSES: ClassVar = {
+        "malformed": 400,
+        "denied": 403,
+        "wrong-address": 403,
+        "unknown": 404,
+        "conflict": 409,
+        "too-many-attempts": 429,
+        "unavailable": 503,
+    }
+
+    def __init__(self, code: str, message: str, retry_after: int | None = None) -> None:
+        self.code = code
+        self.status = self.STATUSES[code]
+        self.retry_after = retry_after
+        super().__init__(message)
 
 
 class StorageError(IBIError):

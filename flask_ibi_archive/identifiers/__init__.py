@@ -23,6 +23,7 @@ from flask_ibi_archive.identifiers.distributor import (
     next_suffix_date,
     next_suffix_dates,
     parse_granularity,
+    wait_until,
 )
 from flask_ibi_archive.identifiers.ibip import (
     build_ibip,
@@ -70,4 +71,5 @@ __all__ = [
     "parse_identifier",
     "parse_repository_name",
     "suggest_identifier",
+    "wait_until",
 ]

@@ -22,6 +22,7 @@ def canonical_address(text: str) -> str:
         IPv6 address has the form of RFC 5952: lower case, with ``::``. An IPv4-mapped IPv6 address
         becomes the IPv4 address.
     :raises ValueError: if the text is not an IP address, or if the address has a zone.
+
     Source: RFC 5952; [G] 7, Algorithm 5.
     """
     return str(_read_address(text))
@@ -34,6 +35,7 @@ def is_private_address(text: str) -> bool:
     here, because examples use these addresses as public addresses.
 
     :raises ValueError: if the text is not an IP address.
+
     Source: RFC 5737, RFC 3849, RFC 9637.
     """
     address = _read_address(text)

@@ -44,6 +44,7 @@ def decode_identifier(identifier: Identifier) -> Decoded:
         date. For legacy, the form only.
     :raises IdentifierError: if the first part does not contain an address and a port, or if the
         second part does not contain a date.
+
     Source: [G] 5, functions c and f; 6, Algorithms 1 and 2; 7, on Algorithms 5 and 6.
     """
     if match_identifier(identifier.text) != identifier:

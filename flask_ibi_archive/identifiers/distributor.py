@@ -13,6 +13,7 @@ Source: [G] 6, set G and Algorithm 4 (CREATEDATETOMOUNTSUFFIXOFIBIOFANITEM).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
@@ -27,6 +28,7 @@ def parse_granularity(text: str) -> Fraction:
     :param text: a decimal number of seconds, such as ``60``, ``1`` or ``0.001``.
     :returns: the granularity in seconds, exact.
     :raises ValueError: if the text is not one of 60, 1, 0.1, 0.01, ...
+
     Source: [G] 6, set G.
     """
     if len(text) <= _MAX_TEXT and _NUMBER.fullmatch(text):
@@ -44,6 +46,7 @@ def find_creation_date(now: Fraction, last: Fraction | None, granularity: Fracti
     :param granularity: 60, 1, 1/10, 1/100 ... seconds.
     :returns: POSIX seconds, a multiple of the granularity. The date may be later than ``now``.
     :raises ValueError: if the granularity is not in the set G.
+
     Source: [G] 6, Algorithm 4, lines 1 to 5; example: Table 6.2.
     """
     _find_coarser_steps(granularity)
@@ -62,6 +65,7 @@ def next_suffix_date(
     :returns: ``(date, wait)``. ``date`` is later than ``last``, and the suffix of ``date`` is as
         short as possible. ``wait`` is in seconds, 0 or more.
     :raises ValueError: if the granularity is not in the set G.
+
     Source: [G] 6, Algorithm 4; example: Table 6.2.
     """
     dates, wait = next_suffix_dates(now, last, granularity, 1)
@@ -82,6 +86,7 @@ def next_suffix_dates(
     :returns: ``(dates, wait)``. The dates are in increasing order. The wait is in seconds, 0 or
         more.
     :raises ValueError: if the granularity is not in the set G, or if the count is negative.
+
     Source: [G] 6, Algorithm 4.
     """
     if count < 0:
@@ -106,6 +111,29 @@ def next_suffix_dates(
     return dates, max(Fraction(wait), Fraction(0))
 
 
+def wait_until(
+    moment: Fraction,
+    max_wait: float,
+    clock: Callable[[], Fraction],
+    wait: Callable[[float], None],
+) -> None:
+    """Wait until a time.
+
+    If the clock is set back during the wait, the wait does not become longer.
+
+    :param moment: the time in POSIX seconds.
+    :param max_wait: the maximum number of seconds to wait.
+    :param clock: returns the current time in POSIX seconds.
+    :param wait: waits for a number of seconds.
+    """
+    ahead = float(moment - clock())
+    longest = min(ahead, max_wait)
+    while ahead > 0 and longest > 0:
+        wait(min(ahead, longest))
+        longest -= ahead
+        ahead = float(moment - clock())
+
+
 def find_granularity(count: int, wait: Fraction) -> Fraction:
     """Return the coarsest granularity that gives enough dates within a wait.
 
@@ -116,6 +144,7 @@ def find_granularity(count: int, wait: Fraction) -> Fraction:
     :param wait: the longest allowed wait in seconds, more than 0.
     :returns: 60, 1, 1/10, 1/100 ... seconds.
     :raises ValueError: if the count or the wait is not positive.
+
     Source: [G] 6, set G and Algorithm 4, line 5: each date takes one step at most.
     """
     if count < 1:

@@ -55,6 +55,7 @@ def convert_to_decimal(text: str, base: int) -> int:
     :returns: the number, 0 or more.
     :raises ValueError: if the base is unknown, if the text is empty, or if a character is not a
         digit of the base.
+
     Source: [G] Tables 7.4 to 7.6; example: Table 7.2.
     """
     values = _VALUES.get(base)
@@ -81,6 +82,7 @@ def convert_from_decimal(number: int, base: int = 27) -> str:
     :returns: the digits, the most significant first, without leading zeros. The digits of base 27
         are in upper case.
     :raises ValueError: if the number is negative or the base is unknown.
+
     Source: [G] Tables 7.4 to 7.6; example: Table 7.3.
     """
     digits = _SYSTEMS.get(base)
@@ -103,6 +105,7 @@ def build_ibip_prefix(ip: str, port: int) -> str:
     :param port: the port of the server, 1 to 65535. The prefix does not contain port 800.
     :returns: a text such as ``8JMKD3MGP8W``, in upper case.
     :raises ValueError: if the address or the port is wrong.
+
     Source: [G] 7, Algorithm 5 (MOUNTPREFIXOFIBIP); example: Tables 7.2 and 7.3.
     """
     address = canonical_address(ip)
@@ -120,6 +123,7 @@ def build_ibip_suffix(date: Fraction) -> str:
         fraction follow.
     :raises ValueError: if the date is before 1995-08-01 or after the year 9999, or if the fraction
         of the date has too many digits.
+
     Source: [G] 7, Algorithm 6 (MOUNTSUFFIXOFIBIP). Erratum: the algorithm does not say how a
     fraction becomes an integer. Here the integer consists of the digits after the decimal point.
     Each leading zero becomes a "2" before the code of the integer. Without this "2", 0.1 and
@@ -147,6 +151,7 @@ def build_ibip(ip: str, port: int, date: Fraction) -> Identifier:
     :param date: the date of the assignment in exact POSIX seconds (UTC).
     :raises ValueError: if the address, the port or the date is wrong, or if the IBIp would have
         more than 255 characters.
+
     Source: [G] 7, Algorithm 7 (MOUNTIBIP).
     """
     text = f"{build_ibip_prefix(ip, port)}/{build_ibip_suffix(date)}"
@@ -160,6 +165,7 @@ def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
     :param prefix: canonical text of the shape ``1*grapheme ("W" | "X") *grapheme``.
     :returns: ``(ip, port)``. The address is in canonical text.
     :raises RefusedText: if the prefix does not encode an address and a port.
+
     Source: [G] 7, Algorithm 5, in reverse.
     """
     separator, base, version = ("X", 17, "IPv6") if "X" in prefix else ("W", 11, "IPv4")
@@ -192,6 +198,7 @@ def decode_ibip_suffix(suffix: str) -> Fraction:
     :param suffix: canonical text of the shape ``1*grapheme ["W" 1*grapheme]``.
     :returns: POSIX seconds (UTC), exact.
     :raises RefusedText: if the suffix does not encode a date up to the year 9999.
+
     Source: [G] 7, Algorithm 6, in reverse.
     """
     code, _, fraction_code = suffix.partition("W")

@@ -35,6 +35,7 @@ class Identifier:
 
     :param form: the form of the identifier.
     :param text: the text in lower case (rep), in upper case (ibip) or unchanged (legacy).
+
     Source: [G] 5, function c; 6 and 7 on case.
     """
 

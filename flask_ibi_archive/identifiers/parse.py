@@ -16,6 +16,7 @@ def parse_identifier(text: str) -> Identifier:
     :raises IdentifierError: if the text is not an identifier. The error contains the reason. The
         error also contains a suggestion if
         :func:`~flask_ibi_archive.identifiers.suggest.suggest_identifier` returns a suggestion.
+
     Source: [G] Tables 6.1 and 7.1 with their semantic rules.
     """
     identifier = match_identifier(text)
@@ -28,6 +29,7 @@ def parse_repository_name(text: str) -> Identifier:
     """Parse a repository name.
 
     :raises IdentifierError: if the text is not an identifier, or an identifier of another form.
+
     Source: [G] Table 6.1.
     """
     return _parse_form(text, Form.REP)
@@ -37,6 +39,7 @@ def parse_ibip(text: str) -> Identifier:
     """Parse an IBIp.
 
     :raises IdentifierError: if the text is not an identifier, or an identifier of another form.
+
     Source: [G] Table 7.1.
     """
     return _parse_form(text, Form.IBIP)

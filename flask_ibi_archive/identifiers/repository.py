@@ -25,6 +25,7 @@ def check_host(host: str) -> None:
 
     :param host: a domain name of two or more words. A dot may follow the last word.
     :raises ValueError: if the host name is not such a domain name, or if the name is too long.
+
     Source: [G] Table 6.1 and 6, Algorithm 1.
     """
     if len(host) + _SHORTEST_SUFFIX > MAX_LENGTH:
@@ -57,6 +58,7 @@ def build_repository_prefix(host: str, port: int) -> str:
     :param port: the port of the server, 1 to 65535. The prefix does not contain port 80.
     :returns: a text such as ``sid.inpe.br/mtc-m18`` or ``sid.inpe.br/mtc-m18.8080``, in lower case.
     :raises ValueError: if the host or the port is wrong.
+
     Source: [G] 6, Algorithm 1 (MOUNTPREFIXOFNAMEOFUNIFORMREPOSITORY).
     """
     check_host(host)
@@ -74,6 +76,7 @@ def build_repository_suffix(date: Fraction) -> str:
         ``2009/02.16.17.46.00.5``. The last two texts have seconds, and the last text has a
         fraction of a second.
     :raises RefusedText: if the year is not in 0001 to 9999, or if the fraction is too long.
+
     Source: [G] 6, Algorithm 2 (MOUNTSUFFIXOFNAMEOFUNIFORMREPOSITORY).
     """
     seconds, digits = split_seconds(date)
@@ -96,6 +99,7 @@ def build_repository_name(host: str, port: int, date: Fraction) -> Identifier:
     :param date: the date of the assignment in exact POSIX seconds (UTC).
     :raises ValueError: if the host, the port or the date is wrong, or if the repository name would
         have more than 255 characters.
+
     Source: [G] 6, Algorithm 3 (MOUNTNAMEOFUNIFORMREPOSITORY).
     """
     text = f"{build_repository_prefix(host, port)}/{build_repository_suffix(date)}"

@@ -82,6 +82,10 @@ class ArchiveUrls:
         usual = f"/col/{item.rep or item.ibip}/statistics"
         return self._find("statistics", item) or self.base + usual
 
+    def linkset(self, item: Named) -> str:
+        """Return the URL of the typed links of an item (RFC 9264)."""
+        return f"{self.base}/col/{item.rep or item.ibip}/linkset"
+
     def archive_statistics(self) -> str:
         """Return the URL of the access statistics of the Archive."""
         return f"{self.base}/ibi/statistics"

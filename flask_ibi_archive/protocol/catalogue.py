@@ -7,8 +7,11 @@ the data that the caller will read. Therefore a database can fetch all the data 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
+
+#: The formats of Dublin Core that every Archive writes and lists.
+DUBLIN_CORE: Mapping[str, None] = {"oai_dc": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +27,15 @@ class Scope:
     :param follow_editions: True if the catalogue finds the last edition by following the next
         editions in this Archive. If False, the last edition of an item that has a next edition is
         unknown.
+    :param own_formats: the formats in which the Archive itself writes Dublin Core, as the keys of
+        :attr:`OwnMetadata.formats`.
     """
 
     shapes: frozenset[str] = frozenset({""})
     next_edition: bool = False
     paths: tuple[str, ...] = ()
     follow_editions: bool = True
+    own_formats: Mapping[str, None] = field(default_factory=lambda: DUBLIN_CORE, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Checks of the hosts of URLs. The functions check the form of a host, and find internal hosts.
+"""Checks of URLs and their hosts. The functions check the form of a host, and find internal hosts.
 
 An internal host is not on the public Internet, such as ``localhost`` or ``192.168.1.1``. An
 archiveaddress is the host of an Archive. A port may follow the host.
@@ -18,6 +18,7 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
+from urllib.parse import urlsplit
 
 IP = IPv4Address | IPv6Address
 
@@ -38,6 +39,9 @@ _INNER_NAMES = frozenset(
 #: The range from which IPv6 addresses of the Internet are allocated (RFC 4291, 2.4).
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_USER = re.compile("[^/?#]*//[^/?#]*@")
+_PORT = re.compile(r":[0-9]*\Z")
+_NOT_IN_URL = re.compile(r"[\x00-\x20\x7f<>\"{}\\^`|]")
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
 # host [":" port] of RFC 3986. The host name begins and ends with a letter or digit.
@@ -77,6 +81,30 @@ def is_host_and_port(text: str) -> bool:
     return found is not None and is_host(found[1]) and int(found[2] or 80) <= MAX_PORT
 
 
+def check_url(text: str) -> None:
+    """Check that a text is an absolute http or https URL without a user name or password.
+
+    Other characters than ASCII are allowed after the host.
+
+    :raises ValueError: if the text is not such a URL. The message does not show a password.
+    """
+    if _USER.match(text):  # The message must not show the password.
+        raise ValueError(
+            "the URL has a user name or password, which every reader could see; remove that part"
+        )
+    try:
+        parts = urlsplit(text)
+        right = parts.scheme in ("http", "https") and is_host(_PORT.sub("", parts.netloc))
+        right = right and parts.port != 0  # ``port`` raises ValueError if it is not a number.
+    except ValueError:
+        right = False
+    if not right or _NOT_IN_URL.search(text):
+        raise ValueError(
+            f"{text[:80]!a} is not a URL such as https://host/path (with the host in ASCII, as "
+            "xn--bcher-kva.example, and spaces as %20)"
+        )
+
+
 def is_archive_address(text: str) -> bool:
     """Return True if a text is an archiveaddress: a host, or a host and a port.
 
@@ -92,6 +120,14 @@ def extract_host(address: str) -> str:
     return found[1].strip("[]") if found else address
 
 
+def is_like_ipv4(host: str) -> bool:
+    """Return True if browsers read a host as an IPv4 address, because its last label is a number.
+
+    :param host: a name or an IPv4 address, without a dot at the end.
+    """
+    return _NUMBER.fullmatch(host.rpartition(".")[2]) is not None
+
+
 def is_public_host(host: str) -> bool:
     """Return True if a host is on the public Internet, according to the text of the host.
 
@@ -101,9 +137,8 @@ def is_public_host(host: str) -> bool:
     :param host: a name, an IPv4 address, or an IPv6 address in brackets.
     """
     name = host.rstrip(".").lower()
-    last = name.rpartition(".")[2]
-    if not name.startswith("[") and _NUMBER.fullmatch(last) is None:
-        return "." in name and last not in _INNER_NAMES
+    if not name.startswith("[") and not is_like_ipv4(name):
+        return "." in name and name.rpartition(".")[2] not in _INNER_NAMES
     try:
         return is_public_ip(ip_address(name.strip("[]")))
     except ValueError:

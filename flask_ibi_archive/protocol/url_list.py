@@ -8,12 +8,18 @@ Source: [R] 7.2, Algorithm 2 and FILTRARLISTADEURL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
-from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
+from flask_ibi_archive.protocol.catalogue import (
+    DUBLIN_CORE,
+    Catalogue,
+    CatalogueItem,
+    OwnMetadata,
+    Scope,
+)
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.query import list_candidate_paths
 from flask_ibi_archive.protocol.relation_targets import (
@@ -49,6 +55,8 @@ class ArchiveFacts:
     :param filter_url_list: True if the Archive sends filtered lists.
     :param follow_editions: True if the Archive finds the last edition by following the next
         editions in this Archive.
+    :param own_formats: the formats in which the Archive itself writes Dublin Core, and that URL
+        lists contain.
     """
 
     address: str
@@ -58,6 +66,7 @@ class ArchiveFacts:
     relations: tuple[RelationPattern, ...] | None = None
     filter_url_list: bool = True
     follow_editions: bool = True
+    own_formats: Mapping[str, None] = field(default_factory=lambda: DUBLIN_CORE)
 
     @cached_property
     def shapes(self) -> frozenset[str]:
@@ -77,10 +86,13 @@ class ArchiveFacts:
                 add_prefixes({shape}) & self.shapes,
                 next_edition="u" in shape,
                 follow_editions=self.follow_editions,
+                own_formats=self.own_formats,
             )
         if not paths:
             return scope
-        return Scope(scope.shapes, scope.next_edition, paths, scope.follow_editions)
+        return Scope(
+            scope.shapes, scope.next_edition, paths, scope.follow_editions, scope.own_formats
+        )
 
     @cached_property
     def _scopes(self) -> dict[str, Scope]:
@@ -183,6 +195,7 @@ def build_url_list(
             next_edition=True,
             paths=paths,
             follow_editions=facts.follow_editions,
+            own_formats=facts.own_formats,
         )
     item, pairs = _find_item(catalogue, request, facts, scope)
     if item is None:

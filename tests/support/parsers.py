@@ -25,8 +25,14 @@ from flask_ibi_archive.identifiers.distributor import parse_granularity
 from flask_ibi_archive.identifiers.identifier import match_identifier
 from flask_ibi_archive.identifiers.repository import check_host
 from flask_ibi_archive.protocol.client_addresses import parse_client_addresses
+from flask_ibi_archive.protocol.document_registry import (
+    decode_arguments,
+    parse_registry_answer,
+    parse_registry_request,
+)
 from flask_ibi_archive.protocol.hosts import (
     InnerHosts,
+    check_url,
     is_archive_address,
     is_host,
     is_host_and_port,
@@ -107,6 +113,23 @@ def request_of(subject: str) -> Callable[[list[tuple[str, str]]], object]:
     return lambda pairs: parse_request([("servicesubject", subject), *pairs])
 
 
+def in_a_registration(name: str) -> Parser:
+    """Return a parser whose text becomes the value of an argument of RegisterDocument."""
+    return lambda text: parse_registry_request(list({**DOCUMENT, name: text}.items()))
+
+
+DOCUMENT = {
+    "verb": "RegisterDocument",
+    "actorID": ITEM["rep"],
+    "password": "secret",
+    "documentID": ITEM["rep"],
+    "documentURL": "http://a.br/",
+    "documentLastUpdate": "2008-07-17T17:22:06Z",
+    "metadataURL": "http://a.br/oai",
+    "metadataLastUpdate": "2008-07-17T17:22:06Z",
+    "metadataFormat": "oai_dc",
+}
+
 USER = (
     "clientinformation.ipaddress",
     "parsedibiurl.ibi",
@@ -154,6 +177,13 @@ PARSERS: dict[str, Parser] = {
     "a pattern of relations": parse_relation_pattern,
     "a verb": parse_verb,
     "verbs": parse_verb_list.__wrapped__,
+    "a URL of a record": lambda text: check_url("http://" + text),
+    "arguments of an actor": lambda text: parse_registry_request(
+        decode_arguments(text.encode("utf-8", "replace"))
+    ),
+    **{f"an actor's {name}": in_a_registration(name) for name in DOCUMENT},
+    "an answer to an actor": parse_registry_answer,
+    "a record for an actor": lambda text: parse_registry_answer(f"documentID {ITEM['rep']} {text}"),
     "a usable URL": lambda text: find_usable_url(["http://a.br/" + text], "a.br"),
     "a usable host": lambda text: find_usable_url(["http://" + text], "a.br"),
     "the same address": lambda text: is_same_address("http://a.br/" + text, "http://a.br/" + text),
