@@ -39,10 +39,10 @@ from flask_ibi_archive.protocol.registration import build_confirmation_email, pa
 from flask_ibi_archive.resolver import archive_rows
 from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.rate_limit import group_sender
 from flask_ibi_archive.resolver.registration_keys import (
     COST,
     KeyRateLimit,
-    group_sender,
     hash_key,
     matches_hash,
 )
@@ -154,7 +154,7 @@ class Registry:
         known = self._find_key(service_ibi)
         if known is None:
             raise RegistrationRefused(service_ibi)
-        limit = KeyRateLimit(self.database, known.id, group_sender(sender), self.now())
+        limit = KeyRateLimit(self.database, group_sender(sender), self.now(), known.id)
         wait = limit.count_attempt()
         if wait is not None:
             raise TooManyWrongKeys(service_ibi, wait)

@@ -15,19 +15,15 @@ from support.registries import KEY, NOON, SERVICE, a_registry, a_request, resolv
 from flask_ibi_archive.errors import RegistrationRefused, TooManyWrongKeys
 from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver import registry as registry_module
-from flask_ibi_archive.resolver.registration_keys import (
-    MAX_OF_ARCHIVE,
-    MAX_OF_SENDER,
-    WINDOW,
-    group_sender,
-    matches_hash,
-)
+from flask_ibi_archive.resolver.rate_limit import WINDOW, group_sender
+from flask_ibi_archive.resolver.registration_keys import KeyRateLimit, matches_hash
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.tables import KeyAttempt
 from flask_ibi_archive.storage.database import Database
 
 pytestmark = pytest.mark.no_tables
 
+MAX_OF_SENDER, MAX_OF_ARCHIVE = KeyRateLimit.max_of_sender, KeyRateLimit.max_of_target
 WRONG_KEY = "9876543210"
 OTHER = "a.br/other/2001/01.01.00.00"
 UNKNOWN = "a.br/unknown/2001/01.01.00.00"
@@ -132,6 +128,7 @@ def test_wrong_keys_of_a_sender_are_limited_for_all_archives_and_processes(
     assert desk.send(KEY) == 200
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_right_key_clears_the_attempts_of_its_sender(desk: Desk) -> None:
     for _ in range(2):
         for _ in range(MAX_OF_SENDER - 1):
@@ -142,6 +139,7 @@ def test_a_right_key_clears_the_attempts_of_its_sender(desk: Desk) -> None:
     assert desk.count() == 0
 
 
+@pytest.mark.slow_on_postgresql
 def test_many_wrong_keys_do_not_lock_out_the_archives_own_address(
     desk: Desk, hashed: list[str]
 ) -> None:

@@ -151,6 +151,7 @@ def test_keys_do_not_appear_in_messages_or_logs(
 # --- registration --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_registering_an_archive_twice_has_no_effect(database: Database) -> None:
     registry = a_registry(database)
     assert registry.register(SERVICE.upper(), KEY, "banon@dpi.inpe.br")
@@ -165,6 +166,7 @@ def test_registering_an_archive_twice_has_no_effect(database: Database) -> None:
     assert only(registry) == replace(first, email="other@dpi.inpe.br")
 
 
+@pytest.mark.slow_on_postgresql
 def test_another_key_replaces_the_first_only_with_replace(
     registry: Registry,
 ) -> None:
@@ -345,6 +347,7 @@ def test_an_internal_archive_is_included_only_if_allowed(
     assert only(registry).address == f"localhost:{port}"
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_excluded_archive_stays_registered_and_can_return(
     registry: Registry,
 ) -> None:

@@ -123,6 +123,7 @@ def test_the_key_is_prompted_for_and_not_shown(resolver: Flask) -> None:
     registry_of(resolver).process(a_request())
 
 
+@pytest.mark.slow
 def test_a_missing_terminal_is_reported_in_one_line(tmp_path: Path) -> None:
     words = ["ibi-resolver", "register", SERVICE]
     more = {
