@@ -25,6 +25,7 @@ from flask_ibi_archive.identifiers import (
     format_date,
     format_decimal,
     next_suffix_dates,
+    wait_until,
 )
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.prefixes import (
@@ -203,16 +204,7 @@ class Minter:
                 return minted, last, now + delay
 
     def _wait_until(self, moment: Fraction) -> None:
-        """Wait until a time.
-
-        If the clock is set back during the wait, the wait does not become longer.
-        """
-        ahead = float(moment - self.clock())
-        longest = min(ahead, self.max_wait)
-        while ahead > 0 and longest > 0:
-            self.wait(min(ahead, longest))
-            longest -= ahead
-            ahead = float(moment - self.clock())
+        wait_until(moment, self.max_wait, self.clock, self.wait)
 
     def build(self, date: Fraction) -> Minted:
         """Return both forms of the identifier with a date, in POSIX seconds. Nothing is stored.

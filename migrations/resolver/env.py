@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask_ibi_archive.resolver.tables import resolver_metadata
+from flask_ibi_archive.resolver.document_registry.tables import ResolverBase
 from flask_ibi_archive.storage.migrate import run_environment
 
-run_environment(resolver_metadata)
+run_environment(ResolverBase.metadata)

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import Any
 
+from sqlalchemy import Connection, event, text
+
 from flask_ibi_archive.archive.transport import HttpResponse
 from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
 from flask_ibi_archive.identifiers import parse_identifier
@@ -35,6 +37,21 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 #: The cost of a fast hash; OpenSSL refuses less than 2**7.
 CHEAP = 2**7
 
+#: Inserts a row into each table of the document registry.
+DOCUMENTS = (
+    "INSERT INTO ibi_registry_actor (actor_id, computer_name, domain_name, ip, port, email,"
+    " password_hash, registered_at) VALUES ('a.br/a/2001/01.01.00.00', 'a', 'a.br', '8.8.8.8',"
+    " 80, 'a@a.br', 'hash', :now)",
+    "INSERT INTO ibi_registry_document (document_id, holder_id, is_original)"
+    " VALUES ('a.br/b/2001/01.01.00.00', 1, true)",
+    "INSERT INTO ibi_registry_registration (document_id, actor_id, first_metadata)"
+    " VALUES (1, 1, 1)",
+    "INSERT INTO ibi_registry_metadata (registration_id, number, url, updated_at)"
+    " VALUES (1, 1, 'http://a.a.br/m', :now)",
+    "INSERT INTO ibi_registry_prefix (prefix, last_date) VALUES ('a.br/resolver', '1')",
+    "INSERT INTO ibi_registry_attempt (sender, attempted_at) VALUES ('8.8.8.8', :now)",
+)
+
 
 @contextmanager
 def resolver_database(uri: str) -> Iterator[Database]:
@@ -48,10 +65,35 @@ def resolver_database(uri: str) -> Iterator[Database]:
                 migrated_sqlite().backup(connection.driver_connection)
         else:
             with database.writing() as connection:
-                migrate.upgrade(connection, history=RESOLVER)
+                create_tables(connection)
         yield database
     finally:
         database.close()
+
+
+def create_tables(connection: Connection) -> None:
+    """Create the tables in a PostgreSQL database.
+
+    The migrations run only once. Their statements are stored and executed again for each further
+    database, because alembic takes longer than most tests.
+    """
+    if _STATEMENTS:
+        for statement, parameters in _STATEMENTS:
+            connection.exec_driver_sql(statement, parameters)
+        return
+    executed: list[tuple[str, Any]] = []
+
+    @event.listens_for(connection, "before_cursor_execute")
+    def store(_: Any, __: Any, statement: str, parameters: Any, *rest: Any) -> None:
+        executed.append((statement, parameters))
+
+    migrate.upgrade(connection, history=RESOLVER)
+    event.remove(connection, "before_cursor_execute", store)
+    _STATEMENTS.extend([one for one in executed if not one[0].lstrip().startswith("SELECT")])
+
+
+#: The statements of the migrations on PostgreSQL.
+_STATEMENTS: list[tuple[str, Any]] = []
 
 
 @cache
@@ -151,3 +193,9 @@ def answer_of(registry: Registry, query: str) -> tuple[int, str]:
     except PeerProtocolError as error:
         return 400, format_alert(str(error))
     return 200, format_registration_status(status)
+
+
+def fill_document_registry(connection: Connection) -> None:
+    """Insert a row into each table of the document registry."""
+    for statement in DOCUMENTS:
+        connection.execute(text(statement), {"now": NOON.isoformat()})
