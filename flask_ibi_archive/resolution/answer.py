@@ -37,16 +37,18 @@ _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSource:
-    """The Archive that sent an answer.
+    """The Archive, or the actor of the document registry, from which an answer comes.
 
-    :param service: the IBI of the Archive's service.
-    :param address: the host and port of the Archive, as registered at the resolver.
+    :param service: the IBI of the Archive's service, or the IBI of the actor.
+    :param address: the host and port of the Archive or actor, as registered at the resolver.
     :param is_own: whether the Archive runs in this process. Its URLs are then trusted.
+    :param is_actor: whether the source is an actor ([P] 4).
     """
 
     service: str
     address: str
     is_own: bool = False
+    is_actor: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ the resolver or an Archive. The caller sends the questions to the Archives and a
         if not isinstance(outcome, NextRound):
             return outcome
 
-If the outcome is an alert about a missing part, :class:`AlternativesSearch` finds other parts of
-the item.
+If the outcome is an alert about a missing part, :mod:`.alternatives` finds other parts of the item.
 Source: [R] 6.2.
 """
 
@@ -23,9 +22,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.protocol.relation_targets import create_step
-from flask_ibi_archive.protocol.relations import Relation, StepKind
-from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question, parse_answer
 from flask_ibi_archive.resolution.candidates import (
     Candidate,
@@ -47,16 +43,6 @@ MAX_QUESTIONS = 4
 
 #: Maximum number of attempts with other languages after dead ends.
 MAX_LANGUAGE_RETRIES = 64
-
-_TRANSLATION = create_step(StepKind.TRANSLATION)
-
-#: The requests for parts of an item. They are independent of the formats and languages of the item.
-_ALTERNATIVES = (
-    VerbList(Relation((_TRANSLATION,))),
-    VerbList(Relation((create_step(StepKind.METADATA),))),
-    VerbList(Relation((create_step(StepKind.METADATA, "oai_dc"),))),
-    VerbList(file_list=True),
-)
 
 
 class Analysis:
@@ -131,6 +117,14 @@ class Analysis:
         return not self._is_last_round() and any(
             one.follow_up and self._asked.isdisjoint(one.questions) for one in self._candidates
         )
+
+    def needs_only_follow_up(self) -> bool:
+        """Return whether follow-up questions may make answers of other sources unnecessary.
+
+        An answer with an acceptable URL may have a rival. Then the answers of all sources are
+        needed.
+        """
+        return self.has_follow_up() and not any(one.redirect for one in self._candidates)
 
     def finish_round(self, silent: int = 0, asked: int = 0) -> Redirect | NextRound | Alert:
         """Finish the current round and return the outcome.
@@ -325,48 +319,3 @@ def _is_cycle(candidate: Candidate) -> bool:
 
 def _measure_progress(candidate: Candidate) -> tuple[bool, int]:
     return candidate.match.entry is not None, len(candidate.match.chosen)
-
-
-class AlternativesSearch:
-    """The search for other parts of an item, after an alert that a part is missing.
-
-    This class has the same public methods as :class:`Analysis`. The search has only one round.
-
-    :param alert: the alert about the missing part.
-    :param inner_hosts: the internal hosts to which the reader may be redirected.
-    :ivar questions: the questions about other parts of the item.
-    """
-
-    waits_for_all = False
-
-    def __init__(self, alert: Alert, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> None:
-        self.alert = alert
-        self.questions = tuple([Question(alert.ibi, verbs) for verbs in _ALTERNATIVES if alert.ibi])
-        self._inner_hosts = inner_hosts
-        self._found: set[PersistentUrl] = set()
-
-    def add_answer(self, answer: Answer) -> None:
-        """Collect the parts for which an answer contains a URL or an identifier."""
-        verbs = answer.question.verbs
-        for steps in parse_answer(answer, self._inner_hosts).entries:
-            # a translation without a language means the item itself
-            is_other = steps and steps[-1] != _TRANSLATION
-            if len(steps) == len(verbs.relation.steps) and (is_other or verbs.file_list):
-                found = VerbList(Relation(steps), verbs.file_list)
-                self._found.add(PersistentUrl(answer.question.ibi, found))
-
-    def has_follow_up(self) -> bool:
-        """Return whether a part was found.
-
-        If so, the caller waits less time for the other Archives.
-        """
-        return bool(self._found)
-
-    def finish_round(self, silent: int = 0, asked: int = 0) -> Alert:
-        """Return the alert with the parts that were found as alternatives."""
-        alternatives = sorted(self._found, key=_order_alternatives)
-        return replace(self.alert, alternatives=tuple(alternatives))
-
-
-def _order_alternatives(url: PersistentUrl) -> tuple[bool, str]:
-    return url.verbs.file_list, url.verbs.relation.name

@@ -17,7 +17,7 @@ class Redirect:
     """A redirect to the URL of an answer.
 
     :param url: the URL in ASCII, without the query pairs of the persistent URL.
-    :param source: the Archive that sent the answer.
+    :param source: the Archive that sent the answer, or the actor that registered the document.
     :param content_type: Data or Metadata, or None if the answer contains no content type.
     :param state: Original or Copy, or None if the answer contains no state.
     :param url_key: the URL key for the acknowledgment, or None if the answer contains no key.
@@ -72,9 +72,9 @@ class AlertKind(str, Enum):
     UNKNOWN: no Archive has the item.
     MISSING: the item is known, but the requested relation, file or Original is missing.
     REMOVED: the item was removed.
-    SUSPECTS: several Archives claim to have the same Original.
+    SUSPECTS: several sources claim to have the same Original.
     SILENT: nothing was found, and some Archives did not answer.
-    LOOP: the answers of the Archives form a cycle: they lead back to an earlier question.
+    LOOP: the answers form a cycle: they lead back to an earlier question.
     TOO_LONG: the maximum number of rounds was reached.
     """
 
@@ -125,8 +125,8 @@ class Alert:
     """An explanation for the reader why the persistent URL does not lead to a redirect.
 
     :param ibi: the identifier of the last question, or None if the URL is malformed.
-    :param sources: the Archives that claim to have the same Original, or the Archives that removed
-        the item.
+    :param sources: the Archives and actors that claim to have the same Original, or the Archives
+        that removed the item.
     :param silent: the number of Archives that did not answer the last questions.
     :param asked: the number of Archives that received the last questions.
     :param timestamp: the date when the item was removed, or None if the date is unknown.
@@ -162,13 +162,13 @@ class Alert:
             return f"{self.ibi} was removed{when}"
         if self.kind is AlertKind.SUSPECTS:
             names = ", ".join(f"{source.service} at {source.address}" for source in self.sources)
-            return f"more than one Archive claims to have the Original of {self.ibi}: {names}"
+            return f"more than one source claims to have the Original of {self.ibi}: {names}"
         if self.kind is AlertKind.SILENT:
             if self.sources:
                 return f"{self.ibi} was removed from an Archive, but {silent}"
             return f"{self.ibi} was not found, but {silent}"
         if self.kind is AlertKind.LOOP:
-            return f"the answers of the Archives about {self.ibi} form a cycle"
+            return f"the answers about {self.ibi} form a cycle"
         if self.kind is AlertKind.TOO_LONG:
             return f"the chain of items is too long; the search stopped at {self.ibi}"
         if self.missing_part is not None:

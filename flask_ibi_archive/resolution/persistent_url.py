@@ -139,6 +139,18 @@ def read_persistent_url(text: str) -> PersistentUrl:
     return _parse_target("/" + text.lstrip("/"), text)
 
 
+def find_cited_identifier(url: str) -> Identifier | None:
+    """Return the identifier in a persistent URL that leads to an item itself.
+
+    :returns: None for any other URL, such as a persistent URL with a modifier or a path.
+    """
+    try:
+        parsed = parse_persistent_url(url)
+    except MalformedPersistentUrl:
+        return None
+    return parsed.ibi if parsed == PersistentUrl(parsed.ibi) else None
+
+
 def is_persistent_url(text: str) -> bool:
     """Return whether a text begins with ``http:`` or ``https:``."""
     return text.lower().startswith(("http:", "https:"))

@@ -16,8 +16,8 @@ from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.outcome import Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.resolver.resolution_context import OwnArchive
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
-from flask_ibi_archive.resolver.rounds import OwnArchive
 from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
 from flask_ibi_archive.web.local_resolution import redirect_and_count

@@ -14,21 +14,23 @@ from time import monotonic
 from typing import NamedTuple, cast
 
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Question
-from flask_ibi_archive.resolution.choice import AlternativesSearch, Analysis
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, NextRound, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply
-from flask_ibi_archive.resolver.rounds import (
+from flask_ibi_archive.resolver.resolution_context import (
     Decided,
+    DocumentSource,
     OwnArchive,
     ResolutionContext,
-    Round,
     Trace,
 )
+from flask_ibi_archive.resolver.rounds import Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ class ResolutionRequest:
 class ResolutionResult(NamedTuple):
     """The outcome of a resolution.
 
-    :param archive: the Archive that returned the URL of the redirect. None for an alert.
+    :param archive: the Archive that returned the URL of the redirect. None for an alert, and for
+        the URL of a registered document.
     """
 
     outcome: Redirect | Alert
@@ -70,6 +73,7 @@ class Resolution:
     :param max_rounds: the maximum number of rounds.
     :param inner_hosts: the internal hosts that a redirect may lead to.
     :param own: the Archive in this process. None if this process has no Archive.
+    :param documents: the document registry. None if the resolver has none.
     :param trace: a function that receives each trace event (rounds.py).
     :param clock: returns the time in seconds.
     """
@@ -86,6 +90,7 @@ class Resolution:
         max_rounds: int,
         inner_hosts: InnerHosts = NO_INNER_HOSTS,
         own: OwnArchive | None = None,
+        documents: DocumentSource | None = None,
         trace: Trace | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -100,6 +105,7 @@ class Resolution:
             circuit_breaker=circuit_breaker,
             end=clock() + deadline,
             own=own,
+            documents=documents,
             trace=trace,
             clock=clock,
         )
@@ -107,8 +113,15 @@ class Resolution:
         self._is_in_time = True
 
     def run(self) -> ResolutionResult:
-        """Return the outcome: a redirect, or an alert with the available alternatives."""
+        """Return the outcome: a redirect, or an alert with the available alternatives.
+
+        :raises NotReady: if only the document registry may have the item, and its database does not
+            answer.
+        """
         result = self._run_attempts()
+        documents = self._context.documents
+        if documents is not None and documents.error and _is_not_found(result.outcome):
+            raise documents.error
         if isinstance(result.outcome, Alert) and result.outcome.kind is AlertKind.MISSING:
             return ResolutionResult(self._add_alternatives(result.outcome))
         return result
@@ -132,32 +145,63 @@ class Resolution:
         contain the URL. Questions that were answered in the first attempt are not sent again.
         """
         context = self._context
-        result = self._run_attempt()
+        run = self._run_attempt if context.documents is None else self._run_with_documents
+        result = run()
         is_alert = isinstance(result.outcome, Alert)
         if self._has_late_answers and is_alert and context.clock() < context.end:
             context.is_patient = True
             context.silent = 0
-            context.known = {
-                (one.target.archive.id, cast(Question, one.target.tag)): one
-                for one in context.results
-            }
-            second = self._run_attempt()
+            self._remember_answers()
+            second = run()
             # the first alert is more precise than the alert about a timeout
             return second if self._is_in_time else result
+        return result
+
+    def _remember_answers(self) -> None:
+        """Store all results, so that the next attempt does not send the same questions again."""
+        self._context.known = {
+            (one.target.archive.id, cast(Question, one.target.tag)): one
+            for one in self._context.results
+        }
+
+    def _run_with_documents(self) -> ResolutionResult:
+        """Try to find the URL. Try again if answers of the document registry were deferred.
+
+        Each further attempt adds these answers in one more round: in the last round first.
+        Questions that were answered are not sent again.
+        """
+        context = self._context
+        documents = cast(DocumentSource, context.documents)
+        documents.required.clear()
+        result = self._run_attempt()
+        for _ in range(self._max_rounds):
+            if not documents.deferred or not _is_not_found(result.outcome):
+                break
+            if context.clock() >= context.end:
+                break
+            self._remember_answers()
+            context.silent = 0
+            documents.required.add(documents.deferred[-1])
+            again = self._run_attempt()
+            if not self._is_in_time:
+                break
+            result = again
         return result
 
     def _run_attempt(self) -> ResolutionResult:
         context, request = self._context, self._request
         analysis = Analysis(request.wanted, request.ranges, self._max_rounds, self._inner_hosts)
+        if context.documents is not None:
+            context.documents.error, context.documents.deferred = None, []
         while True:
             context.rounds += 1
             current = Round(analysis, context, context.archives)
             outcome = current.run()
             if context.trace is not None:
                 context.trace(Decided(context.rounds, outcome, current.late))
+            self._has_late_answers = self._has_late_answers or current.late > 0
             if not isinstance(outcome, NextRound):
                 return ResolutionResult(outcome, self._find_archive(outcome))
-            self._has_late_answers = self._has_late_answers or current.late > 0
             if context.clock() >= context.end:
                 self._is_in_time = False
                 return ResolutionResult(self._create_timeout_alert(analysis))
@@ -165,10 +209,16 @@ class Resolution:
     def _find_archive(self, outcome: Redirect | Alert) -> IncludedArchive | None:
         if isinstance(outcome, Alert):
             return None
-        service = outcome.source.service
-        return next(one for one in self._context.archives if one.service_ibi == service)
+        archives, source = self._context.archives, outcome.source
+        found = (one for one in archives if one.service_ibi == source.service)
+        return next((one for one in found if one.address == source.address), None)
 
     def _create_timeout_alert(self, analysis: Analysis) -> Alert:
         # the last questions were not sent to any Archive
         number = len(self._context.archives)
         return Alert(AlertKind.SILENT, analysis.questions[0].ibi, silent=number, asked=number)
+
+
+def _is_not_found(outcome: Redirect | Alert) -> bool:
+    """Return True if a source whose answer is missing may have the item."""
+    return isinstance(outcome, Alert) and outcome.kind is not AlertKind.SUSPECTS

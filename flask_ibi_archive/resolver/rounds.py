@@ -3,32 +3,44 @@
 Two periods shorten the time that a user waits. In the *head start*, only the Archive in the hint
 (hints.py) is asked, because this Archive probably has the item. The *grace period* usually starts
 when an answer leads to a follow-up question. The round ends when the grace period ends, even if
-some Archives have not answered. Source: [R] 6.2.
+some Archives have not answered.
+
+The document registry is another source of answers. Anyone can register documents. Therefore the
+answers of the Archives are preferred: see :meth:`Round._add_registered`. If the registry has an
+answer, the grace period starts as soon as all Archives were asked. Source: [R] 6.2.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeAlias, cast
+from collections.abc import Sequence
+from typing import cast
 
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import Pair, pairs_as_dict
+from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
-from flask_ibi_archive.resolution.choice import AlternativesSearch, Analysis
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
-from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import (
     ArchiveResult,
     Failure,
-    FanOut,
     Reply,
     ReplyQueue,
     Target,
+)
+from flask_ibi_archive.resolver.resolution_context import (
+    Answered,
+    Asked,
+    DocumentSource,
+    Failed,
+    OwnArchive,
+    Registered,
+    ResolutionContext,
+    Skipped,
 )
 
 _logger = logging.getLogger(__name__)
@@ -37,130 +49,6 @@ _logger = logging.getLogger(__name__)
 HEAD_START = 0.25
 #: The minimum length of the grace period in seconds.
 GRACE = 0.25
-
-
-# --- trace events: the command "resolve --trace" prints these events -----------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question is sent to an Archive.
-
-    :param url: the complete URL of the request.
-    :param by_hint: True if a hint is the reason that this Archive is asked before the others.
-    """
-
-    source: ArchiveSource
-    url: str
-    by_hint: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An Archive answered.
-
-    :param pairs: the pair list. The list is empty if the Archive does not know the item.
-    :param seconds: the response time of the Archive.
-    """
-
-    source: ArchiveSource
-    pairs: tuple[Pair, ...]
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """An Archive did not answer correctly.
-
-    :param reason: the reason in one line. In messages, the reason follows the address of
-        the Archive.
-    :param seconds: the time from the request to the failure.
-    """
-
-    source: ArchiveSource
-    reason: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """The circuit breaker skips an Archive, because the Archive failed repeatedly."""
-
-    source: ArchiveSource
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A round has ended.
-
-    :param late: the number of Archives that had not answered when the round ended.
-    """
-
-    round: int
-    outcome: Redirect | NextRound | Alert
-    late: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
-    """An acknowledgment is sent to an Archive."""
-
-    source: ArchiveSource
-    url: str
-
-
-TraceEvent: TypeAlias = Asked | Answered | Failed | Skipped | Decided | Acknowledged
-Trace: TypeAlias = Callable[[TraceEvent], None]
-
-
-# --- rounds --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class OwnArchive:
-    """The Archive in this process. The resolver asks this Archive without HTTP.
-
-    Some servers answer only one request at a time. On such a server, an HTTP request from the
-    resolver to the Archive of the same process would never be answered.
-
-    :param service_ibi: the IBI of the Archive's service. The Archive is asked only if this service
-        is included.
-    :param answer: a function that answers a question with pairs. Its parameters are the question
-        and the IP addresses of the client. The function may raise NotReady.
-    """
-
-    service_ibi: str
-    answer: Callable[[Question, tuple[str, ...]], Mapping[str, tuple[str, ...]]]
-
-
-@dataclass(slots=True)
-class ResolutionContext:
-    """The data that all rounds of a resolution share.
-
-    :param hinted_id: the id of the Archive in the hint. None if there is no hint.
-    :param end: the time at which the resolution must end, as ``clock`` returns the time.
-    :param rounds: the number of rounds that have started.
-    :param silent: the highest number of Archives that did not answer in a round.
-    :param is_patient: True if each round waits for all Archives until ``end``.
-    :param results: all results so far. Results of abandoned requests are not included.
-    :param known: the results of the first attempt, used only in the second attempt. Questions with
-        a known result are not sent again.
-    """
-
-    client_addresses: tuple[str, ...]
-    archives: Sequence[IncludedArchive]
-    hinted_id: int | None
-    fan_out: FanOut
-    circuit_breaker: CircuitBreaker
-    end: float
-    own: OwnArchive | None
-    trace: Trace | None
-    clock: Callable[[], float]
-    rounds: int = 0
-    silent: int = 0
-    is_patient: bool = False
-    results: list[ArchiveResult] = field(default_factory=list)
-    known: dict[tuple[int, Question], ArchiveResult] = field(default_factory=dict)
 
 
 class Round:
@@ -194,6 +82,8 @@ class Round:
         self._own: deque[Target] = deque()
         #: The end of the grace period. None if the grace period has not started.
         self._grace_ends: float | None = None
+        #: The answers of the document registry.
+        self._registered: Sequence[Answer] = ()
         self.late = 0
 
     def run(self) -> Redirect | NextRound | Alert:
@@ -202,6 +92,8 @@ class Round:
         head_start_ends = self._ask_hinted()
         if head_start_ends is None:
             self._ask_waiting()
+        if self._context.documents is not None:
+            self._read_registry(self._context.documents)
         while self._known or self._own or self._waiting or self._has_pending():
             result = self._next_result(min(end, head_start_ends or end, self._grace_ends or end))
             if result is None and not self._waiting:
@@ -213,7 +105,53 @@ class Round:
             if self._waiting and (result is None or not self._pending):
                 head_start_ends = None
                 self._ask_waiting()
+                self._limit_waiting()
         return self._finish()
+
+    def _read_registry(self, documents: DocumentSource) -> None:
+        """Read the answers of the document registry, unless an earlier attempt has read them.
+
+        If the database does not answer, the answers of the Archives still count.
+        """
+        context, questions = self._context, tuple(self._analysis.questions)
+        if questions not in documents.answers:
+            try:
+                found = documents.read(questions, context.client_addresses)
+            except NotReady as error:
+                documents.error = error
+                return
+            documents.answers[questions] = found
+            if context.trace is not None:
+                for answer in found:
+                    pairs = tuple([Pair(name, words) for name, words in answer.pairs.items()])
+                    context.trace(Registered(answer.source, pairs))
+        self._registered = documents.answers[questions]
+        self._limit_waiting()
+
+    def _limit_waiting(self) -> None:
+        """Start the grace period if the document registry has an answer and all Archives are asked.
+
+        A registered document must not wait for an Archive that does not answer.
+        """
+        waits_for_all = self._analysis.waits_for_all or self._context.is_patient
+        if self._registered and not self._waiting and not waits_for_all:
+            self._grace_ends = self._grace_ends or self._context.clock() + GRACE
+
+    def _add_registered(self) -> Redirect | None:
+        """Add the answers of the document registry to the answers of the Archives.
+
+        If the answers of the Archives lead to follow-up questions, the registry's answers are
+        deferred: another attempt adds them if the follow-up questions do not lead to a URL.
+        """
+        documents = cast(DocumentSource, self._context.documents)
+        questions = tuple(self._analysis.questions)
+        if questions not in documents.required and self._analysis.needs_only_follow_up():
+            documents.deferred.append(questions)
+            return None
+        for answer in self._registered:
+            if redirect := self._analysis.add_answer(answer):
+                return redirect
+        return None
 
     def _next_result(self, period_end: float) -> ArchiveResult | None:
         """Return the next result, or None if no result arrives before the end of a period."""
@@ -260,6 +198,8 @@ class Round:
         silent = len(self._pending.keys() | self._failed)
         # an Archive that was silent in an earlier round may have known the item
         context.silent = max(context.silent, silent)
+        if self._registered and (redirect := self._add_registered()):
+            return redirect
         return self._analysis.finish_round(context.silent, len(context.archives))
 
     def _ask_hinted(self) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -11,16 +12,24 @@ from typing import cast
 from flask import current_app
 
 from flask_ibi_archive.protocol.messages import MAX_QUERY, format_request
+from flask_ibi_archive.resolution.answer import Answer, Question
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.redirect_target import is_same_address
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.document_registry.registry import DocumentRegistry
+from flask_ibi_archive.resolver.document_registry.sources import list_answers
 from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.registry import Registry
+from flask_ibi_archive.resolver.resolution_context import (
+    Acknowledged,
+    DocumentSource,
+    OwnArchive,
+    Trace,
+)
 from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
-from flask_ibi_archive.resolver.rounds import Acknowledged, OwnArchive, Trace
 from flask_ibi_archive.signals import NOBODY, Notifier
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_table_setup
@@ -32,6 +41,7 @@ class ResolverService:
     """The resolver of an app. The class is thread-safe.
 
     :ivar registry: registers, includes and excludes Archives.
+    :ivar document_registry: registers actors and documents. None if the resolver does not do this.
     :ivar circuit_breaker: skips Archives that failed repeatedly.
     :ivar fan_out: sends requests to Archives.
     :ivar hint_writer: stores hints and metrics in the background.
@@ -43,6 +53,7 @@ class ResolverService:
         self.config = config
         self.database = database
         self.registry = Registry(database, config, notifier=notifier)
+        self.document_registry = DocumentRegistry(database, config) if config.registry else None
         self.circuit_breaker = CircuitBreaker()
         self.hint_writer = HintWriter(database)
         self.fan_out = FanOut(
@@ -60,10 +71,11 @@ class ResolverService:
     ) -> Redirect | Alert:
         """Return a redirect or an alert for a persistent URL.
 
-        The acknowledgment is sent in the background. This method executes only one SELECT. Hints
-        and metrics are written later.
+        The acknowledgment is sent in the background. This method executes only one SELECT, and one
+        more for each round if the resolver has a document registry. Hints and metrics are written
+        later.
 
-        :param trace: a function that receives each trace event (rounds.py).
+        :param trace: a function that receives each trace event (resolution_context.py).
         :param acknowledges: True sends an acknowledgment to the Archive that has the item.
         :param own: the Archive in this process. None if this process has no Archive.
         :raises NotReady: if the database is not available.
@@ -81,6 +93,7 @@ class ResolverService:
             max_rounds=self.config.max_rounds,
             inner_hosts=self.config.inner_hosts,
             own=own,
+            documents=DocumentSource(self._read_documents) if self.config.registry else None,
             trace=trace,
         )
         outcome, archive = resolution.run()
@@ -91,6 +104,14 @@ class ResolverService:
             if acknowledges:
                 self._acknowledge(request, outcome, archive, trace)
         return outcome
+
+    def _read_documents(
+        self, questions: Sequence[Question], client_addresses: tuple[str, ...]
+    ) -> Sequence[Answer]:
+        """Return the answers of the document registry to the questions of a round."""
+        return self.database.read(
+            partial(list_answers, questions=questions, client_addresses=client_addresses)
+        )
 
     def _acknowledge(
         self,

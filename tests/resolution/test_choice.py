@@ -22,8 +22,9 @@ from flask_ibi_archive.protocol.messages import format_request
 from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.relations import SHAPES
 from flask_ibi_archive.protocol.verbs import format_verb_list, parse_verb_list
+from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
-from flask_ibi_archive.resolution.choice import AlternativesSearch, Analysis
+from flask_ibi_archive.resolution.choice import Analysis
 from flask_ibi_archive.resolution.languages import parse_accept_language
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, MissingPart, NextRound, Redirect
 from flask_ibi_archive.resolution.persistent_url import (

@@ -114,7 +114,7 @@ def test_an_alert_is_one_line_and_status_1(opens: Opens) -> None:
     ]:  # fmt: skip
         assert resolve(app, url).error == line
     suspects = resolve(app, f"{X}{ORIGINAL}").error
-    assert suspects.startswith(f"more than one Archive claims to have the Original of {X}: ")
+    assert suspects.startswith(f"more than one source claims to have the Original of {X}: ")
     assert one in suspects
     assert other in suspects
     for url, part in (

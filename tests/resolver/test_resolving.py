@@ -40,8 +40,7 @@ from flask_ibi_archive.resolution.outcome import Alert, AlertKind, MissingPart, 
 from flask_ibi_archive.resolution.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.resolver import acknowledgments, circuit_breaker, rounds
 from flask_ibi_archive.resolver.archive_rows import list_included
-from flask_ibi_archive.resolver.resolving import ResolutionRequest
-from flask_ibi_archive.resolver.rounds import (
+from flask_ibi_archive.resolver.resolution_context import (
     Acknowledged,
     Answered,
     Asked,
@@ -50,6 +49,7 @@ from flask_ibi_archive.resolver.rounds import (
     Skipped,
     TraceEvent,
 )
+from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.migrate import RESOLVER

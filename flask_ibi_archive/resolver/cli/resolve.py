@@ -15,7 +15,7 @@ from flask_ibi_archive.resolver.cli import get_resolver
 if TYPE_CHECKING:
     from flask_ibi_archive.protocol.hosts import InnerHosts
     from flask_ibi_archive.resolution.outcome import Alert, NextRound, Redirect
-    from flask_ibi_archive.resolver.rounds import Answered, TraceEvent
+    from flask_ibi_archive.resolver.resolution_context import Answered, Registered, TraceEvent
 
 #: The default IP address of the user. The questions to Archives contain this address.
 LOCALHOST = "127.0.0.1"
@@ -84,7 +84,10 @@ def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str
             "state": outcome.state,
             "content_type": outcome.content_type,
             "ibi": [ibi.text for ibi in outcome.ibi],
-            "archive": {"service": source.service, "address": source.address},
+            "actor" if source.is_actor else "archive": {
+                "service": source.service,
+                "address": source.address,
+            },
         }
     return {
         "url": None,
@@ -103,25 +106,28 @@ def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str
 
 
 def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
-    from flask_ibi_archive.resolver import rounds
+    from flask_ibi_archive.resolver import resolution_context as events
 
-    if isinstance(event, rounds.Asked):
+    if isinstance(event, events.Asked):
         why = " (asked first, because the item was last found there)" if event.by_hint else ""
         say(f"-> {event.source.address}{why}\n     {event.url}")
-    elif isinstance(event, rounds.Answered):
+    elif isinstance(event, events.Answered):
         say(f"<- {event.source.address}, {event.seconds * 1000:.0f} ms")
         say(_format_answer(event, inner_hosts))
-    elif isinstance(event, rounds.Failed):
+    elif isinstance(event, events.Registered):
+        say(f"<> registered by actor {event.source.service} at {event.source.address}")
+        say(_format_answer(event, inner_hosts))
+    elif isinstance(event, events.Failed):
         say(f"<- {event.source.address} {event.reason} ({event.seconds * 1000:.0f} ms)")
-    elif isinstance(event, rounds.Skipped):
+    elif isinstance(event, events.Skipped):
         say(f"-- {event.source.address} is skipped because it failed repeatedly")
-    elif isinstance(event, rounds.Decided):
+    elif isinstance(event, events.Decided):
         late = f" (did not wait for {event.late} Archives)" if event.late else ""
         say(f"== round {event.round}{late}: {_summarise(event.outcome)}")
     sys.stderr.flush()
 
 
-def _format_answer(event: Answered, inner_hosts: InnerHosts) -> str:
+def _format_answer(event: Answered | Registered, inner_hosts: InnerHosts) -> str:
     """Return the pairs of an answer, one pair on each line.
 
     After the pairs, a line is added for each URL that is not usable.

@@ -1,0 +1,171 @@
+"""The data that all rounds of a resolution share, and the events that describe a resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.protocol.pairs import Pair
+from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolution.outcome import Alert, NextRound, Redirect
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
+from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut
+
+# --- trace events: the command "resolve --trace" prints these events -----------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question is sent to an Archive.
+
+    :param url: the complete URL of the request.
+    :param by_hint: True if a hint is the reason that this Archive is asked before the others.
+    """
+
+    source: ArchiveSource
+    url: str
+    by_hint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An Archive answered.
+
+    :param pairs: the pair list. The list is empty if the Archive does not know the item.
+    :param seconds: the response time of the Archive.
+    """
+
+    source: ArchiveSource
+    pairs: tuple[Pair, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An Archive did not answer correctly.
+
+    :param reason: the reason in one line. In messages, the reason follows the address of
+        the Archive.
+    :param seconds: the time from the request to the failure.
+    """
+
+    source: ArchiveSource
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """The circuit breaker skips an Archive, because the Archive failed repeatedly."""
+
+    source: ArchiveSource
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The document registry has an answer.
+
+    :param source: the actor that registered the document.
+    """
+
+    source: ArchiveSource
+    pairs: tuple[Pair, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A round has ended.
+
+    :param late: the number of Archives that had not answered when the round ended.
+    """
+
+    round: int
+    outcome: Redirect | NextRound | Alert
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """An acknowledgment is sent to an Archive."""
+
+    source: ArchiveSource
+    url: str
+
+
+TraceEvent: TypeAlias = Asked | Answered | Failed | Skipped | Registered | Decided | Acknowledged
+Trace: TypeAlias = Callable[[TraceEvent], None]
+
+
+# --- the shared data -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OwnArchive:
+    """The Archive in this process. The resolver asks this Archive without HTTP.
+
+    Some servers answer only one request at a time. On such a server, an HTTP request from the
+    resolver to the Archive of the same process would never be answered.
+
+    :param service_ibi: the IBI of the Archive's service. The Archive is asked only if this service
+        is included.
+    :param answer: a function that answers a question with pairs. Its parameters are the question
+        and the IP addresses of the client. The function may raise NotReady.
+    """
+
+    service_ibi: str
+    answer: Callable[[Question, tuple[str, ...]], Mapping[str, tuple[str, ...]]]
+
+
+@dataclass(slots=True)
+class DocumentSource:
+    """The document registry as a source of answers in one resolution.
+
+    :param read: returns the answers of the registry to some questions. The parameters are the
+        questions and the IP addresses of the client. The function may raise NotReady.
+    :param answers: the answers so far, by the questions of a round.
+    :param error: the error of the last call that failed.
+    :param deferred: the questions of each round of this attempt in which the registry's answers
+        were deferred.
+    :param required: the questions of the rounds that must not defer the registry's answers.
+    """
+
+    read: Callable[[Sequence[Question], tuple[str, ...]], Sequence[Answer]]
+    answers: dict[tuple[Question, ...], Sequence[Answer]] = field(default_factory=dict)
+    error: NotReady | None = None
+    deferred: list[tuple[Question, ...]] = field(default_factory=list)
+    required: set[tuple[Question, ...]] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class ResolutionContext:
+    """The data that all rounds of a resolution share.
+
+    :param hinted_id: the id of the Archive in the hint. None if there is no hint.
+    :param documents: the document registry. None if the resolver has none.
+    :param end: the time at which the resolution must end, as ``clock`` returns the time.
+    :param rounds: the number of rounds that have started.
+    :param silent: the highest number of Archives that did not answer in a round.
+    :param is_patient: True if each round waits for all Archives until ``end``.
+    :param results: all results so far. Results of abandoned requests are not included.
+    :param known: the results of the first attempt, used only in the second attempt. Questions with
+        a known result are not sent again.
+    """
+
+    client_addresses: tuple[str, ...]
+    archives: Sequence[IncludedArchive]
+    hinted_id: int | None
+    fan_out: FanOut
+    circuit_breaker: CircuitBreaker
+    end: float
+    own: OwnArchive | None
+    documents: DocumentSource | None
+    trace: Trace | None
+    clock: Callable[[], float]
+    rounds: int = 0
+    silent: int = 0
+    is_patient: bool = False
+    results: list[ArchiveResult] = field(default_factory=list)
+    known: dict[tuple[int, Question], ArchiveResult] = field(default_factory=dict)
