@@ -188,6 +188,7 @@ class LinkClient:
     :param user_agent: the value of the User-Agent header.
     :param inner_hosts: the internal hosts that the client may send requests to.
     :param timeout: the timeout in seconds for a URL, including all redirects of the URL.
+    :param inner_setting: the name of the setting that contains ``inner_hosts``.
     """
 
     def __init__(
@@ -196,11 +197,13 @@ class LinkClient:
         user_agent: str,
         inner_hosts: InnerHosts,
         timeout: float = TIMEOUT,
+        inner_setting: str = "IBI_INNER_HOSTS",
     ) -> None:
         self.limits = limits
         self.headers = {"User-Agent": user_agent, "Accept": "*/*"}
         self.inner_hosts = inner_hosts
         self.timeout = timeout
+        self.inner_setting = inner_setting
 
     def check(self, url: str) -> LinkStatus:
         """Check a cleaned URL.
@@ -236,7 +239,7 @@ class LinkClient:
         if error.kind == "timeout":
             return f"took longer than {self.timeout:g} s"
         if error.kind == INTERNAL:
-            return f"{error.reason}, and the host is not listed in IBI_INNER_HOSTS"
+            return f"{error.reason}, and the host is not listed in {self.inner_setting}"
         return error.reason
 
     def _request(self, url: str, budget: _Budget) -> _Answer:

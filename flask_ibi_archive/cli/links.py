@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 #: The largest number of uses of a link in one line of the report.
 MAX_USES = 3
 
+delay_option = click.option(
+    "--delay",
+    type=click.FloatRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time between two requests to the same host.",
+)
+
 
 @click.command("check-links")
 @click.option(
@@ -37,14 +46,7 @@ MAX_USES = 3
     help="Skip links that were already checked in the last HOURS.",
 )
 @click.option("--host", help="Check only the links to this host.")
-@click.option(
-    "--delay",
-    type=click.FloatRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="SECONDS",
-    help="The time between two requests to the same host.",
-)
+@delay_option
 @click.option(
     "--threads",
     type=click.IntRange(1, 64),

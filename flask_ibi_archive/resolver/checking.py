@@ -11,6 +11,8 @@ from flask_ibi_archive.archive.checking import MAX_ANSWER, TIMEOUT, CheckFailed,
 from flask_ibi_archive.archive.transport import fetch
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
+from flask_ibi_archive.resolver.document_registry.actor_list import count_actors
+from flask_ibi_archive.resolver.document_registry.pages import PATH
 from flask_ibi_archive.resolver.registry import get_state
 from flask_ibi_archive.resolver.service import ResolverService
 
@@ -23,6 +25,8 @@ def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
     yield database
     if database.ok:
         yield run_check("archives", lambda: _check_archives(resolver))
+        if resolver.document_registry is not None:
+            yield run_check("registry", lambda: _check_registry(resolver))
     else:
         yield Finding(
             "archives", False, "the Archives are not checked, because the database check failed"
@@ -70,6 +74,17 @@ def _failed_last(record: RegisteredRecord) -> bool:
     """Return whether the last failure of an Archive is later than its last answer."""
     failed, answered = record.last_failure_at, record.last_answer_at
     return failed is not None and (answered is None or answered < failed)
+
+
+def _check_registry(resolver: ResolverService) -> str:
+    actors, failing = resolver.database.read(count_actors)
+    text = f"the address is {resolver.config.base_url or ''}{PATH}; registered actors: {actors}"
+    if not failing:
+        return text
+    return (
+        f"{text}; actors without a working URL in the last check: {failing}; to list them, run: "
+        "flask ibi-resolver registry actors"
+    )
 
 
 def _check_address(resolver: ResolverService) -> str:

@@ -26,6 +26,9 @@ SECTIONS = {
         "list": "administration",
         "remove": "administration",
     },
+    "Document registry": {
+        "registry": "registry",
+    },
     "Resolution": {
         "resolve": "resolve",
     },

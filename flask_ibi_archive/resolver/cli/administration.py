@@ -45,19 +45,24 @@ def init_command() -> None:
     """Create or upgrade the resolver's tables.
 
     The first line of the output is the IBI of the resolver's service. If SERVER_NAME is set, the
-    second line is the URL of the service, which Archives need as IBI_RESOLVER_URL. The command may
-    be run again.
+    second line is the URL of the service, which Archives need as IBI_RESOLVER_URL. If the resolver
+    also has a document registry, the third line is its URL, which actors need. The command may be
+    run again.
 
     \b
     Example:
       flask --app example_app:create_resolver ibi-resolver init
     """
+    from flask_ibi_archive.resolver.document_registry.pages import PATH
+
     resolver = get_resolver()
     standard_output()
     resolver.init()
     write(resolver.config.service_ibi)
     if resolver.config.service_url is not None:
         write(resolver.config.service_url)
+        if resolver.config.registry:
+            write(f"{resolver.config.base_url}{PATH}")
 
 
 @click.command("check")
@@ -66,8 +71,9 @@ def init_command() -> None:
 def check_command(as_json: bool) -> None:
     """Check that the resolver works and can be reached.
 
-    The command checks the configuration, pycurl, the database, the Archives and the address of the
-    resolver. It prints one line for each check. If a check fails, the exit status is 1.
+    The command checks the configuration, pycurl, the database, the Archives, the document registry
+    and the address of the resolver. It prints one line for each check. If a check fails, the exit
+    status is 1.
 
     \b
     Example:
