@@ -21,6 +21,7 @@ from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.verbs import NO_VERBS
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.resolver.document_registry.views import add_document_registry
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.persistent_urls import resolve
 from flask_ibi_archive.resolver.service import current_resolver
@@ -29,21 +30,24 @@ from flask_ibi_archive.web.persistent_urls import create_fallback_hook, is_like_
 from flask_ibi_archive.web.requests import user_address
 from flask_ibi_archive.web.responses import RETRY_AFTER, error_response, pairs_response
 from flask_ibi_archive.web.routing import add_page, prepare_app
+from flask_ibi_archive.web.static_files import add_static_files
 
 NAME = "ibi_resolver"
 #: Loggers of web servers. They log the query of each request. A query may contain a key.
 REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
 
 
-def create_resolver_blueprint(service_ibi: str) -> Blueprint:
+def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> Blueprint:
     """Return the blueprint with all routes of a resolver.
 
     The names of the endpoints are ``ibi_resolver.<name>``.
 
     :param service_ibi: the IBI of the resolver's service, in canonical case.
+    :param has_registry: True if the resolver has a document registry.
     """
     blueprint = Blueprint(NAME, "flask_ibi_archive.web", template_folder="templates")
     blueprint.record_once(prepare_app)
+    add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", health.live)
@@ -57,6 +61,8 @@ def create_resolver_blueprint(service_ibi: str) -> Blueprint:
 
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)
+    if has_registry:
+        blueprint.record(add_document_registry)
     blueprint.before_app_request(show_at_root)
     blueprint.before_app_request(create_fallback_hook(_resolve_or_register, is_like_persistent_url))
     return blueprint

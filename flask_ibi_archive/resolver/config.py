@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from flask_ibi_archive.config import (
@@ -16,15 +17,19 @@ from flask_ibi_archive.config import (
     read_settings,
     setting,
 )
-from flask_ibi_archive.protocol.hosts import InnerHosts
+from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.identifiers import build_repository_name
+from flask_ibi_archive.protocol.hosts import InnerHosts, extract_host
 from flask_ibi_archive.setting_values import (
     Network,
     parse_archive_address,
     parse_count,
     parse_email,
+    parse_flag,
     parse_hosts,
     parse_networks,
     parse_policy,
+    parse_port,
     parse_scheme,
     parse_service_ibi,
     parse_template,
@@ -34,6 +39,14 @@ from flask_ibi_archive.setting_values import (
 
 #: The IBI of the resolver service in the standard's examples ([R] 5.2).
 SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
+#: The finest step of the dates in the identifiers of the document registry, in seconds.
+MINT_GRANULARITY = Fraction(1, 1000)
+
+
+def default_mint_host(config: Mapping[str, Any]) -> str | None:
+    """Return the default of IBI_RESOLVER_REGISTRY_MINT_HOST: the host in SERVER_NAME, or None."""
+    address = config.get("SERVER_NAME")
+    return extract_host(address) if address else None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)  # the settings contain secrets
@@ -43,9 +56,14 @@ class ResolverConfig:
     The declaration of each field names the key of the Flask config.
 
     :ivar database_timeout: an Archive in the same app uses this setting too.
+    :ivar archive_name: the name in the header of pages. An Archive in the same app uses it too.
     :ivar trusted_proxies: an Archive in the same app uses this setting too. This is also true for
         ``base_template`` and ``content_security_policy``.
     :ivar email: the e-mail address of the resolver's administrator.
+    :ivar registry: True if the resolver has a document registry ([P] 4).
+    :ivar registry_passwords_in_urls: True if actors may send passwords in URLs.
+    :ivar registry_mint_host: the host name in the identifiers that the document registry mints. A
+        text if the resolver has a document registry.
     :ivar mail: the settings of the e-mail server. None if no e-mail server is set.
     """
 
@@ -61,12 +79,21 @@ class ResolverConfig:
     max_answer: int = setting(parse_count, 65536, key="IBI_RESOLVER_MAX_ANSWER")
     max_rounds: int = setting(parse_count, 16, key="IBI_RESOLVER_MAX_ROUNDS")
     inner_hosts: InnerHosts = setting(parse_hosts, (), key="IBI_RESOLVER_INNER_HOSTS")
+    archive_name: str | None = setting(parse_text)
     email: str | None = setting(parse_email, key="IBI_RESOLVER_EMAIL")
     trusted_proxies: tuple[Network, ...] = setting(parse_networks, ())
     base_template: str | None = setting(parse_template)
     content_security_policy: str = setting(parse_policy, PAGE_POLICY, allows_empty=True)
     server_name: str | None = setting(parse_archive_address, key="SERVER_NAME")
     url_scheme: str = setting(parse_scheme, "http", key="PREFERRED_URL_SCHEME")
+    registry: bool = setting(parse_flag, False, key="IBI_RESOLVER_REGISTRY")
+    registry_passwords_in_urls: bool = setting(
+        parse_flag, False, key="IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS"
+    )
+    registry_mint_host: str | None = setting(
+        parse_text, default_mint_host, key="IBI_RESOLVER_REGISTRY_MINT_HOST"
+    )
+    registry_mint_port: int = setting(parse_port, 2008, key="IBI_RESOLVER_REGISTRY_MINT_PORT")
     mail: MailSettings | None
 
     @classmethod
@@ -77,7 +104,32 @@ class ResolverConfig:
         :raises ConfigError: if a value is wrong. The error names the first key with a wrong value.
         """
         values = read_settings(cls, config, instance_path)
-        return cls(**values, mail=MailSettings.from_reader(SettingsReader(config).read))
+        settings = cls(**values, mail=MailSettings.from_reader(SettingsReader(config).read))
+        if settings.registry:
+            settings._check_minting()
+        return settings
+
+    def _check_minting(self) -> None:
+        """Check that the document registry can mint identifiers.
+
+        :raises ConfigError: if the host name is missing or cannot be used.
+        """
+        expected = "a domain name of two words or more, as registry.urlib.net"
+        if self.registry_mint_host is None:
+            raise ConfigError(
+                "IBI_RESOLVER_REGISTRY_MINT_HOST",
+                None,
+                f"{expected}, because the documents of the registry get identifiers with this name",
+            )
+        try:
+            # the identifier must not become too long with the longest date
+            build_repository_name(
+                self.registry_mint_host, self.registry_mint_port, 1 + MINT_GRANULARITY
+            )
+        except ValueError as error:
+            raise ConfigError(
+                "IBI_RESOLVER_REGISTRY_MINT_HOST", self.registry_mint_host, f"{expected} ({error})"
+            ) from error
 
     @property
     def base_url(self) -> str | None:

@@ -72,7 +72,7 @@ class IBIResolver:
         app.extensions[RESOLVER_EXTENSION] = ResolverState(
             ResolverService(config, database, Notifier(app))
         )
-        app.register_blueprint(create_resolver_blueprint(config.service_ibi))
+        app.register_blueprint(create_resolver_blueprint(config.service_ibi, config.registry))
         app.cli.add_command(ibi_resolver)
         hide_tables_from_flask_migrate(app)
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flask import Response, request
+from flask import Response, current_app, request
 from werkzeug.exceptions import NotFound
 
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier, format_date
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.reasons import Reason, translatable
 from flask_ibi_archive.resolution.persistent_url import (
     format_persistent_target,
     read_persistent_url,
 )
 from flask_ibi_archive.web.alerts import method_response
-from flask_ibi_archive.web.reasons import translate_reason
-from flask_ibi_archive.web.requests import request_root
+from flask_ibi_archive.web.requests import RESOLVER_EXTENSION, request_root
 from flask_ibi_archive.web.responses import render_page, set_headers
-from flask_ibi_archive.web.texts import page_language
+from flask_ibi_archive.web.translations import gettext, translate_reason
 
 #: The maximum number of characters of the entered text that the form shows again.
 MAX_SHOWN = 2048
@@ -28,17 +27,17 @@ EXAMPLES = (
     "sid.inpe.br/mtc-m18/2009/02.16.17.46",
     "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)",
 )
-#: The modifiers that the page explains, each with the key of its explanation. A modifier follows
+#: The modifiers that the page explains, each with an explanation in English. A modifier follows
 #: the IBI in a persistent URL. For example, a modifier requests the metadata of the item or a
 #: translation of the item.
 MODIFIERS = (
-    ("", "none"),
-    (":", "metadata"),
-    (":(oai_dc)", "metadata_format"),
-    ("!", "last"),
-    ("+", "translation"),
-    ("+(pt-BR)", "translation_to"),
-    ("/data/table.csv", "path"),
+    ("", translatable("the item itself")),
+    (":", translatable("the metadata")),
+    (":(oai_dc)", translatable("the metadata in a format")),
+    ("!", translatable("the last edition")),
+    ("+", translatable("the translation into your browser's language")),
+    ("+(pt-BR)", translatable("the translation into a language")),
+    ("/data/table.csv", translatable("a file of the item")),
 )
 
 
@@ -46,8 +45,8 @@ MODIFIERS = (
 class InputFault:
     """The reason why the entered text is not accepted.
 
-    :param text: the key of the message that the page shows.
-    :param reason: a more specific reason in English. None if no such reason is known.
+    :param text: the message that the page shows, in the language of the page.
+    :param reason: a more specific reason. None if no such reason is known.
     :param suggestion: the identifier that the user probably meant. None if there is no suggestion.
     """
 
@@ -78,23 +77,27 @@ def front() -> Response:
         return _page("")
     text = values["ibi"].strip()
     if not text:
-        return _page("", fault=InputFault("front_empty"))
+        return _page("", fault=InputFault(gettext("Enter an IBI or a persistent URL.")))
     try:
         wanted = read_persistent_url(text)
     except MalformedPersistentUrl as error:
-        return _page(text, fault=InputFault("alert_malformed", error.reason, error.suggestion))
+        message = gettext("This is not a persistent URL")
+        return _page(text, fault=InputFault(message, error.reason, error.suggestion))
     target = request_root() + format_persistent_target(wanted)
     if values.get("do") != "decode":
         return set_headers(Response(status=302, headers={"Location": target}))
     try:
         facts = decode_facts(wanted.ibi)
     except IdentifierError as error:
-        return _page(text, fault=InputFault("front_undecodable", error.reason, error.suggestion))
+        message = gettext(
+            "The identifier is well-formed, but does not show where and when it was minted"
+        )
+        return _page(text, fault=InputFault(message, error.reason, error.suggestion))
     return _page(text, ibi=wanted.ibi, facts=facts, target=target)
 
 
-def decode_facts(ibi: Identifier) -> list[tuple[str, str]]:
-    """Return the names and values of the host, IP address, port and date in an identifier.
+def decode_facts(ibi: Identifier) -> list[tuple[str, str, str]]:
+    """Return the names, labels and values of the host, IP address, port and date in an identifier.
 
     Values that the identifier does not contain are omitted.
 
@@ -107,14 +110,31 @@ def decode_facts(ibi: Identifier) -> list[tuple[str, str]]:
         "port": None if decoded.port is None else str(decoded.port),
         "date": None if decoded.date is None else format_date(decoded.date),
     }
-    return [(name, value) for name, value in facts.items() if value is not None]
+    labels = {
+        "host": gettext("Host"),
+        "ip": gettext("IP address"),
+        "port": gettext("Port"),
+        "date": gettext("Minted on (UTC)"),
+    }
+    return [(name, labels[name], value) for name, value in facts.items() if value is not None]
+
+
+def _describe_form(form: Form) -> str:
+    texts = {
+        Form.REP: gettext("repository name, made from a domain name"),
+        Form.IBIP: gettext("IBIp, made from an IP address"),
+        Form.LEGACY: gettext(
+            "identifier from before the standard; it does not show where or when it was minted"
+        ),
+    }
+    return texts[form]
 
 
 def _page(
     text: str,
     fault: InputFault | None = None,
     ibi: Identifier | None = None,
-    facts: list[tuple[str, str]] | None = None,
+    facts: list[tuple[str, str, str]] | None = None,
     target: str = "",
 ) -> Response:
     root = request_root()
@@ -124,11 +144,13 @@ def _page(
         root=root,
         text=text[:MAX_SHOWN].encode("utf-8", "replace").decode("utf-8"),
         fault=fault,
-        reason=translate_reason(fault.reason, page_language()) if fault else "",
+        reason=translate_reason(fault.reason) if fault else "",
         ibi=ibi,
+        form=_describe_form(ibi.form) if ibi else "",
         facts=facts,
         target=target,
         examples=EXAMPLES,
         modifiers=MODIFIERS,
+        has_registry=f"{RESOLVER_EXTENSION}.registry" in current_app.view_functions,
         is_legacy=ibi is not None and ibi.form is Form.LEGACY,
     )

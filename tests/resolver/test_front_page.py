@@ -7,11 +7,19 @@ from urllib.parse import quote
 import pytest
 from flask import Flask, Response
 from support.cases import for_each
+from support.marked_language import (
+    MARKED,
+    NAMES,
+    list_unmarked_words,
+    list_words,
+    marked_language,
+)
 from support.pages import Page
 from support.resolver_app import resolver_app
 from support.web import ask
 
 from flask_ibi_archive.resolver.front_page import MODIFIERS, show_at_root
+from flask_ibi_archive.web.translations import MAX_QUERY
 
 IBI = "8JMKD3MGP8W/34PGRBS"
 REP = "sid.inpe.br/mtc-m18/2009/02.16.17.46"
@@ -28,7 +36,7 @@ def see(app: Flask, query: str = "", status: int = 200, language: str = "en") ->
     answer = ask(app, f"/{query}", headers={"Accept-Language": language})
     assert answer.status == status
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert answer.headers["Vary"] == "Accept-Language"
+    assert answer.headers["Vary"] == "Accept-Language, Cookie"
     assert "script" not in answer.headers["Content-Security-Policy"]
     page = Page(answer.text)
     kinds = [tag for tag, _ in page.tags]
@@ -152,6 +160,18 @@ def test_odd_queries_are_answered(app: Flask, query: str) -> None:
     assert len(answer.body) < 20_000
 
 
+@for_each(("length", "is_kept"), [(MAX_QUERY, True), (MAX_QUERY + 1, False)])
+def test_the_links_to_other_languages_do_not_repeat_a_long_query(
+    app: Flask, length: int, is_kept: bool
+) -> None:
+    query = "ibi=".ljust(length, "9")
+    answer = ask(app, f"/?{query}")
+    assert len(answer.body) < 20_000
+    links = [attrs["href"] for _, attrs in Page(answer.text).tags if "hreflang" in attrs]
+    kept = f"{query}&" if is_kept else ""
+    assert links == [f"/?{kept}lang={language}" for language in ("en", "es", "pt")]
+
+
 def test_the_apps_own_front_page_has_precedence(app: Flask) -> None:
     host = Flask("host")
     host.before_request(show_at_root)
@@ -159,3 +179,12 @@ def test_the_apps_own_front_page_has_precedence(app: Flask) -> None:
     assert ask(host, "/").body == b"ours"
     assert ask(host, "/" + submit(IBI)).body == b"ours"
     assert ask(app, "/", "POST").status == 405
+
+
+def test_the_page_has_no_text_without_a_translation(app: Flask) -> None:
+    texts = ("", "x", IBI, REP, "http://x", "8JMKD3MGP8W/35MME4I", "83LX3pFwXQZeBBx/hwiTk")
+    with marked_language():
+        for query in ("", *(submit(text, "decode") for text in texts)):
+            page = ask(app, f"/{query}", headers=MARKED).text
+            data = list_words(f"{IBI} {REP} {query} :(oai_dc) 83LX3pFwXQZeBBx 8JMKD3MGP8W 35MME4J")
+            assert list_unmarked_words(page) - data <= NAMES, query

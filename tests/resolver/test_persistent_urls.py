@@ -176,7 +176,7 @@ def test_alerts_are_pages_for_browsers_and_text_for_programs(
     ):
         answer = asked_as(app, target, accept)
         assert (answer.status, answer.headers["Content-Type"]) == (status, kind)
-        assert answer.headers["Vary"] == "Accept, Accept-Language"
+        assert answer.headers["Vary"] == "Accept, Accept-Language, Cookie"
         assert "Location" not in answer.headers
         if kind == "text/plain":
             assert answer.pairs["alert"]

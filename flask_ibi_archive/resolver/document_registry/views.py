@@ -1,0 +1,178 @@
+"""The document registry over HTTP: the verbs and the schema of their answers ([P] 4).
+
+The paths begin with ``/ibi/registry``. Passwords are arguments of the verbs. They must be in the
+body of a POST request, unless ``IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS`` allows them in URLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import Response, request
+from flask.blueprints import BlueprintSetupState
+from werkzeug.exceptions import HTTPException
+
+from flask_ibi_archive.errors import DocumentRegistryError, NotReady
+from flask_ibi_archive.protocol.document_registry import (
+    MAX_BODY,
+    ChangeActor,
+    ChangeEMailAddress,
+    ChangePassword,
+    Confirmation,
+    DeleteDocumentRegistration,
+    DisplayIDRegistration,
+    RegisterActor,
+    RegisterDocument,
+    RegisteredActor,
+    RegisteredDocument,
+    RegistryAnswer,
+    RegistryRequest,
+    decode_arguments,
+    find_verb,
+    parse_registry_request,
+)
+from flask_ibi_archive.protocol.document_registry.arguments import Arguments
+from flask_ibi_archive.protocol.messages import MAX_QUERY
+from flask_ibi_archive.resolver.document_registry.answers import SCHEMA
+from flask_ibi_archive.resolver.document_registry.pages import show_record, show_registry
+from flask_ibi_archive.resolver.document_registry.responses import (
+    HttpRefusal,
+    check_method,
+    current_registry,
+    data_response,
+    resolver_config,
+    unavailable,
+)
+from flask_ibi_archive.web.requests import user_address
+from flask_ibi_archive.web.responses import set_headers
+from flask_ibi_archive.web.routing import OWN_WORD
+
+#: The media type of the arguments in the body of a POST request.
+FORM = "application/x-www-form-urlencoded"
+#: The arguments that contain passwords.
+PASSWORDS = ("password", "newPassword")
+
+
+def add_document_registry(state: BlueprintSetupState) -> None:
+    """Add the routes of the document registry to an app.
+
+    The rules accept all methods, because the views reject unsupported methods. No rule leads to a
+    redirect, because its Location would contain the query, in which a password may be.
+    """
+    views: tuple[tuple[str, str, Callable[..., Response]], ...] = (
+        ("registry", "", answer_verb),
+        ("registry_schema", "/schema.xsd", send_schema),
+        ("registry_record", "/<path:ibi>", show_record),
+    )
+    for name, rest, view in views:
+        path = f"{state.url_prefix or ''}/ibi/<{OWN_WORD}('registry'):word>{rest}"
+        endpoint = f"{state.blueprint.name}.{name}"
+        state.app.url_map.add(
+            state.app.url_rule_class(
+                path, endpoint=endpoint, methods=None, strict_slashes=False, merge_slashes=False
+            )
+        )
+        state.app.view_functions[endpoint] = view
+
+
+def answer_verb(word: str) -> Response:
+    """Answer a verb, or show the page of the registry.
+
+    :param word: the fixed word of the path.
+    """
+    arguments: Arguments = ()
+    answer: RegistryAnswer | DocumentRegistryError
+    try:
+        check_method("GET", "HEAD", "POST")
+        arguments = _read_query()
+        if request.method == "POST":
+            arguments = [*arguments, *_read_body()]
+        elif page := show_registry(arguments):
+            return page
+        answer = _evaluate(parse_registry_request(arguments))
+    except DocumentRegistryError as error:
+        answer = error
+    except NotReady as error:
+        answer = unavailable(error)
+    return data_response(answer, find_verb(arguments))
+
+
+def send_schema(word: str) -> Response:
+    """Send the XML schema of the answers.
+
+    :param word: the fixed word of the path.
+    """
+    try:
+        check_method("GET", "HEAD")
+    except HttpRefusal as error:
+        return data_response(error)
+    return set_headers(Response(SCHEMA.read_bytes(), content_type="text/xml; charset=utf-8"))
+
+
+def _read_query() -> Arguments:
+    """Return the arguments in the URL.
+
+    :raises DocumentRegistryError: if the query is too long or contains a password.
+    """
+    query = request.query_string
+    if len(query) > MAX_QUERY:
+        raise HttpRefusal(414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed")
+    arguments = decode_arguments(query)
+    allowed = resolver_config().registry_passwords_in_urls
+    if not allowed and any(name in PASSWORDS for name, _ in arguments):
+        raise DocumentRegistryError(
+            "malformed",
+            "the URL contains a password, which logs may show; send the password in the body of a "
+            "POST request, and change the password if the URL was not sent with https",
+        )
+    return arguments
+
+
+def _read_body() -> Arguments:
+    """Return the arguments in the body of a POST request.
+
+    :raises DocumentRegistryError: if the body is too long, incomplete or of another media type.
+    """
+    body = b""
+    try:
+        while len(body) <= MAX_BODY and (part := request.stream.read(MAX_BODY + 1 - len(body))):
+            body += part
+    except HTTPException as error:  # the body is incomplete, or longer than the app allows
+        raise HttpRefusal(error.code or 400, f"the body cannot be read: {error.name}") from None
+    if len(body) > MAX_BODY:
+        raise HttpRefusal(413, f"the body has more than {MAX_BODY} bytes, which is the maximum")
+    if body and request.mimetype != FORM:
+        raise HttpRefusal(415, f"the Content-Type is {request.mimetype[:80]!a}; it must be {FORM}")
+    return decode_arguments(body)
+
+
+def _evaluate(wanted: RegistryRequest) -> RegistryAnswer:
+    """Process a request, and return the answer. A HEAD request changes nothing (RFC 9110, 9.3.2).
+
+    :raises DocumentRegistryError: if the request is refused.
+    :raises NotReady: if the database is not available.
+    """
+    if request.method == "HEAD":
+        return Confirmation("the request is well-formed")
+    registry, sender = current_registry(), user_address()
+    match wanted:
+        case RegisterActor():
+            return RegisteredActor(registry.register_actor(wanted, sender))
+        case RegisterDocument():
+            return RegisteredDocument(registry.register_document(wanted, sender))
+        case DisplayIDRegistration():
+            return registry.display(wanted, sender)
+        case ChangePassword():
+            registry.change_password(wanted, sender)
+            return Confirmation("the password was changed")
+        case ChangeEMailAddress():
+            registry.change_email(wanted, sender)
+            return Confirmation("the e-mail address was changed")
+        case ChangeActor():
+            registry.change_actor(wanted, sender)
+            return Confirmation(
+                f"the document {wanted.document_id} is now registered by {wanted.new_actor_id}"
+            )
+        case DeleteDocumentRegistration():
+            registry.delete_registration(wanted, sender)
+            return Confirmation(f"the registration of {wanted.document_id} was deleted")
