@@ -97,6 +97,7 @@ def sending(
     headers: Mapping[str, str],
     seconds: float,
     inner_hosts: InnerHosts | None,
+    body: bytes | None = None,
 ) -> Iterator[requests.Response]:
     """Return a context manager that sends a request and returns the response.
 
@@ -107,6 +108,7 @@ def sending(
     :param inner_hosts: the internal hosts that are allowed. None is used for a URL from the
         settings of the app. Then every host is allowed, and proxies from environment variables are
         used.
+    :param body: the body of the request; None for a request without a body.
     :raises DeadlinePassed: if the deadline passes before the context ends.
     :raises InternalAddress: if the host is internal and not allowed.
     :raises requests.RequestException: if there is no response. In this case an exception of urllib3
@@ -123,7 +125,9 @@ def sending(
             session.trust_env = False
             if inner_hosts is not None:
                 options["proxies"] = {}
-            request = session.prepare_request(requests.Request(method, url, headers=headers))
+            request = session.prepare_request(
+                requests.Request(method, url, headers=headers, data=body)
+            )
             # session.send() would read the body of a redirect without a limit of its size
             response = session.get_adapter(url).send(request, timeout=guard.left, **options)
             with response:

@@ -1,7 +1,7 @@
-"""Send one GET request, and return the response or raise an error.
+"""Send one request, and return the response or raise an error.
 
-The query of a request may contain a secret (a registration key). Therefore no error, no cause of an
-error and no log contains the query.
+The query of a request may contain a secret (a registration key), and a form may contain passwords.
+Therefore no error, no cause of an error and no log contains the query or the form.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ HEADERS = {
     "Accept": "text/plain, */*;q=0.1",
     "Accept-Encoding": "identity",
     "User-Agent": "flask_ibi_archive",
+}
+FORM_HEADERS = {
+    **HEADERS,
+    "Accept": "text/plain",
+    "Content-Type": "application/x-www-form-urlencoded",
 }
 COMPRESSIONS = ("gzip", "deflate", "compress", "br", "zstd")
 #: The kind of error for an internal host that the settings do not allow.
@@ -68,17 +73,20 @@ def fetch(
     seconds: float,
     limit: int,
     inner_hosts: InnerHosts | None = NO_INNER_HOSTS,
+    form: str | None = None,
 ) -> HttpResponse:
-    """Return the response to a GET request. Redirects are not followed.
+    """Return the response to a GET or POST request. Redirects are not followed.
 
     :param url: the URL without a query. Errors show this URL.
     :param query: the query. Errors do not show the query.
     :param seconds: the timeout for the complete response.
     :param limit: the largest number of bytes of the body that are read.
     :param inner_hosts: see :func:`~flask_ibi_archive.archive.guarded_http.sending`.
+    :param form: the body of a POST request, encoded as a query string. None for a GET request.
+        Errors do not show the form.
     :raises TransportError: if no complete response arrives in time.
     """
-    outcome = _send(url, query, seconds, limit, inner_hosts)
+    outcome = _send(url, query, seconds, limit, inner_hosts, form)
     if isinstance(outcome, TransportError):
         # The error is not raised in an except clause. Otherwise the context of the error would
         # contain the query.
@@ -92,14 +100,24 @@ def without_password(url: str) -> str:
 
 
 def _send(
-    url: str, query: str, seconds: float, limit: int, inner_hosts: InnerHosts | None
+    url: str,
+    query: str,
+    seconds: float,
+    limit: int,
+    inner_hosts: InnerHosts | None,
+    form: str | None,
 ) -> HttpResponse | TransportError:
     hide_keys(URLLIB3_LOGGERS)
     shown = without_password(url)
     full_url = f"{url}?{query}" if query else url
     try:
         with sending(
-            "GET", full_url, headers=HEADERS, seconds=seconds, inner_hosts=inner_hosts
+            "GET" if form is None else "POST",
+            full_url,
+            headers=HEADERS if form is None else FORM_HEADERS,
+            seconds=seconds,
+            inner_hosts=inner_hosts,
+            body=None if form is None else form.encode("ascii"),
         ) as response:
             return _read(shown, response, limit)
     except Exception as error:  # noqa: BLE001 - the text of any exception may contain the query
@@ -114,17 +132,17 @@ def _read(url: str, response: requests.Response, limit: int) -> HttpResponse | T
         known = f" ({encoding})" if encoding in COMPRESSIONS else ""
         reason = f"sends the answer in an encoding{known} that was not requested"
         return TransportError(url, "encoding", reason, False)
-    body = b""
+    body = bytearray()
     # The body is read byte by byte, because a longer read could block.
     for byte in response.raw.stream(1, decode_content=False):
         if len(body) == limit:
-            return HttpResponse(response.status_code, headers, body, complete=False)
+            return HttpResponse(response.status_code, headers, bytes(body), complete=False)
         body += byte
     length = headers.get("content-length", "")
     # Older versions of urllib3 do not check the length.
     if length.isascii() and length.isdigit() and len(body) < int(length[:18]):
         return TransportError(url, "cut off", CUT_OFF, True)
-    return HttpResponse(response.status_code, headers, body)
+    return HttpResponse(response.status_code, headers, bytes(body))
 
 
 def explain(url: str, error: Exception) -> TransportError:

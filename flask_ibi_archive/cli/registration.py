@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from flask.cli import with_appcontext
@@ -75,19 +75,24 @@ def generate_key_command() -> None:
     write(generate_key())
 
 
-def parse_email_option(
-    context: click.Context, parameter: click.Parameter, value: str | None
-) -> str | None:
-    """Return the e-mail address that is the value of an option.
+def parse_as(parser: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """Return the callback of an option whose value has the form of a setting.
 
-    :raises BadParameter: if the value is not an e-mail address.
+    :param parser: the name of the parser in :mod:`flask_ibi_archive.setting_values`.
     """
-    from flask_ibi_archive.setting_values import parse_email
 
-    try:
-        return None if value is None else str(parse_email(value))
-    except ValueError as error:
-        raise click.BadParameter(f"{value!r} is not {error}") from error
+    def parse(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+        from flask_ibi_archive import setting_values
+
+        try:
+            return None if value is None else getattr(setting_values, parser)(value)
+        except ValueError as error:
+            raise click.BadParameter(f"{value!r} is not {error}") from error
+
+    return parse
+
+
+parse_email_option = parse_as("parse_email")
 
 
 @click.command("registration-email")

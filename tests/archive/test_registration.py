@@ -242,6 +242,7 @@ def test_the_answer_of_the_resolver_is_stored(new_app: NewApp) -> None:
     assert stored(app) == replace(first, included_at=later, confirmed_at=later)
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_error_is_stored_until_the_next_success(
     new_app: NewApp,
 ) -> None:
@@ -286,6 +287,7 @@ def test_another_resolver_means_a_new_registration(new_app: NewApp) -> None:
     assert record.registered_at == record.included_at == NOON + timedelta(seconds=60)
 
 
+@pytest.mark.slow_on_postgresql
 def test_each_archive_of_a_database_has_a_separate_state(new_app: NewApp) -> None:
     one = initialised(new_app)
     two = initialised(new_app, IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99/2008/03.17.15.17")
@@ -295,6 +297,7 @@ def test_each_archive_of_a_database_has_a_separate_state(new_app: NewApp) -> Non
     assert stored(one) != stored(two)
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_status_that_cannot_be_stored_is_returned_with_the_reason(new_app: NewApp) -> None:
     app = initialised(new_app)
 

@@ -331,6 +331,8 @@ def processes(uri: str, records: Database) -> Iterator[list[Process]]:
         process.kill()
 
 
+@pytest.mark.slow
+@pytest.mark.slow_on_postgresql
 def test_an_archive_retries_until_a_killed_resolver_runs_again(
     uri: str, tmp_path: Path, records: Database, processes: list[Process]
 ) -> None:

@@ -16,8 +16,7 @@ from time import monotonic
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.registration.resolver_answer import (
-    MAX_ANSWER,
-    explain_failure,
+    Endpoint,
     read_answer,
 )
 from flask_ibi_archive.archive.registration.state import find_move, shown_url
@@ -84,8 +83,8 @@ def build_request(archive: Archive, subject: str) -> RegistrationRequest:
     return RegistrationRequest(
         subject=subject,
         key=required_key(config),
-        ip=_required(config.archive_ip, "IBI_ARCHIVE_IP", IP_EXPECTED),
-        admin_email=_required(
+        ip=require_setting(config.archive_ip, "IBI_ARCHIVE_IP", IP_EXPECTED),
+        admin_email=require_setting(
             config.archive_admin_email, "IBI_ARCHIVE_ADMIN_EMAIL", EMAIL_EXPECTED
         ),
         address=config.archive_address,
@@ -99,10 +98,15 @@ def required_key(config: ArchiveConfig) -> str:
 
     :raises ConfigError: if IBI_REGISTRATION_KEY is not set.
     """
-    return _required(config.registration_key, "IBI_REGISTRATION_KEY", KEY_EXPECTED)
+    return require_setting(config.registration_key, "IBI_REGISTRATION_KEY", KEY_EXPECTED)
 
 
-def _required(value: str | None, key: str, expected: str) -> str:
+def require_setting(value: str | None, key: str, expected: str) -> str:
+    """Return the value of a setting.
+
+    :param expected: a description of the value.
+    :raises ConfigError: if the value is None.
+    """
     if value is None:
         raise ConfigError(key, None, expected)
     return value
@@ -217,18 +221,19 @@ class Registrar:
     def _send_once(
         self, request: RegistrationRequest, left: float
     ) -> RegistrationStatus | ResolverError:
-        url = shown_url(self.archive.config)
+        endpoint = Endpoint(shown_url(self.archive.config))
         try:
             answer = self.fetch(
                 self.archive.config.resolver_url,
                 format_registration_request(request),
                 seconds=min(left, ANSWER_TIMEOUT),
-                limit=MAX_ANSWER,
+                limit=endpoint.limit,
                 inner_hosts=None,
             )
-            return read_answer(request.subject, url, _without_key(answer, request.key), self.now())
+            answer = _without_key(answer, request.key)
+            return read_answer(request.subject, endpoint, answer, self.now())
         except TransportError as error:
-            return explain_failure(url, error)
+            return endpoint.explain_failure(error)
         except ResolverError as error:
             return error
 
