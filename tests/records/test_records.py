@@ -16,9 +16,10 @@ from support.stores import FORMATS, LANGUAGES, ibip_of, rep_of
 
 from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.records.dublin_core import ELEMENTS, format_oai_dc
+from flask_ibi_archive.records.dublin_core import ELEMENTS
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.format import format_line, format_record
+from flask_ibi_archive.records.formats.oai_dc import format_oai_dc
 from flask_ibi_archive.records.parse import FIELDS, parse_line, parse_record
 from flask_ibi_archive.records.record import (
     AccessRule,

@@ -1,4 +1,4 @@
-"""Tests the tombstone of a record, and the citation in the tombstone."""
+"""Tests the tombstone of a record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from support.cases import for_each
 
-from flask_ibi_archive.records.dublin_core import format_citation
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
@@ -57,29 +56,3 @@ def test_a_wrong_tombstone_is_named(values: dict[str, Any], field: str) -> None:
     with pytest.raises(FieldError) as refusal:
         parse_record({**DELETED, **values})
     assert refusal.value.field == field
-
-
-def texts(*values: str) -> tuple[tuple[str, None], ...]:
-    return tuple((value, None) for value in values)
-
-
-@pytest.mark.parametrize(
-    ("elements", "citation"),
-    [
-        (
-            {
-                "creator": texts("Banon, G.", "Ribeiro, L."),
-                "date": texts("2009-07-21"),
-                "title": texts("Title", "Another title"),
-                "publisher": texts("INPE"),
-            },
-            f"Banon, G.; Ribeiro, L. (2009). Title. INPE. IBI: {REP}",
-        ),
-        ({"title": texts("What\nnow?")}, f"What now? IBI: {REP}"),
-        ({"creator": texts("Banon, G.")}, f"Banon, G. IBI: {REP}"),
-        ({"title": texts("Title"), "date": texts("spring")}, f"(spring). Title. IBI: {REP}"),
-        ({"publisher": texts("INPE")}, None),
-    ],
-)
-def test_a_citation_is_made_from_dublin_core(elements: Any, citation: str | None) -> None:
-    assert format_citation(elements, REP) == citation
