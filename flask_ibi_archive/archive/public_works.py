@@ -1,0 +1,100 @@
+"""Describes items for readers who are in no network: harvesters and crawlers.
+
+The service is no document. An item that contains the metadata of other items has no description of
+its own: it is part of the descriptions of these items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from mimetypes import guess_type
+
+from sqlalchemy import Connection
+
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.records.record import DublinCore, DublinCoreMetadata, MetadataItem, Record
+from flask_ibi_archive.records.work import Work, WorkFile, make_work
+from flask_ibi_archive.storage.reading import ItemReader
+
+
+def read_works(
+    archive: Archive, connection: Connection, item_ids: Sequence[int]
+) -> dict[int, Work]:
+    """Return the descriptions of the public items among some items, in the order of the ids."""
+    reader = ItemReader(connection, archive.served().id)
+    records = reader.read_items(item_ids)
+    described = [one for one in records if isinstance(records[one].metadata, MetadataItem)]
+    metadata = reader.read_metadata(described) if described else {}
+    return {
+        item_id: _describe(archive, records[item_id], *metadata.get(item_id, ({}, None)))
+        for item_id in item_ids
+        if item_id in records and is_public(records[item_id])
+    }
+
+
+def describe_host_item(archive: Archive, items: HostItems, record: Record) -> Work:
+    """Return the description of an item in the catalogue of a host."""
+    if isinstance(record.metadata, MetadataItem):
+        metadata = items.get(record.metadata.ibi)
+        if metadata is not None and not _is_hidden(metadata):
+            elements = getattr(metadata.metadata, "elements", {})
+            return _describe(archive, record, elements, metadata.language)
+    return _describe(archive, record, {})
+
+
+def is_public(record: Record) -> bool:
+    """Return whether harvesters may see the description of an item.
+
+    The storage has the same rule: :func:`flask_ibi_archive.storage.harvests.is_described`.
+    """
+    return (
+        record.state in ("Original", "Copy")
+        and record.content_type == "Data"
+        and not _is_hidden(record)
+    )
+
+
+def _is_hidden(record: Record) -> bool:
+    return record.access is not None and record.access.others == "none"
+
+
+def _describe(
+    archive: Archive, record: Record, elements: DublinCore, language: str | None = None
+) -> Work:
+    """Return the description of an item for readers who are in no network.
+
+    :param elements: the Dublin Core of the metadata item; {} if there is none.
+    :param language: the language of the metadata item.
+    """
+    if isinstance(record.metadata, DublinCoreMetadata):
+        elements = record.metadata.elements
+    # a harvested record must lead to the item
+    url = archive.persistent_url(record.ibip or record.identifiers[0])
+    identifiers = elements.get("identifier", ())
+    if url not in [text for text, _ in identifiers]:
+        elements = {**elements, "identifier": (*identifiers, (url, None))}
+    return make_work(
+        record,
+        elements,
+        archive.config.persistent_url_base,
+        page_url=archive.addresses.item(record),
+        files=_list_files(archive, record, archive.today),
+        metadata_language=language,
+    )
+
+
+def _list_files(archive: Archive, record: Record, today: date) -> list[WorkFile]:
+    """Return the files that all readers may read."""
+    is_closed = record.embargo is not None and today < record.embargo
+    if record.access is not None or is_closed or not record.list_files:
+        return []
+    return [
+        WorkFile(
+            file.path,
+            file.url or archive.addresses.file(record, file.path),
+            guess_type(file.path)[0],
+        )
+        for file in record.files
+    ]

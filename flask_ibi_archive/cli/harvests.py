@@ -1,0 +1,26 @@
+"""The command renew-harvests: all items become changed items for harvesters (OAI-PMH)."""
+
+from __future__ import annotations
+
+import click
+from flask.cli import with_appcontext
+
+from flask_ibi_archive.cli.group import get_archive, write
+
+
+@click.command("renew-harvests")
+@with_appcontext
+def renew_harvests_command() -> None:
+    """Let harvesters (OAI-PMH) read all items again.
+
+    Run this command after a change of the sets or of a metadata format. The sets of the items are
+    then computed again, and the next visit of each harvester includes all items.
+
+    \b
+    Example:
+      flask --app example_app ibi renew-harvests
+    """
+    from flask_ibi_archive.archive.harvesting import HarvestSets, open_harvests
+
+    open_harvests(get_archive(), HarvestSets()).note_all()
+    write("harvesters will read all items again")

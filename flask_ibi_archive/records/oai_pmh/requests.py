@@ -1,0 +1,194 @@
+"""Parses the requests of harvesters, and the contents of resumption tokens.
+
+Source: OAI-PMH 2.0, 3.1.1 (requests), 3.3 (dates), 3.5 (flow control), 3.6 (errors) and 4 (verbs).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from flask_ibi_archive.errors import HarvestError
+
+TOKEN = "resumptionToken"
+PREFIX = "metadataPrefix"
+_SELECTION = frozenset({"from", "until", "set"})
+#: The required arguments of each verb.
+REQUIRED: Mapping[str, frozenset[str]] = {
+    "Identify": frozenset(),
+    "ListMetadataFormats": frozenset(),
+    "ListSets": frozenset(),
+    "ListIdentifiers": frozenset({PREFIX}),
+    "ListRecords": frozenset({PREFIX}),
+    "GetRecord": frozenset({"identifier", PREFIX}),
+}
+#: The optional arguments of each verb. A resumption token excludes all other arguments.
+OPTIONAL: Mapping[str, frozenset[str]] = {
+    "ListMetadataFormats": frozenset({"identifier"}),
+    "ListSets": frozenset({TOKEN}),
+    "ListIdentifiers": _SELECTION | {TOKEN},
+    "ListRecords": _SELECTION | {TOKEN},
+}
+
+# the patterns of OAI-PMH.xsd
+_WORD = r"[A-Za-z0-9\-_.!~*'()]+"
+_PATTERNS = {
+    PREFIX: re.compile(rf"{_WORD}\Z"),
+    "set": re.compile(rf"{_WORD}(:{_WORD})*\Z"),
+}
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_SECOND = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")
+#: Matches the identifiers that a response may repeat: the characters of URIs (RFC 3986).
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+\Z")
+
+#: The last part of a position: a number, or an identifier if the items are in a host's tables.
+Position = tuple[datetime, "int | str"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The records that a harvester lists.
+
+    :param prefix: the name of the metadata format.
+    :param since: the earliest datestamp (the argument ``from``), or None.
+    :param until: the latest datestamp, or None.
+    :param set_spec: the set, or None for all records.
+    :param after: the position after which the list continues; None: the list begins.
+    """
+
+    prefix: str
+    since: datetime | None = None
+    until: datetime | None = None
+    set_spec: str | None = None
+    after: Position | None = None
+
+
+def is_set_spec(text: str) -> bool:
+    """Return whether a text has the form of a setSpec."""
+    return _PATTERNS["set"].match(text) is not None
+
+
+def parse_arguments(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the arguments of a request, with the verb.
+
+    :param pairs: the names and values in the query or in the body of the request.
+    :raises HarvestError: badVerb or badArgument.
+    """
+    arguments: dict[str, str] = {}
+    repeated = []
+    for name, value in pairs:
+        if name in arguments:
+            repeated.append(name)
+        arguments[name] = value
+    verb = arguments.get("verb")
+    if verb is None or "verb" in repeated:
+        times = "missing" if verb is None else "repeated"
+        raise HarvestError("badVerb", f"the argument verb is {times}; use {_list(REQUIRED)}")
+    if verb not in REQUIRED:
+        raise HarvestError("badVerb", f"{verb!r} is not a verb; use {_list(REQUIRED)}")
+    if repeated:
+        raise HarvestError("badArgument", f"the argument {repeated[0]!r} is repeated")
+    _check_names(verb, arguments.keys() - {"verb"})
+    for name, pattern in _PATTERNS.items():
+        if name in arguments and not pattern.match(arguments[name]):
+            raise HarvestError("badArgument", f"{name}: {arguments[name]!r} has a wrong form")
+    return arguments
+
+
+def _check_names(verb: str, names: Iterable[str]) -> None:
+    required, optional = REQUIRED[verb], OPTIONAL.get(verb, frozenset())
+    given = set(names)
+    if TOKEN in given and TOKEN in optional:
+        if len(given) > 1:
+            raise HarvestError("badArgument", f"{TOKEN} excludes all other arguments")
+        return
+    if unknown := sorted(given - required - optional):
+        raise HarvestError("badArgument", f"{verb} has no argument {unknown[0]!r}")
+    if missing := sorted(required - given):
+        raise HarvestError("badArgument", f"{verb} needs the argument {missing[0]}")
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def select_repeatable(arguments: Mapping[str, str]) -> dict[str, str]:
+    """Return the arguments that the response may repeat without breaking the XML schema."""
+    return {
+        name: value
+        for name, value in arguments.items()
+        if name != "identifier" or _URI.match(value)
+    }
+
+
+def parse_selection(arguments: Mapping[str, str]) -> Selection:
+    """Return the selection that the arguments of ListIdentifiers or ListRecords state.
+
+    :raises HarvestError: badArgument, if a date is wrong.
+    """
+    given = [arguments[name] for name in ("from", "until") if name in arguments]
+    if len({len(text) for text in given}) > 1:
+        raise HarvestError("badArgument", "from and until have different granularities")
+    since, until = (_parse_date(arguments, name) for name in ("from", "until"))
+    if since is not None and until is not None and since > until:
+        raise HarvestError("badArgument", "from is later than until")
+    return Selection(arguments[PREFIX], since, until, arguments.get("set"))
+
+
+def _parse_date(arguments: Mapping[str, str], name: str) -> datetime | None:
+    """Return the time of a date argument. The argument until includes its whole last day."""
+    text = arguments.get(name)
+    if text is None:
+        return None
+    try:
+        if _SECOND.match(text):
+            return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+        if _DAY.match(text):
+            day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=timezone.utc)
+            return day + timedelta(days=1, seconds=-1) if name == "until" else day
+    except (ValueError, OverflowError):
+        pass  # such as February 30
+    raise HarvestError(
+        "badArgument", f"{name}: {text!r} is not a UTC date YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ"
+    )
+
+
+def dump_selection(selection: Selection) -> list[Any]:
+    """Return the contents of a resumption token as a value for JSON."""
+    moment, last = selection.after or (None, None)
+    times = selection.since, selection.until
+    return [
+        selection.prefix,
+        *(None if time is None else int(time.timestamp()) for time in times),
+        selection.set_spec,
+        None if moment is None else moment.isoformat(),
+        last,
+    ]
+
+
+def load_selection(contents: Any) -> Selection:
+    """Return the selection in a resumption token; the opposite of :func:`dump_selection`.
+
+    The caller has verified the signature of the token.
+
+    :raises HarvestError: badResumptionToken, if an earlier version wrote the token.
+    """
+    try:
+        prefix, since, until, set_spec, moment, last = contents
+        since, until = (
+            None if time is None else datetime.fromtimestamp(time, timezone.utc)
+            for time in (since, until)
+        )
+        return Selection(prefix, since, until, set_spec, (datetime.fromisoformat(moment), last))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise bad_token() from error
+
+
+def bad_token() -> HarvestError:
+    """Return the error for a resumption token that this Archive has not issued."""
+    return HarvestError(
+        "badResumptionToken", "this Archive has not issued the token; begin the list again"
+    )
