@@ -1,12 +1,12 @@
 """The reasons why a text is refused. Each reason has a code and an English message template.
 
 An error about a text that a person typed contains a :class:`Reason`. The pages show the reason in
-the language of the reader. :mod:`flask_ibi_archive.web.reasons` contains the Portuguese templates.
+the language of the reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 
 class Reason:
@@ -24,7 +24,7 @@ class Reason:
         self.facts = facts
 
     def __str__(self) -> str:
-        return self.format(ENGLISH)
+        return self.format(str)
 
     def __repr__(self) -> str:
         return f"Reason({self.code!r}, **{self.facts!r})"
@@ -37,141 +37,190 @@ class Reason:
     def __hash__(self) -> int:
         return hash(self.code)
 
-    def format(self, templates: Mapping[str, str]) -> str:
+    def format(self, translate: Callable[[str], str]) -> str:
         """Return the message for the reason.
 
-        :param templates: the templates of one language. The keys are codes.
+        :param translate: a function that translates an English template.
         """
         facts = {
-            name: fact.format(templates) if isinstance(fact, Reason) else fact
+            name: fact.format(translate) if isinstance(fact, Reason) else fact
             for name, fact in self.facts.items()
         }
-        return templates[self.code].format(**facts)
+        return translate(ENGLISH[self.code]).format(**facts)
+
+
+def translatable(text: str) -> str:
+    """Return the text itself; the call marks the text for the catalogues of translations."""
+    return text
 
 
 #: The English templates. The keys are the codes. ``!r`` and ``!a`` put a value in quotes.
 ENGLISH: dict[str, str] = {
     # --- identifiers
-    "identifier_empty": "the text is empty",
-    "identifier_too_long": "the text has {length} characters; at most {limit} are allowed",
-    "character_not_allowed": "{character!r} at position {position} is not allowed in an identifier",
-    "character_not_ascii": (
+    "identifier_empty": translatable("the text is empty"),
+    "identifier_too_long": translatable(
+        "the text has {length} characters; at most {limit} are allowed"
+    ),
+    "character_not_allowed": translatable(
+        "{character!r} at position {position} is not allowed in an identifier"
+    ),
+    "character_not_ascii": translatable(
         "{character!r} at position {position} is not an ASCII character; an identifier has ASCII "
         "characters only"
     ),
-    "slash_missing": "the text has no '/' between a prefix and a suffix",
-    "number_of_parts": (
+    "slash_missing": translatable("the text has no '/' between a prefix and a suffix"),
+    "number_of_parts": translatable(
         "the text has {count} parts separated by '/'; a repository name has four "
         "(subdomain/word/year/month.day.hour.minute) and an IBIp has two words of letters and "
         "digits"
     ),
-    "rep_required": "the text is an identifier of the form {form}; a repository name is required",
-    "ibip_required": "the text is an identifier of the form {form}; an IBIp is required",
-    "not_canonical": "the text is not the canonical text of an identifier of the form {form}",
+    "rep_required": translatable(
+        "the text is an identifier of the form {form}; a repository name is required"
+    ),
+    "ibip_required": translatable(
+        "the text is an identifier of the form {form}; an IBIp is required"
+    ),
+    "not_canonical": translatable(
+        "the text is not the canonical text of an identifier of the form {form}"
+    ),
     # --- IBIps
-    "first_part_empty": "the first part is empty",
-    "second_part_empty": "the second part is empty",
-    "first_part_character": (
+    "first_part_empty": translatable("the first part is empty"),
+    "second_part_empty": translatable("the second part is empty"),
+    "first_part_character": translatable(
         "the first part has {character!r}; an IBIp has only the digits 2 to 9 and the letters A to "
         "U except I and O, with W and X as separators"
     ),
-    "second_part_character": (
+    "second_part_character": translatable(
         "the second part has {character!r}; an IBIp has only the digits 2 to 9 and the letters A "
         "to U except I and O, with W and X as separators"
     ),
-    "separator_missing": (
+    "separator_missing": translatable(
         "the first part has no 'W' or 'X'; exactly one 'W' or 'X' must separate "
         "the address from the port"
     ),
-    "separator_repeated": (
+    "separator_repeated": translatable(
         "the first part has 'W' or 'X' {count} times; exactly one 'W' or 'X' must separate "
         "the address from the port"
     ),
-    "address_code_missing": "the first part has no code for an address in front of 'W' or 'X'",
-    "x_in_second_part": (
+    "address_code_missing": translatable(
+        "the first part has no code for an address in front of 'W' or 'X'"
+    ),
+    "x_in_second_part": translatable(
         "the second part has 'X'; only 'W' may separate the seconds from the fraction"
     ),
-    "seconds_code_missing": "the second part has no code for the seconds in front of 'W'",
-    "fraction_repeated": (
+    "seconds_code_missing": translatable(
+        "the second part has no code for the seconds in front of 'W'"
+    ),
+    "fraction_repeated": translatable(
         "the second part has more than one 'W'; at most one 'W' is allowed, before the fraction"
     ),
-    "fraction_code_missing": "the second part has no code of a fraction after 'W'",
+    "fraction_code_missing": translatable("the second part has no code of a fraction after 'W'"),
     # --- repository names
-    "word_of_subdomain": "word {number} of the subdomain, {word!r}, {problem}",
-    "word_after_subdomain": "the word after the subdomain, {word!r}, {problem}",
-    "word_empty": "is empty",
-    "word_character": "has {character!r}; only letters, digits and hyphens are allowed",
-    "word_hyphen": "begins or ends with a hyphen; a word must begin and end with a letter or digit",
-    "last_word": "is the last word of the domain name and must begin with a letter",
-    "port_missing": "the second part ends with {sign!r}; the digits of a port must follow",
-    "port_not_digits": "the port, {port!r}, must have digits only",
-    "year": "the year, {value!r}, must be a number from 0001 to 9999 with four digits",
-    "month": "the month, {value!r}, must be a number from 01 to 12 with two digits",
-    "day": "the day, {value!r}, must be a number from 01 to 31 with two digits",
-    "hour": "the hour, {value!r}, must be a number from 00 to 23 with two digits",
-    "minute": "the minute, {value!r}, must be a number from 00 to 59 with two digits",
-    "second": "the second, {value!r}, must be a number from 00 to 59 with two digits",
-    "day_missing": "the date is incomplete: the day is missing; the form is month.day.hour.minute",
-    "hour_missing": (
+    "word_of_subdomain": translatable("word {number} of the subdomain, {word!r}, {problem}"),
+    "word_after_subdomain": translatable("the word after the subdomain, {word!r}, {problem}"),
+    "word_empty": translatable("is empty"),
+    "word_character": translatable(
+        "has {character!r}; only letters, digits and hyphens are allowed"
+    ),
+    "word_hyphen": translatable(
+        "begins or ends with a hyphen; a word must begin and end with a letter or digit"
+    ),
+    "last_word": translatable("is the last word of the domain name and must begin with a letter"),
+    "port_missing": translatable(
+        "the second part ends with {sign!r}; the digits of a port must follow"
+    ),
+    "port_not_digits": translatable("the port, {port!r}, must have digits only"),
+    "year": translatable(
+        "the year, {value!r}, must be a number from 0001 to 9999 with four digits"
+    ),
+    "month": translatable("the month, {value!r}, must be a number from 01 to 12 with two digits"),
+    "day": translatable("the day, {value!r}, must be a number from 01 to 31 with two digits"),
+    "hour": translatable("the hour, {value!r}, must be a number from 00 to 23 with two digits"),
+    "minute": translatable("the minute, {value!r}, must be a number from 00 to 59 with two digits"),
+    "second": translatable("the second, {value!r}, must be a number from 00 to 59 with two digits"),
+    "day_missing": translatable(
+        "the date is incomplete: the day is missing; the form is month.day.hour.minute"
+    ),
+    "hour_missing": translatable(
         "the date is incomplete: the hour is missing; the form is month.day.hour.minute"
     ),
-    "minute_missing": (
+    "minute_missing": translatable(
         "the date is incomplete: the minute is missing; the form is month.day.hour.minute"
     ),
-    "no_such_day": "the day, {day!r}, does not exist in month {month} of {year}",
-    "date_too_long": "the date has too many parts; nothing may follow the fraction of the second",
-    "fraction_not_digits": "the fraction of the second, {fraction!r}, must have digits only",
+    "no_such_day": translatable("the day, {day!r}, does not exist in month {month} of {year}"),
+    "date_too_long": translatable(
+        "the date has too many parts; nothing may follow the fraction of the second"
+    ),
+    "fraction_not_digits": translatable(
+        "the fraction of the second, {fraction!r}, must have digits only"
+    ),
     # --- decoding of identifiers in the right form
-    "port_range": "the port, {port}, is not a number from 1 to 65535",
-    "no_address_and_port": "the first part does not contain an address and a port: {problem}",
-    "no_date": "the second part does not contain a date: {problem}",
-    "address_code_too_long": "{code!r} is too long for the code of an {version} address",
-    "not_an_address": "{code!r} is the code of {text!r}, which is not an {version} address",
-    "not_a_port": "{code!r} is not the code of a port from 1 to 65535",
-    "prefix_not_canonical": "{ip} with port {port} is written {right!r}, not {prefix!r}",
-    "suffix_not_canonical": "the date is written {right!r}, not {suffix!r}",
-    "year_range": "the date {second} (in POSIX seconds) is not in the years 0001 to 9999",
-    "endless_fraction": (
+    "port_range": translatable("the port, {port}, is not a number from 1 to 65535"),
+    "no_address_and_port": translatable(
+        "the first part does not contain an address and a port: {problem}"
+    ),
+    "no_date": translatable("the second part does not contain a date: {problem}"),
+    "address_code_too_long": translatable(
+        "{code!r} is too long for the code of an {version} address"
+    ),
+    "not_an_address": translatable(
+        "{code!r} is the code of {text!r}, which is not an {version} address"
+    ),
+    "not_a_port": translatable("{code!r} is not the code of a port from 1 to 65535"),
+    "prefix_not_canonical": translatable(
+        "{ip} with port {port} is written {right!r}, not {prefix!r}"
+    ),
+    "suffix_not_canonical": translatable("the date is written {right!r}, not {suffix!r}"),
+    "year_range": translatable(
+        "the date {second} (in POSIX seconds) is not in the years 0001 to 9999"
+    ),
+    "endless_fraction": translatable(
         "the fraction of the second cannot be written with {limit} decimal digits; the fraction "
         "must be a number of tenths, hundredths and so on"
     ),
     # --- persistent URLs
-    "not_http": "a persistent URL must begin with http:// or https://, for example {example}",
-    "url_too_long": "the URL is too long; at most {limit} characters may follow the host name",
-    "path_too_long": (
+    "not_http": translatable(
+        "a persistent URL must begin with http:// or https://, for example {example}"
+    ),
+    "url_too_long": translatable(
+        "the URL is too long; at most {limit} characters may follow the host name"
+    ),
+    "path_too_long": translatable(
         "the path after the IBI is too long; at most {limit} characters can be sent to an Archive, "
         "and each of & = + ? counts as three"
     ),
-    "identifier_missing": "there is no IBI after the host name; a correct URL is {example}",
-    "not_an_identifier": "{text!a} is not an IBI: {problem}",
-    "after_modifier": (
+    "identifier_missing": translatable(
+        "there is no IBI after the host name; a correct URL is {example}"
+    ),
+    "not_an_identifier": translatable("{text!a} is not an IBI: {problem}"),
+    "after_modifier": translatable(
         '{text!a} may not follow the IBI and its modifier; a modifier consists of "!", "+", '
         '"+(pt-BR)", ":" and ":(oai_dc)", and a path begins with "/"'
     ),
-    "wrong_order": (
+    "wrong_order": translatable(
         "{step} may not follow {previous} here; the order is last edition and translation (in "
         "either order, each at most once), then metadata, then translation"
     ),
-    "parameter_repeated": "{name} appears more than once; it must appear once",
-    "parameter_value": "{name} is {value!a}; the only allowed value is {allowed}",
-    "in_parameter": "{name}: {problem}",
-    "unknown_verb": (
+    "parameter_repeated": translatable("{name} appears more than once; it must appear once"),
+    "parameter_value": translatable("{name} is {value!a}; the only allowed value is {allowed}"),
+    "in_parameter": translatable("{name}: {problem}"),
+    "unknown_verb": translatable(
         "{text!a} is not a verb; the verbs are GetTranslation, GetTranslation(xx-YY), "
         "GetLastEdition, GetMetadata, GetMetadata(format) and GetFileList"
     ),
-    "last_edition_parameter": "a last edition has no parameter; remove {parameter!a}",
-    "not_a_format": (
+    "last_edition_parameter": translatable("a last edition has no parameter; remove {parameter!a}"),
+    "not_a_format": translatable(
         '{text!a} is not a format; a format is one word of letters, digits, "_" and "-", such as '
         "oai_dc"
     ),
-    "language_case": (
+    "language_case": translatable(
         "{text!a} is not a language; upper and lower case are different: write {right}"
     ),
-    "unknown_country": (
+    "unknown_country": translatable(
         "{text!a} is not a language: a country code of ISO 3166-1 must follow the hyphen, "
         "as in pt-BR"
     ),
-    "unknown_language": (
+    "unknown_language": translatable(
         "{text!a} is not a language; write a language code of ISO 639-1, such as pt, or a language "
         "code with a country code of ISO 3166-1, such as pt-BR"
     ),
