@@ -1,0 +1,135 @@
+"""Defines the views of the metadata of an item: the page, the formats, and the linkset."""
+
+from __future__ import annotations
+
+import re
+
+from flask import Response, current_app, request
+from flask.typing import ResponseReturnValue
+
+from flask_ibi_archive.archive.viewing import ItemView, find_metadata_url
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.relations import Step, StepKind
+from flask_ibi_archive.records.formats import MetadataFormat
+from flask_ibi_archive.records.formats.oai_dc import format_oai_dc, write_oai_dc
+from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
+from flask_ibi_archive.web.access import AccessDecision, check_access, select_readable_files
+from flask_ibi_archive.web.item_pages import describe_work
+from flask_ibi_archive.web.machine_readable import add_part_links, linkset_response, write_metadata
+from flask_ibi_archive.web.pages import (
+    message,
+    no_format_page,
+    page,
+    redirect_to,
+    restricted_page,
+    view_item,
+    with_item,
+)
+from flask_ibi_archive.web.requests import UNKNOWN_USER, current_archive, user_address
+from flask_ibi_archive.web.responses import set_headers
+from flask_ibi_archive.web.translations import gettext
+
+#: The name of the metadata format "Dublin Core in XML".
+OAI_DC = "oai_dc"
+#: Matches characters that the name of a downloaded file must not contain.
+NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
+
+
+@with_item
+def metadata(item: ItemView) -> ResponseReturnValue:
+    """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
+
+    Networks and embargoes do not restrict the metadata of an item. The policy of the host restricts
+    them if the access rule hides the description.
+    """
+    if item.is_hidden:
+        access = check_access(item)
+        if access.by_policy and not access.is_allowed:
+            return restricted_page(item, access)
+    # request.args would raise an exception for bytes that are not UTF-8
+    choice = dict(decode_query_string(request.query_string)).get("choice") or None
+    try:
+        step = Step(StepKind.METADATA, choice)
+    except ValueError:
+        return no_format_page(item)
+    format = None if choice is None else current_archive().formats.get(choice)
+    is_own = isinstance(item.record.metadata, DublinCoreMetadata)
+    # a metadata item itself has the page of its metadata, and their Dublin Core
+    if not is_own and (format is None or format.name == OAI_DC or not item.dublin_core):
+        return _linked_metadata(item, step, format)
+    if choice is None:
+        url = current_archive().addresses.metadata(item)
+        return add_part_links(page("metadata", item=item), item, "describes", url)
+    return no_format_page(item) if format is None else _send_metadata(item, format)
+
+
+def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
+    """Return the metadata of an item in a format; an error page if the format can't be written."""
+    work = describe_work(select_readable_files(item))
+    try:
+        if format.write is write_oai_dc:
+            # a work contains cleaned values; oai_dc keeps every value as it is
+            body = format_oai_dc(item.dublin_core).encode()
+        else:
+            body = write_metadata(format, work)
+    except Exception:  # the function of a host may raise any exception
+        current_app.logger.exception(
+            "the metadata of the item %s can't be written in the format %s", item.ibi, format.name
+        )
+        return message(500, gettext("The metadata can't be shown in this format"), item=item)
+    # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
+    charset = "" if format.media_type.endswith("json") else "; charset=utf-8"
+    response = Response(body, content_type=f"{format.media_type}{charset}")
+    name = NOT_IN_NAME.sub("-", item.ibi)
+    response.headers["Content-Disposition"] = f'inline; filename="{name}.{format.extension}"'
+    url = current_archive().addresses.metadata(item, format.name)
+    return add_part_links(set_headers(response), item, "describes", url)
+
+
+@with_item
+def linkset(item: ItemView) -> ResponseReturnValue:
+    """Send the typed links of an item (RFC 9264)."""
+    access = check_access(item)
+    if item.is_hidden and not access.is_allowed:
+        return restricted_page(item, access)
+    readable = select_readable_files(item)
+    return linkset_response(readable, describe_work(readable))
+
+
+def _linked_metadata(
+    item: ItemView, step: Step, format: MetadataFormat | None
+) -> ResponseReturnValue:
+    """Redirect to the metadata of an item, which are another item or have a URL.
+
+    If these metadata have no URL in the format, the Archive writes their Dublin Core.
+    """
+    archive, user = current_archive(), user_address()
+    # an item that is metadata and has no metadata describes itself
+    target = item if item.record.content_type == "Metadata" else None
+    if isinstance(item.record.metadata, MetadataItem):
+        ibi = item.record.metadata.ibi
+        target = view_item(ibi)
+        if target is None:
+            modifier = f":({step.parameter})" if step.parameter else ""
+            return redirect_to(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
+    access = AccessDecision(True) if target is None else check_access(target)
+    if target is not None and access.by_policy and not access.is_allowed:
+        return restricted_page(target, access)
+    # find_metadata_url would treat UNKNOWN_USER like the address of a known user
+    url = None
+    if access.is_allowed or user != UNKNOWN_USER:
+        identifier = parse_identifier(item.record.identifiers[0])
+        facts, is_open = archive.facts(), access.by_policy
+        url = archive.read_catalogue(
+            lambda catalogue: find_metadata_url(catalogue, facts, identifier, user, step, is_open)
+        )
+    if url is not None:
+        return redirect_to(url)
+    if target is not None and not access.is_allowed:
+        return restricted_page(target, access)
+    if format is not None and item.dublin_core:
+        return _send_metadata(item, format)
+    if step.parameter:
+        return no_format_page(item)
+    return message(404, gettext("The item has no metadata."), item=item)
