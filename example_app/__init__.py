@@ -94,8 +94,7 @@ def create_resolver(settings: Mapping[str, Any] | None = None) -> Flask:
 def protect_page(response: Response) -> Response:
     """Forbid pages to load anything from other hosts."""
     if response.mimetype == "text/html":
-        # the pages of the Archive contain a style element
-        policy = "default-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'"
+        policy = "default-src 'self'; frame-ancestors 'none'"
         response.headers.setdefault("Content-Security-Policy", policy)
         response.headers.setdefault("X-Content-Type-Options", "nosniff")
     return response

@@ -1,4 +1,4 @@
-"""A complete system on one computer: two repositories and a resolver, which the README shows.
+"""A complete system on one computer: two repositories and a resolver, see docs/try-the-example.rst.
 
 ::
 
@@ -66,6 +66,8 @@ class Example:
                 "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{self.folder}/resolver.sqlite",
                 # by default, a resolver sends no requests to private addresses
                 "IBI_RESOLVER_INNER_HOSTS": "localhost",
+                "IBI_RESOLVER_REGISTRY": True,
+                "IBI_RESOLVER_REGISTRY_MINT_HOST": "registry.example.org",
             }
         )
         self.archives = tuple(
@@ -155,6 +157,7 @@ class Example:
         print(f"  {first}  the repository; log in as librarian or ana, password {PASSWORD}")
         print(f"  {second}  another repository")
         print(f"  http://{self.resolver_address}/  the resolver")
+        print(f"  http://{self.resolver_address}/ibi/registry  the resolver's document registry")
         print("\nIn another terminal:")
         for modifier, description in EXAMPLES:
             url = f"http://{self.resolver_address}/8JMKD3MGP8W/35MMLL8{modifier}"

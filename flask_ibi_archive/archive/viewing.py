@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
-
-from sqlalchemy import Connection
 
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.catalogue import Catalogue, OpenCatalogue
@@ -13,14 +12,18 @@ from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import Relation, Step
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, answer_url_request
 from flask_ibi_archive.protocol.verbs import VerbList
-from flask_ibi_archive.records.record import DublinCoreMetadata, FileRecord, Record, Text
+from flask_ibi_archive.records.record import (
+    DublinCore,
+    DublinCoreMetadata,
+    FileRecord,
+    Record,
+    RelatedItem,
+    Text,
+)
 from flask_ibi_archive.storage.catalogue import networks_allow
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
-from flask_ibi_archive.storage.identifiers import find_owners
-from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.reading import ItemReader
-from flask_ibi_archive.storage.states import ELSEWHERE
+from flask_ibi_archive.storage.item_views import read_item_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,21 @@ class ItemView:
         content, or None if no content is stored.
     :param is_service: True if the item is the service of the Archive.
     :param today: the current day (UTC), on which the embargo depends.
+    :param described_by: the Dublin Core of the metadata item that describes the item, or None.
+    :param metadata_language: the language of the metadata item.
+    :param related: the editions and translations of the item, and the item that replaces it.
+    :param sizes: the sizes of the stored files in bytes, by path.
+    :param id: the id of the item in the tables of the package, or None.
     """
 
     record: Record
     is_service: bool
     today: date
+    described_by: DublinCore | None = None
+    metadata_language: str | None = None
+    related: tuple[RelatedItem, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    id: int | None = None
 
     @property
     def rep(self) -> str | None:
@@ -53,12 +66,17 @@ class ItemView:
         return self.record.ibip or self.record.identifiers[0]
 
     @property
+    def dublin_core(self) -> DublinCore:
+        """The Dublin Core that describes the item; ``{}`` if the Archive has none."""
+        metadata = self.record.metadata
+        if isinstance(metadata, DublinCoreMetadata):
+            return metadata.elements
+        return self.described_by or {}
+
+    @property
     def creators(self) -> list[str]:
         """The creators in the Dublin Core of the item."""
-        metadata = self.record.metadata
-        if not isinstance(metadata, DublinCoreMetadata):
-            return []
-        return [text for text, _ in metadata.elements.get("creator", ())]
+        return [text for text, _ in self.dublin_core.get("creator", ())]
 
     @property
     def embargo(self) -> date | None:
@@ -69,10 +87,7 @@ class ItemView:
     @property
     def stated_title(self) -> Text | None:
         """The title in the Dublin Core of the item and the language of the title, or None."""
-        metadata = self.record.metadata
-        if isinstance(metadata, DublinCoreMetadata):
-            return next(iter(metadata.elements.get("title", ())), None)
-        return None
+        return next(iter(self.dublin_core.get("title", ())), None)
 
     @property
     def title(self) -> str:
@@ -120,16 +135,44 @@ def view_item(
     :param today: the current day (UTC), on which the embargo depends.
     """
 
-    def read(connection: Connection) -> ItemView | None:
-        owners = find_owners(connection, archive_id, [ibi])
-        item_id, state = owners.get(ibi, (0, ELSEWHERE))
-        if state == ELSEWHERE:
-            return None
-        reader = ItemReader(connection, archive_id, lambda sha256: str(folder.path(sha256)))
-        is_service = ItemStore(connection, archive_id).is_service(item_id)
-        return ItemView(reader.read_record(item_id), is_service, today)
+    found = database.read(
+        lambda connection: read_item_view(
+            connection, archive_id, ibi, lambda sha256: str(folder.path(sha256))
+        )
+    )
+    if found is None:
+        return None
+    return ItemView(
+        found.record,
+        found.is_service,
+        today,
+        found.dublin_core,
+        found.metadata_language,
+        found.related,
+        found.sizes,
+        found.id,
+    )
 
-    return database.read(read)
+
+def view_host_item(record: Record, metadata: Record | None, today: date) -> ItemView:
+    """Return the view of an item that is in the catalogue of a host.
+
+    :param metadata: the record of the item that contains the metadata, or None.
+    """
+    described = None
+    if metadata is not None and isinstance(metadata.metadata, DublinCoreMetadata):
+        is_hidden = metadata.access is not None and metadata.access.others == "none"
+        described = None if is_hidden else metadata.metadata.elements
+    related = [
+        RelatedItem("translation", ibi, language=language)
+        for language, ibi in record.translations.items()
+    ]
+    if record.next_edition is not None:
+        related.insert(0, RelatedItem("later_edition", record.next_edition))
+    if record.tombstone is not None and record.tombstone.successor is not None:
+        related.append(RelatedItem("successor", record.tombstone.successor))
+    language = None if metadata is None else metadata.language
+    return ItemView(record, False, today, described, language, tuple(related))
 
 
 def find_metadata_url(

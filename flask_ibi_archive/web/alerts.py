@@ -13,7 +13,6 @@ from flask import Response, current_app, request
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.protocol.messages import PERSISTENT_URL, format_ibi_forms
 from flask_ibi_archive.protocol.pairs import ALERT, encode_word, format_pairs
-from flask_ibi_archive.protocol.relations import StepKind
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
@@ -21,8 +20,7 @@ from flask_ibi_archive.resolution.persistent_url import (
     format_persistent_target,
     parse_persistent_target,
 )
-from flask_ibi_archive.web.language_names import get_language_name
-from flask_ibi_archive.web.reasons import translate_reason
+from flask_ibi_archive.web.alert_texts import describe_alert, describe_part
 from flask_ibi_archive.web.requests import (
     RESOLVER_EXTENSION,
     request_root,
@@ -35,9 +33,9 @@ from flask_ibi_archive.web.responses import (
     render_page,
     summarise_error,
 )
-from flask_ibi_archive.web.texts import page_language
+from flask_ibi_archive.web.translations import translate_reason
 
-VARY = "Accept, Accept-Language"
+VARY = "Accept, Accept-Language, Cookie"
 EXAMPLE = "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
 
 Pairs = list[tuple[str, "str | tuple[str, ...]"]]
@@ -77,8 +75,8 @@ def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
 def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None) -> Response:
     """Return an alert as a page or as a list of pairs, according to the Accept header.
 
-    :param name: the name that selects the texts of the page, such as ``unknown_here``. The default
-        is the kind of the alert.
+    :param name: the key of the texts of the page, such as ``unknown_here``. The default is the kind
+        of the alert.
     :param resolver_url: the same persistent URL at the resolver, which the alert shows as a link.
     """
     name = name or alert.kind.value
@@ -88,13 +86,13 @@ def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None
         if resolver_url is not None:
             pairs.append((PERSISTENT_URL, resolver_url))
         return _pairs_response(pairs, alert.kind.status, retries)
-    values: dict[str, object] = {"alert": alert, "resolver_url": resolver_url, "example": EXAMPLE}
+    values: dict[str, object] = {"resolver_url": resolver_url, "example": EXAMPLE}
     if alert.kind is AlertKind.MALFORMED:
         values["meant"] = f"{request_root()}/{alert.suggestion}" if alert.suggestion else None
-        values["reason"] = translate_reason(alert.reason, page_language())
+        values["reason"] = translate_reason(alert.reason)
     else:
         values.update(_find_links(name, alert))
-    return _page_response(name, alert.kind.status, retries, **values)
+    return _page_response(name, alert.kind.status, retries, alert, **values)
 
 
 def malformed_response(error: MalformedPersistentUrl) -> Response:
@@ -122,16 +120,20 @@ def unready_response(error: NotReady | ConfigError) -> Response:
     return _pairs_response([(ALERT, summarise_error(error))], 503, retries=True)
 
 
-def _page_response(name: str, status: int, retries: bool = False, **values: object) -> Response:
+def _page_response(
+    name: str, status: int, retries: bool = False, alert: Alert | None = None, **values: object
+) -> Response:
     has_front = RESOLVER_EXTENSION in current_app.extensions
     response = render_page(
         "alert",
         status,
         name=name,
+        texts=describe_alert(name, alert),
         asked=request_url(),
         # browsers read the text after two slashes at the beginning as another host
         again=f"{request_root()}/{request_target().lstrip('/')}" if retries else None,
         front=f"{request_root()}/" if has_front else None,
+        alert=alert,
         **values,
     )
     response.headers["Vary"] = VARY
@@ -164,24 +166,12 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
     if name == "missing" and alert.ibi is not None:
         item = PersistentUrl(alert.ibi)
         found = [
-            (_find_path(url), *_describe_part(url)) for url in alert.alternatives if url != wanted
+            (_find_path(url), describe_part(url)) for url in alert.alternatives if url != wanted
         ]
         return {"bare": None if wanted == item else _find_path(item), "found": found}
     if name == "unknown" and wanted != PersistentUrl(wanted.ibi):
         return {"bare": _find_path(PersistentUrl(wanted.ibi))}
     return {}
-
-
-def _describe_part(url: PersistentUrl) -> tuple[str, str | None]:
-    """Return the name of the page text for a part of an item, and the language or format."""
-    if url.verbs.file_list:
-        return "alert_has_files", None
-    step = url.verbs.relation.steps[-1]
-    if step.kind is StepKind.METADATA and step.parameter is not None:
-        return "alert_has_format", step.parameter
-    if step.kind is StepKind.TRANSLATION and step.parameter is not None:
-        return "alert_has_translation", get_language_name(step.parameter, page_language())
-    return f"alert_has_{step.kind.value}", step.parameter
 
 
 def _find_path(url: PersistentUrl) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-#: The distance from the highest grid line to the base line, in pixels.
+#: The usual distance from the highest grid line to the base line, in pixels.
 HEIGHT = 200
 #: The space above the highest grid line, in pixels. The upper half of the line's number is here.
 TOP = 8
@@ -66,6 +66,7 @@ def draw_bars(
     description: str,
     kinds: tuple[str, str],
     number: Callable[[int], str] = str,
+    height: int = HEIGHT,
 ) -> str:
     """Return a bar chart as an SVG element, in which all texts are escaped.
 
@@ -76,25 +77,27 @@ def draw_bars(
     :param description: a description of the chart for screen readers.
     :param kinds: the name of the value of filled bars, and the name of the value of outlined bars.
     :param number: a function that formats a number in the language of the page.
+    :param height: the distance from the highest grid line to the base line, in pixels.
     """
     highest = max(max(bar.first, bar.second) for bar in bars)
     step = find_step(highest)
     lines = max(1, -(-highest // step))
     slots = max(len(bars), MIN_PERIODS)
     left = (slots - len(bars)) / 2
-    drawn = [_draw_line(count / lines, number(count * step)) for count in range(lines + 1)]
+    drawn = [_draw_line(count / lines, number(count * step), height) for count in range(lines + 1)]
     for place, bar in enumerate(bars, 1):
         for side, count in enumerate((bar.first, bar.second)):
             if count:
                 text = f"{bar.name}: {kinds[side]} {number(count)}"
-                drawn.append(_draw_bar(left + place - 1, slots, side, count / (lines * step), text))
+                part = count / (lines * step)
+                drawn.append(_draw_bar(left + place - 1, slots, side, part, text, height))
     every = -(-len(bars) // MAX_NAMES)
     for count, place in enumerate(range(0, len(bars), every)):
         kind = ' class="minor"' if count % 2 else ""
-        drawn.append(_draw_name((left + place + 0.5) / slots, bars[place].name, kind))
+        drawn.append(_draw_name((left + place + 0.5) / slots, bars[place].name, kind, height))
     return (
         f'<svg class="ibi-chart" role="img" aria-labelledby="{name}-title {name}-about"'
-        f' width="100%" overflow="visible" height="{TOP + HEIGHT + FOOT}">\n'
+        f' width="100%" overflow="visible" height="{TOP + height + FOOT}">\n'
         f'<title id="{name}-title">{escape(title)}</title>\n'
         f'<desc id="{name}-about">{escape(description)}</desc>\n' + "\n".join(drawn) + "\n</svg>"
     )
@@ -111,8 +114,8 @@ def draw_swatch(side: int) -> str:
     )
 
 
-def _draw_line(part: float, text: str) -> str:
-    y = _pixel(part)
+def _draw_line(part: float, text: str, height: int) -> str:
+    y = _pixel(part, height)
     return (
         f'<line class="{"line" if part else "base"}" {LINE_COLOUR}'
         f' x1="0" x2="100%" y1="{y}" y2="{y}"/>'
@@ -120,19 +123,20 @@ def _draw_line(part: float, text: str) -> str:
     )
 
 
-def _draw_bar(slot: float, slots: int, side: int, part: float, text: str) -> str:
+def _draw_bar(slot: float, slots: int, side: int, part: float, text: str, height: int) -> str:
     x = _percent((slot + 0.12 + 0.4 * side) / slots)
     # a bar has a height of at least two pixels, because smaller bars would not be visible
-    y = min(_pixel(part), _pixel(0) - 2)
+    base = TOP + height
+    y = min(_pixel(part, height), base - 2)
     return (
         f'<rect class="{KINDS[side]}" {COLOURS[side]} x="{x}" y="{y}"'
-        f' width="{_percent(0.36 / slots)}" height="{_pixel(0) - y}">'
+        f' width="{_percent(0.36 / slots)}" height="{base - y}">'
         f"<title>{escape(text)}</title></rect>"
     )
 
 
-def _draw_name(part: float, name: str, kind: str) -> str:
-    x, base = _percent(part), _pixel(0)
+def _draw_name(part: float, name: str, kind: str, height: int) -> str:
+    x, base = _percent(part), TOP + height
     return (
         f'<line class="base" {LINE_COLOUR} x1="{x}" x2="{x}" y1="{base}" y2="{base + 4}"/>'
         f'<text{kind} fill="currentColor" x="{x}" y="{base + 18}" text-anchor="middle">'
@@ -140,9 +144,9 @@ def _draw_name(part: float, name: str, kind: str) -> str:
     )
 
 
-def _pixel(part: float) -> int:
+def _pixel(part: float, height: int) -> int:
     """Return the y coordinate for a fraction of the height; 0 is the base line."""
-    return TOP + HEIGHT - round(HEIGHT * part)
+    return TOP + height - round(height * part)
 
 
 def _percent(part: float) -> str:

@@ -38,6 +38,14 @@ CONDITIONS: tuple[str, ...] = (
 )
 
 
+def find_media_type(name: str) -> str:
+    """Return the media type of a file without parameters, which is guessed from its name."""
+    guessed, encoding = TYPES.guess_type(name)
+    if encoding is not None:
+        return COMPRESSED.get(encoding, "application/octet-stream")
+    return guessed or "application/octet-stream"
+
+
 def find_content_type(name: str, content: Path) -> str:
     """Return the value of the Content-Type header for a file.
 
@@ -45,11 +53,7 @@ def find_content_type(name: str, content: Path) -> str:
     :param content: the path of the content. If the content is UTF-8 text, the value contains this
         charset.
     """
-    guessed, encoding = TYPES.guess_type(name)
-    if encoding is not None:
-        return COMPRESSED.get(encoding, "application/octet-stream")
-    if guessed is None:
-        return "application/octet-stream"
+    guessed = find_media_type(name)
     if guessed.startswith("text/") and is_utf8(content):
         return f"{guessed}; charset=utf-8"
     return guessed

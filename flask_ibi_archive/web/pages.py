@@ -14,16 +14,31 @@ from flask import Response, current_app, request
 from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 
-from flask_ibi_archive.archive.viewing import ItemView, find_metadata_url
+from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_query_string, list_candidate_paths
-from flask_ibi_archive.protocol.relations import Step, StepKind
-from flask_ibi_archive.records.dublin_core import format_oai_dc
-from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
+from flask_ibi_archive.records.formats.abnt import cite, format_citation
+from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.web.access import AccessDecision, check_access, select_readable_files
 from flask_ibi_archive.web.downloads import describe_version, send_content
+from flask_ibi_archive.web.item_pages import (
+    FILE_LIST_FORMS,
+    SWATCHES,
+    describe_work,
+    draw_recent_months,
+    file_list_response,
+    find_newest_edition,
+    name_type,
+)
+from flask_ibi_archive.web.machine_readable import (
+    add_item_links,
+    add_part_links,
+    choose_format,
+    describe_head,
+    find_formats,
+)
 from flask_ibi_archive.web.requests import (
     UNKNOWN_USER,
     current_archive,
@@ -32,10 +47,7 @@ from flask_ibi_archive.web.requests import (
     user_address,
 )
 from flask_ibi_archive.web.responses import RETRY_AFTER, render_page, set_headers
-from flask_ibi_archive.web.texts import format_day, page_language, texts
-
-#: The name of the metadata format "Dublin Core in XML".
-OAI_DC = "oai_dc"
+from flask_ibi_archive.web.translations import format_date, gettext
 
 
 def page(template: str, status: int = 200, **values: object) -> Response:
@@ -50,6 +62,7 @@ def page(template: str, status: int = 200, **values: object) -> Response:
         status,
         addresses=archive.addresses,
         persistent_url_base=archive.config.persistent_url_base,
+        formats=archive.formats,
         **values,
     )
 
@@ -57,17 +70,44 @@ def page(template: str, status: int = 200, **values: object) -> Response:
 def message(status: int, title: str, advice: str = "", **values: object) -> Response:
     """Return a page that explains an error.
 
-    :param title: the name in :mod:`.texts` of the text that describes the error.
-    :param advice: the name in :mod:`.texts` of the text that tells the reader what to do next.
+    :param title: the text that describes the error, in the language of the page.
+    :param advice: the text that tells the reader what to do next, in the language of the page.
     :param values: variables of the template.
     """
     return page("message", status, heading=title, advice=advice, **values)
 
 
+def no_item_page(ibi: str | None) -> Response:
+    """Return the page that says that the Archive does not have an item.
+
+    :param ibi: an identifier that the reader can search in all Archives.
+    """
+    return message(
+        404,
+        gettext("No item of this Archive has this identifier"),
+        gettext("Check the identifier. The item may be in another Archive."),
+        ibi=ibi,
+    )
+
+
+def _no_file_page(item: ItemView, title: str) -> Response:
+    advice = gettext("See the list of files or the page of the item.")
+    return message(404, title, advice, item=item, links_files=True)
+
+
+def no_format_page(item: ItemView) -> Response:
+    """Return the page that says that the item has no metadata in a format."""
+    return message(404, gettext("The item has no metadata in this format"), item=item)
+
+
 def unavailable_page(error: IBIError) -> Response:
     """Return the page that says that the Archive is not ready, and log the reason."""
     current_app.logger.error("the Archive can't answer: %s", error)
-    response = message(503, "not_ready", "not_ready_advice")
+    response = message(
+        503,
+        gettext("The Archive is temporarily unavailable"),
+        gettext("Try again in a moment."),
+    )
     response.headers["Retry-After"] = RETRY_AFTER
     return response
 
@@ -82,21 +122,31 @@ def restricted_page(item: ItemView, access: AccessDecision) -> ResponseReturnVal
     if access.refusal is not None:
         return access.refusal
     visible = None if item.is_hidden else item
-    return message(403, "restricted", item=visible, notices=list_notices(item, access))
+    return message(
+        403,
+        gettext("Access to this item is restricted"),
+        item=visible,
+        notices=list_notices(item, access),
+    )
 
 
 def list_notices(item: ItemView, access: AccessDecision) -> list[str]:
     """Return the texts that say until when, and why, the user may not read the files of an item."""
-    language = page_language()
-    t, is_inside = texts(language), item.is_inside(user_address())
+    is_inside = item.is_inside(user_address())
     notices = []
     if item.embargo is not None and (is_inside or not item.is_hidden):
-        notices.append(t["embargo"].format(day=format_day(item.embargo, language)))
+        day = format_date(item.embargo)
+        notices.append(gettext("Content under embargo: available from {day}.", day=day))
     if not access.is_allowed:
         if access.by_policy:
-            notices.append(t["restricted_reader"])
+            notices.append(gettext("You do not have permission to read the files of this item."))
         elif not is_inside:
-            notices.append(t["restricted_advice"])
+            notices.append(
+                gettext(
+                    "The files can be read only from certain networks. If your institution has "
+                    "access, connect from its network."
+                )
+            )
     return notices
 
 
@@ -111,7 +161,14 @@ def tombstone(item: ItemView) -> Response:
     facts = item.record.tombstone
     instead = (facts.successor if facts else None) or item.record.next_edition
     stated_title = item.stated_title if is_visible else None
-    response = page("tombstone", 410, item=item, stated_title=stated_title)
+    response = page(
+        "tombstone",
+        410,
+        item=item,
+        stated_title=stated_title,
+        citation=format_citation(describe_work(item), has_address=False) if stated_title else "",
+        replacing=[one for one in item.related if one.ibi in (instead, item.record.next_edition)],
+    )
     if instead:
         url = f"{current_archive().config.persistent_url_base}/{instead}"
         response.headers["Link"] = f'<{url}>; rel="successor-version"'
@@ -149,11 +206,11 @@ def with_item(
         try:
             text = parse_identifier(ibi).text
         except IdentifierError as error:
-            return message(404, "no_item", "no_item_advice", ibi=error.suggestion)
+            return no_item_page(error.suggestion)
         try:
             item = view_item(text)
             if item is None:
-                return message(404, "no_item", "no_item_advice", ibi=text)
+                return no_item_page(text)
             if item.record.state == "Deleted":
                 return tombstone(item)
             return view(item, **rest)
@@ -165,14 +222,45 @@ def with_item(
 
 @with_item
 def landing(item: ItemView) -> ResponseReturnValue:
-    """Show the landing page of an item, with a description of the item and links to its files."""
+    """Show the landing page of an item, with a description of the item and links to its files.
+
+    A program that prefers a metadata format to HTML is redirected to the metadata.
+    """
     access = check_access(item)
     if item.is_hidden and not access.is_allowed:
         return restricted_page(item, access)
     readable = select_readable_files(item)
     if readable.record.files:
         access = replace(access, is_allowed=True)
-    return page("landing", item=readable, notices=list_notices(item, access))
+    work = describe_work(readable)
+    chosen = choose_format(request.accept_mimetypes, find_formats(item))
+    if chosen is None:
+        response = message(406, gettext("The item is not available in this form"), item=item)
+    elif chosen:
+        response = redirect_to(current_archive().addresses.metadata(item, chosen), 303)
+    else:
+        response = _landing_page(item, readable, work, access)
+    response.vary.add("Accept")
+    return add_item_links(response, readable, work)
+
+
+def _landing_page(
+    item: ItemView, readable: ItemView, work: Work, access: AccessDecision
+) -> Response:
+    counts = current_archive().count_views(item)
+    return page(
+        "landing",
+        item=readable,
+        notices=list_notices(item, access),
+        work=work,
+        type_name=name_type(work),
+        newest_edition=find_newest_edition(item),
+        citation=cite(work),
+        counts=counts,
+        chart=draw_recent_months(counts, item.today),
+        swatches=SWATCHES,
+        **describe_head(readable, work),
+    )
 
 
 @with_item
@@ -186,11 +274,11 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
     if not access.is_allowed:
         return restricted_page(item, access)
     if found is None:
-        return message(404, "no_file", "no_file_advice", item=item)
+        return _no_file_page(item, gettext("The item does not have this file"))
     if found.url is not None and not is_request_url(
         found.url, current_archive().config.archive_address
     ):
-        return _redirect(found.url)
+        return redirect_to(found.url)
     if found.source is not None:
         name = found.path.rpartition("/")[2]
         is_closed = item.record.access is not None or item.embargo is not None
@@ -198,84 +286,54 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
         content = Path(found.source)
         try:
             etag = found.sha256 or describe_version(content)
-            return send_content(content, name, etag, changed, is_closed)
+            response = send_content(content, name, etag, changed, is_closed)
         except OSError as error:
             ibi = item.record.identifiers[0]
             current_app.logger.error(
                 "the content of a file of the item %s can't be read: %s", ibi, error
             )
-    return message(404, "not_here", "no_file_advice", item=item)
+        else:
+            url = current_archive().addresses.file(item, found.path)
+            return add_part_links(response, item, "collection", url)
+    text = gettext("The content of this file is not available here")
+    return _no_file_page(item, text)
 
 
 @with_item
 def files(item: ItemView) -> ResponseReturnValue:
-    """Show the list of files of an item; the owner of the item can forbid the list.
+    """Show the list of files of an item as a page, as text or as JSON.
 
-    If the list is forbidden, the page says this.
+    The owner of the item can forbid the list. Then the page says this, and the other forms are
+    empty.
     """
     access = check_access(item)
     if not access.is_allowed:
         return restricted_page(item, access)
-    return page("files", item=select_readable_files(item))
+    readable = select_readable_files(item)
+    form = _choose_form()
+    if form is None:
+        return message(400, gettext("The list of files has no such form"), item=item)
+    if form == "html":
+        response = page("files", item=readable)
+    else:
+        response = set_headers(file_list_response(describe_work(readable), form))
+    response.vary.add("Accept")
+    return response
 
 
-@with_item
-def metadata(item: ItemView) -> ResponseReturnValue:
-    """Show the metadata of an item as a page; send XML if the query contains ``choice=oai_dc``.
+def _choose_form() -> str | None:
+    """Return the form of the list of files: the parameter ``format``, or what the client accepts.
 
-    Networks and embargoes do not restrict the metadata of an item. The policy of the host restricts
-    them if the access rule hides the description.
+    :returns: None if the parameter has a wrong value.
     """
-    if item.is_hidden:
-        access = check_access(item)
-        if access.by_policy and not access.is_allowed:
-            return restricted_page(item, access)
-    # request.args would raise an exception for bytes that are not UTF-8
-    choice = dict(decode_query_string(request.query_string)).get("choice") or None
-    try:
-        step = Step(StepKind.METADATA, choice)
-    except ValueError:
-        return message(404, "no_format", item=item)
-    found = item.record.metadata
-    if not isinstance(found, DublinCoreMetadata):
-        return _linked_metadata(item, step)
-    if choice is None:
-        return page("metadata", item=item)
-    if choice == OAI_DC:
-        text = format_oai_dc(found.elements)
-        return set_headers(Response(text, content_type="text/xml; charset=utf-8"))
-    return message(404, "no_format", item=item)
+    stated = dict(decode_query_string(request.query_string)).get("format")
+    if stated is not None:
+        return stated if stated in FILE_LIST_FORMS else None
+    types = list(FILE_LIST_FORMS.values())
+    best = request.accept_mimetypes.best_match(types, types[0])
+    return next(name for name, kind in FILE_LIST_FORMS.items() if kind == best)
 
 
-def _linked_metadata(item: ItemView, step: Step) -> ResponseReturnValue:
-    """Redirect to the metadata of an item, which are another item or have a URL."""
-    archive, user = current_archive(), user_address()
-    # an item that is metadata and has no metadata describes itself
-    target = item if item.record.content_type == "Metadata" else None
-    if isinstance(item.record.metadata, MetadataItem):
-        ibi = item.record.metadata.ibi
-        target = view_item(ibi)
-        if target is None:
-            modifier = f":({step.parameter})" if step.parameter else ""
-            return _redirect(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
-    access = AccessDecision(True) if target is None else check_access(target)
-    if target is not None and access.by_policy and not access.is_allowed:
-        return restricted_page(target, access)
-    # find_metadata_url would treat UNKNOWN_USER like the address of a known user
-    url = None
-    if access.is_allowed or user != UNKNOWN_USER:
-        identifier = parse_identifier(item.record.identifiers[0])
-        facts, is_open = archive.facts(), access.by_policy
-        url = archive.read_catalogue(
-            lambda catalogue: find_metadata_url(catalogue, facts, identifier, user, step, is_open)
-        )
-    if url is not None:
-        return _redirect(url)
-    if target is not None and not access.is_allowed:
-        return restricted_page(target, access)
-    return message(404, "no_format" if step.parameter else "metadata_none", item=item)
-
-
-def _redirect(url: str) -> Response:
+def redirect_to(url: str, status: int = 302) -> Response:
     """Redirect to a URL, in which the %XX sequences stay unchanged."""
-    return set_headers(Response(status=302, headers={"Location": encode_word(url)}))
+    return set_headers(Response(status=status, headers={"Location": encode_word(url)}))

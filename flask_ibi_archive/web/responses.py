@@ -13,9 +13,14 @@ from werkzeug.datastructures import Headers
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
 from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.setting_values import TEMPLATE
-from flask_ibi_archive.web.language_names import get_language_name
-from flask_ibi_archive.web.requests import current_request, shared_config
-from flask_ibi_archive.web.texts import page_language, texts
+from flask_ibi_archive.web.requests import (
+    RESOLVER_EXTENSION,
+    current_request,
+    request_root,
+    shared_config,
+)
+from flask_ibi_archive.web.static_files import find_static_url
+from flask_ibi_archive.web.translations import gettext, page_language, set_language
 
 #: The value of Retry-After in a 503 response. A client may try again after this number of seconds.
 RETRY_AFTER = "10"
@@ -38,20 +43,30 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
     A template of the host has precedence over the template of the package with the same name.
 
     :param template: the file name of the template, without the folder and without ``.html``.
-    :param values: variables of the template. The template also gets the texts and the language.
+    :param values: variables of the template. The template also gets the language.
     """
-    language = page_language()
     html = render_template(
         [*list_templates(template)],
         ibi_base=find_base_template(),
-        lang=language,
-        t=texts(language),
-        language_name=get_language_name,
+        lang=page_language(),
+        site_name=shared_config().archive_name or gettext("Resolver of IBI identifiers"),
+        home_url=_find_home_url(),
+        stylesheet=find_static_url("ibi.css"),
+        script=find_static_url("ibi.js"),
         **values,
     )
     response = make_response(html, status)
-    response.headers["Vary"] = "Accept-Language"
+    set_language(response)
     return set_headers(response)
+
+
+def _find_home_url() -> str | None:
+    """Return the URL of the home page of the app; None if the app has none."""
+    adapter = current_app.create_url_adapter(current_request())
+    has_home = RESOLVER_EXTENSION in current_app.extensions or (
+        adapter is not None and adapter.test("/", "GET")
+    )
+    return f"{request_root()}/" if has_home else None
 
 
 def list_templates(template: str) -> list[str]:

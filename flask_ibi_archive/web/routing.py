@@ -7,16 +7,26 @@ service of the Archive, and persistent URLs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from typing import Any
 
 from flask import Blueprint, Response
 from flask.blueprints import BlueprintSetupState
 from werkzeug.routing import AnyConverter, BaseConverter
 
-from flask_ibi_archive.web import health, pages, statistics
+from flask_ibi_archive.web import (
+    crawl_lists,
+    health,
+    metadata_pages,
+    oai_pmh,
+    pages,
+    statistics,
+)
+from flask_ibi_archive.web.downloads import find_media_type
 from flask_ibi_archive.web.local_resolution import answer_persistent_url
 from flask_ibi_archive.web.responses import add_policy_hook
 from flask_ibi_archive.web.service import answer_service_request, route_service_request
+from flask_ibi_archive.web.static_files import add_static_files
+from flask_ibi_archive.web.translations import PageFunctions
 
 NAME = "ibi_archive"
 #: The name of the converter that the app may use in its routes. The app may already use a short
@@ -59,27 +69,37 @@ class OwnWordConverter(AnyConverter):
 
 
 def prepare_app(state: BlueprintSetupState) -> None:
-    """Add what the pages need to the app: the converter for fixed words, and a hook for headers.
+    """Add what the pages need to the app: a converter, functions for templates, and a hook.
 
     The blueprint of an Archive and the blueprint of a resolver call this function.
     """
     state.app.url_map.converters[OWN_WORD] = OwnWordConverter
+    state.app.jinja_env.add_extension(PageFunctions)
+    state.app.jinja_env.globals["ibi_media_type"] = find_media_type
     add_policy_hook(state.app)
 
 
-def add_page(blueprint: Blueprint, endpoint: str, path: str, view: Callable[[], Response]) -> None:
+def add_page(
+    blueprint: Blueprint,
+    endpoint: str,
+    path: str,
+    view: Callable[..., Response],
+    methods: tuple[str, ...] = ("GET",),
+) -> None:
     """Add a page with a fixed path to a blueprint; a route of the app for the path has precedence.
 
-    :param path: the path, such as ``/ibi/health/live``. Two words or more are required.
+    :param path: the path, such as ``/ibi/health/live``. Two words or more are required. The third
+        word and later words may be parameters of the view, such as ``<int:year>``.
     """
     first, word, *rest = path.lstrip("/").split("/")
     rule = "/".join(["", first, f"<{OWN_WORD}('{word}'):word>", *rest])
 
-    @wraps(view)
-    def view_without_word(word: str) -> Response:
-        return view()
+    def view_without_word(word: str, **parameters: Any) -> Response:
+        return view(**parameters)
 
-    blueprint.add_url_rule(rule, endpoint, view_without_word, defaults={"word": word})
+    blueprint.add_url_rule(
+        rule, endpoint, view_without_word, defaults={"word": word}, methods=methods
+    )
 
 
 def create_blueprint() -> Blueprint:
@@ -98,14 +118,21 @@ def create_blueprint() -> Blueprint:
         ("landing", f"{item}/", pages.landing),
         ("file", f"{item}/doc/<path:path>", pages.file),
         ("files", f"{item}/files", pages.files),
-        ("metadata", f"{item}/metadata", pages.metadata),
+        ("metadata", f"{item}/metadata", metadata_pages.metadata),
+        ("linkset", f"{item}/linkset", metadata_pages.linkset),
         ("statistics", f"{item}/statistics", statistics.item_statistics),
     ):
         blueprint.add_url_rule(rule, endpoint, view)
     add_page(blueprint, "archive_statistics", "/ibi/statistics", statistics.archive_statistics)
+    add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi/health", health.ready)
     add_page(blueprint, "health_ready", "/ibi/health/ready", health.ready)
     add_page(blueprint, "health_live", "/ibi/health/live", health.live)
+    add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
+    add_page(blueprint, "years", "/ibi/items", crawl_lists.show_years)
+    add_page(blueprint, "year", "/ibi/items/<int:year>", crawl_lists.show_year)
+    add_page(blueprint, "sitemap", "/ibi/sitemap.xml", crawl_lists.send_sitemap)
+    add_page(blueprint, "sitemap_part", "/ibi/sitemap/<int:number>", crawl_lists.send_sitemap_part)
     # Flask never matches this rule; route_service_request() selects the rule
     blueprint.add_url_rule(
         f"/<{OWN_ITEM}:ibi>",

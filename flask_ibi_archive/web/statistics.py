@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from flask import Response, request
 from flask.typing import ResponseReturnValue
@@ -23,10 +22,17 @@ from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.web.access import check_access
 from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
-from flask_ibi_archive.web.pages import message, page, restricted_page, unavailable_page, with_item
+from flask_ibi_archive.web.pages import (
+    message,
+    no_item_page,
+    page,
+    restricted_page,
+    unavailable_page,
+    with_item,
+)
 from flask_ibi_archive.web.requests import current_archive
 from flask_ibi_archive.web.responses import set_headers
-from flask_ibi_archive.web.texts import page_language, texts
+from flask_ibi_archive.web.translations import format_date, format_number, gettext
 
 #: The maximum number of periods on a page, by the length of a period. A narrow screen has enough
 #: space for these numbers.
@@ -80,7 +86,7 @@ def item_statistics(item: ItemView) -> ResponseReturnValue:
     try:
         return _answer(item)
     except UnknownItem:  # another process has just deleted the item
-        return message(404, "no_item", "no_item_advice", ibi=item.record.identifiers[0])
+        return no_item_page(item.record.identifiers[0])
 
 
 def archive_statistics() -> Response:
@@ -98,7 +104,15 @@ def _answer(item: ItemView | None) -> Response:
     """
     choice = parse_choice(request.query_string)
     if choice is None:
-        return message(400, "stats_bad_choice", "stats_bad_choice_advice", item=item)
+        return message(
+            400,
+            gettext("The address of this statistics page is wrong"),
+            gettext(
+                "Allowed parameters: by=day, month or year; format=html, csv or json; until=a day "
+                "(2026-11-21), a month (2026-11) or a year (2026), depending on by."
+            ),
+            item=item,
+        )
     ibi = None if item is None else item.record.identifiers[0]
     found = current_archive().statistics(ibi, choice.by)
     if choice.format == "csv":
@@ -155,7 +169,6 @@ def _show_page(found: Statistics, choice: Choice, item: ItemView | None) -> Resp
         sections=_create_sections(found, begin, end),
         earlier=labels[begin - 1] if begin else None,
         later=labels[min(end + count, len(labels)) - 1] if end < len(labels) else None,
-        number=partial(format_number, language=page_language()),
         swatches=(draw_swatch(0), draw_swatch(1)),
     )
 
@@ -180,25 +193,34 @@ def _create_sections(found: Statistics, begin: int, end: int) -> list[Section]:
 def _draw_chart(name: str, periods: Sequence[Period], by: str) -> str | None:
     if not any(period.views or period.downloads for period in periods):
         return None
-    language = page_language()
-    t, number = texts(language), partial(format_number, language=language)
     views, downloads, _, _ = _sum_numbers(periods)
-    facts = {
-        "by": t[f"stats_by_{by}"].lower(),
-        "first": periods[0].label,
-        "last": periods[-1].label,
-        "views": number(views),
-        "downloads": number(downloads),
-        "most_views": max(periods, key=lambda period: period.views).label,
-        "most_downloads": max(periods, key=lambda period: period.downloads).label,
+    first, last = format_date(periods[0].label), format_date(periods[-1].label)
+    titles = {
+        "day": gettext(
+            "Views and downloads by day, from {first} to {last}", first=first, last=last
+        ),
+        "month": gettext(
+            "Views and downloads by month, from {first} to {last}", first=first, last=last
+        ),
+        "year": gettext(
+            "Views and downloads by year, from {first} to {last}", first=first, last=last
+        ),
     }
+    description = gettext(
+        "Views: {views} in total, with the maximum in {most_views}. Downloads: {downloads} in "
+        "total, with the maximum in {most_downloads}. All numbers are in the table below.",
+        views=format_number(views),
+        downloads=format_number(downloads),
+        most_views=format_date(max(periods, key=lambda period: period.views).label),
+        most_downloads=format_date(max(periods, key=lambda period: period.downloads).label),
+    )
     return draw_bars(
-        [Bars(period.label, period.views, period.downloads) for period in periods],
+        [Bars(format_date(one.label, "short"), one.views, one.downloads) for one in periods],
         name,
-        t["stats_chart"].format_map(facts),
-        t["stats_chart_about"].format_map(facts),
-        (t["stats_views"], t["stats_downloads"]),
-        number,
+        titles[by],
+        description,
+        (gettext("Views"), gettext("Downloads")),
+        format_number,
     )
 
 
@@ -211,16 +233,6 @@ def _sum_numbers(periods: Sequence[Period]) -> tuple[int, int, int, int]:
         sum(numbers) for numbers in zip(*map(_list_numbers, periods), strict=True)
     )
     return views, downloads, double_clicks, robots
-
-
-def format_number(value: int, language: str) -> str:
-    """Return a number with the thousands separator of a language.
-
-    >>> format_number(1234567, "pt")
-    '1.234.567'
-    """
-    text = f"{value:,}"
-    return text.replace(",", ".") if language == "pt" else text
 
 
 def _format_csv(found: Statistics) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 
 from flask import Flask
 
 from support.web import ask
 
+#: The languages of the pages.
+LANGUAGES = ("en", "es", "pt")
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
@@ -20,6 +24,7 @@ class Page(HTMLParser):
         self.source = text
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.main_links: list[dict[str, str | None]] = []
         self.words: dict[str, list[str]] = {}
         self.feed(text)
         self.close()
@@ -30,6 +35,8 @@ class Page(HTMLParser):
         # the title of a chart is not the title of the page
         drawn = "svg:" if "svg" in self.open else ""
         self.tags.append((drawn + tag, dict(attrs)))
+        if tag == "a" and "main" in self.open:
+            self.main_links.append(dict(attrs))
         if tag not in VOID:
             self.open.append(tag)
 
@@ -50,14 +57,21 @@ class Page(HTMLParser):
 
     @property
     def links(self) -> list[str]:
-        """The targets of all links."""
-        return [attrs["href"] or "" for tag, attrs in self.tags if tag == "a"]
+        """The targets of all links in the main part of the page."""
+        return [attrs["href"] or "" for attrs in self.main_links]
 
     @property
     def html(self) -> dict[str, str | None]:
-        """The attributes of the html element."""
+        """The attributes of the html element, without its class."""
         assert self.tags[0][0] == "html"
-        return self.tags[0][1]
+        return {name: value for name, value in self.tags[0][1].items() if name != "class"}
+
+
+@contextmanager
+def reading(language: str) -> Iterator[None]:
+    """Open the request of a reader who prefers a language."""
+    with Flask("reader").test_request_context(headers={"Accept-Language": language}):
+        yield
 
 
 def see(app: Flask, target: str, status: int = 200, language: str = "", **options: str) -> Page:
@@ -66,7 +80,8 @@ def see(app: Flask, target: str, status: int = 200, language: str = "", **option
     answer = ask(app, target, headers=headers, **options)
     assert answer.status == status
     assert answer.headers.getlist("Content-Type") == ["text/html; charset=utf-8"]
-    assert answer.headers["Vary"] == "Accept-Language"
+    vary = {name.strip() for name in answer.headers["Vary"].split(",")}
+    assert vary - {"Accept"} == {"Accept-Language", "Cookie"}
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["Cache-Control"] == "private, no-cache"
     policy = answer.headers["Content-Security-Policy"]
@@ -78,13 +93,25 @@ def see(app: Flask, target: str, status: int = 200, language: str = "", **option
     assert kinds.count("h1") == kinds.count("title") == kinds.count("main") == 1
     assert page.text("title")
     assert page.text("h1")
-    # no scripts, no external resources
-    assert {"script", "link", "img", "iframe", "object", "embed", "form", "base"}.isdisjoint(kinds)
+    # no other resources than those of the package
+    assert {"style", "img", "iframe", "object", "embed", "form", "base"}.isdisjoint(kinds)
+    # browsers follow neither a data block nor the links that only name an address
+    resources = [
+        attrs
+        for tag, attrs in page.tags
+        if (tag == "script" and attrs.get("type") != "application/ld+json")
+        or (tag == "link" and attrs["rel"] not in ("canonical", "schema.DC", "schema.DCTERMS"))
+    ]
+    assert all(
+        str(attrs.get("src") or attrs.get("href")).startswith("/ibi/static/ibi.")
+        for attrs in resources
+    )
     assert "url(" not in answer.text
     assert "@import" not in answer.text
     for tag, attrs in page.tags:
-        assert not [name for name in attrs if name.startswith("on") or name in ("src", "style")]
-        assert "href" not in attrs or tag == "a"
-    assert all(link.startswith(("http://", "https://")) for link in page.links)
+        assert not [name for name in attrs if name.startswith("on") or name == "style"]
+        assert "src" not in attrs or tag == "script"
+        assert "href" not in attrs or tag in ("a", "link")
+    assert all(link.startswith(("http://", "https://", "/")) for link in page.links)
     assert not re.search("{{|{%|None|Undefined", page.text("dd") + page.text("p") + page.text("h1"))
     return page

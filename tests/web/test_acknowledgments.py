@@ -52,6 +52,7 @@ def send(app: Flask, raw: str, **headers: str) -> Answer:
     return ask(app, f"{SERVICE_PATH}?{raw}", headers=named)
 
 
+@pytest.mark.slow_on_postgresql
 def test_example_6_9_counts_although_it_has_no_state(new_app: NewApp) -> None:
     [example] = [
         one
@@ -110,6 +111,7 @@ def test_the_answer_is_always_the_same_and_the_log_has_the_result(
     assert "150.163.2.175" not in caplog.text
 
 
+@pytest.mark.slow_on_postgresql
 def test_robots_are_recognised_by_both_user_agents(filled: Flask) -> None:
     for agents in (
         {"User_Agent": "Tcl http client package 2.9.5"},
@@ -121,6 +123,7 @@ def test_robots_are_recognised_by_both_user_agents(filled: Flask) -> None:
     assert [bool(row["robot"]) for row in stored(archive_of(filled))] == [False, True, True, False]
 
 
+@pytest.mark.slow_on_postgresql
 def test_before_the_archive_is_known_only_valid_keys_get_an_answer(
     filled: Flask, new_app: NewApp, tmp_path: Path
 ) -> None:

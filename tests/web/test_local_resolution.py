@@ -315,10 +315,12 @@ def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
         assert answer.pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
         shown = ask_with(web, f"/{target}", "pt", BROWSER)
         assert shown.status == 410
-        assert shown.headers["Vary"] == "Accept, Accept-Language"
+        assert shown.headers["Vary"] == "Accept, Accept-Language, Cookie"
         page = Page(shown.text)
         assert page.text("h1") == "Este item foi removido"
-        assert f"{BASE}/{NEW}" in page.links
+        # readers get the page in this Archive, and programs the persistent URL
+        assert col(NEW, "") in page.links
+        assert shown.headers["Link"] == f'<{BASE}/{NEW}>; rel="successor-version"'
 
 
 @pytest.mark.one_database

@@ -12,6 +12,8 @@ from flask import Flask
 from support.archives import archive_of, import_file
 from support.vectors import FOLDER
 
+pytestmark = pytest.mark.slow_on_postgresql
+
 FOLDERS = sorted((FOLDER / "archive").iterdir())
 
 

@@ -252,6 +252,7 @@ def test_the_notice_never_shows_whether_the_key_was_valid(web: Flask) -> None:
         assert answer.body == NOTICE
 
 
+@pytest.mark.slow_on_postgresql
 @for_each(("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)])
 def test_the_requests_in_the_report_are_answered(
     web_with: Callable[..., Flask], number: int, body: bytes
@@ -550,6 +551,7 @@ def test_the_alert_names_init_and_no_restart_is_needed_after_init(
     check_host_routes(app)
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_alert_names_init_if_the_archive_is_not_in_the_database(
     new_app: Callable[..., Flask],
 ) -> None:
@@ -560,6 +562,7 @@ def test_the_alert_names_init_if_the_archive_is_not_in_the_database(
     assert "flask ibi init" in alert
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_alert_names_the_setting_that_selects_one_of_several_archives(
     new_app: Callable[..., Flask],
 ) -> None:
@@ -577,6 +580,7 @@ def test_the_alert_names_the_setting_that_selects_one_of_several_archives(
     check_host_routes(app)
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_only_archive_is_served_without_a_setting(new_app: Callable[..., Flask]) -> None:
     archive_of(new_app()).init()
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
@@ -598,6 +602,7 @@ def test_a_running_app_recovers_when_the_database_is_back(
     close(gone)
 
 
+@pytest.mark.slow_on_postgresql
 def test_every_answer_has_the_right_format_for_every_item_and_relation(web: Flask) -> None:
     verbs = ["", "GetFileList", "GetMetadata", "GetMetadata(oai_dc)", "GetLastEdition",
              "GetTranslation", "GetTranslation(pt) GetMetadata",

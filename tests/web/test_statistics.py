@@ -110,6 +110,7 @@ def csv_of(app: Flask, target: str) -> list[list[str]]:
 # --- tables and charts
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("counted", BACKENDS, indirect=True)
 @for_each(
     ("target", "by", "language"),
@@ -122,9 +123,11 @@ def test_the_table_shows_the_statistics_of_the_archive(
     assert page.html["lang"] == language[:2]
     rows = table_of(page.source, "." if language == "pt-BR" else ",")
     found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
+    # 22/10/2026, 10/2026 or 2026
+    labels = ["/".join(reversed(p.label.split("-"))) for p in found.asked[-SHOWN[by] :]]
     expected = [
-        [p.label, *map(str, (p.views, p.downloads, p.double_clicks, p.robots))]
-        for p in found.asked[-SHOWN[by] :]
+        [label, *map(str, (p.views, p.downloads, p.double_clicks, p.robots))]
+        for label, p in zip(labels, found.asked[-SHOWN[by] :], strict=True)
     ]
     assert rows[: len(expected)] == expected
     total = [str(n) for n in (found.views, found.downloads, found.double_clicks, found.robots)]
@@ -135,12 +138,17 @@ def test_the_table_shows_the_statistics_of_the_archive(
     assert len(rows) == len(expected) + (1 if by == "year" else 2)
 
 
+def main_of(app: Flask, target: str) -> str:
+    """Return the main part of a page, without the links to other languages."""
+    return ask(app, target).text.partition("<main")[2]
+
+
 def test_months_are_the_default(counted: Flask) -> None:
-    assert ask(counted, PAGE).body == ask(counted, f"{PAGE}?by=month&format=html").body
+    assert main_of(counted, PAGE) == main_of(counted, f"{PAGE}?by=month&format=html")
 
 
 def test_the_ibi_in_the_address_may_have_either_form_and_any_case(counted: Flask) -> None:
-    assert ask(counted, f"/col/{REPORT_IBIP.lower()}/statistics").body == ask(counted, PAGE).body
+    assert main_of(counted, f"/col/{REPORT_IBIP.lower()}/statistics") == main_of(counted, PAGE)
 
 
 def test_the_chart_has_the_numbers_of_the_table(counted: Flask) -> None:
@@ -161,7 +169,7 @@ def test_the_chart_has_a_title_a_description_and_a_legend(
     assert 'id="asked-title">Views and downloads by year, from 2016 to 2026</title>' in text
     about = text.partition('id="asked-about">')[2].partition("<")[0]
     assert "All numbers are in the table below" in about
-    assert re.search(r"Total of [\d,]+ views, with the maximum in 20\d\d, and", about)
+    assert re.search(r"Views: [\d,]+ in total, with the maximum in 20\d\d\. Down", about)
     legend = text.partition("<figcaption>")[2].partition("</figcaption>")[0]
     assert re.findall(r'class="(first|second)"|</svg>(\w+)<', legend) == [
         ("first", ""),
@@ -176,7 +184,7 @@ def test_the_table_is_accessible(counted: Flask) -> None:
     headers = [attrs.get("scope") for tag, attrs in page.tags if tag == "th"]
     assert headers[:5] == ["col"] * 5
     assert set(headers[5:]) == {"row"}
-    assert "Accesses, by year" in page.text("caption")
+    assert "Accesses by year" in page.text("caption")
     [region] = [attrs for _, attrs in page.tags if attrs.get("role") == "region"]
     # a wide table can be scrolled with the keyboard
     assert (region["tabindex"], region["aria-labelledby"]) == ("0", "asked-table")
@@ -209,7 +217,7 @@ def test_accesses_through_other_items_have_their_own_section(counted: Flask) -> 
 def test_a_page_without_accesses_has_no_chart(counted: Flask) -> None:
     page = see(counted, f"/col/{EMPTY}/statistics")
     assert "No access has been counted so far." in page.text("p")
-    assert not {"svg", "table", "nav"} & {tag for tag, _ in page.tags}
+    assert not {"svg", "table"} & {tag for tag, _ in page.tags}
     assert csv_of(counted, f"/col/{EMPTY}/statistics?format=csv")[1:] == []
 
 
@@ -238,7 +246,7 @@ def test_a_page_with_ten_years_of_days_is_small_and_has_links_to_other_days(coun
         page = Page(answer.text)
         earlier = [link for link in page.links if "until=" in link and "←" in answer.text]
         target = earlier[0] if earlier else None
-    days = [str(FIRST + timedelta(place)) for place in range(93)]
+    days = [f"{FIRST + timedelta(place):%d/%m/%Y}" for place in range(93)]
     assert seen == days
     last = ask(counted, f"{PAGE}?by=day")
     assert "→" not in last.text
@@ -271,6 +279,7 @@ def test_the_last_period_on_the_page_can_be_chosen(
 # --- downloads
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("counted", BACKENDS, indirect=True)
 @for_each(("target", "by"), [(ARCHIVE, "day"), (PAGE, "month"), (ARCHIVE, "year")])
 def test_csv_and_json_contain_all_numbers(counted: Flask, target: str, by: str) -> None:
@@ -351,7 +360,7 @@ def test_the_page_for_a_wrong_parameter_shows_the_allowed_parameters(
 
 
 def test_other_parameters_are_ignored(counted: Flask) -> None:
-    assert ask(counted, f"{PAGE}?utm=%ff&&x").body == ask(counted, PAGE).body
+    assert main_of(counted, f"{PAGE}?utm=%ff&&x") == main_of(counted, PAGE)
 
 
 @for_each(
@@ -421,20 +430,16 @@ def test_contrast_is_computed_as_wcag_does() -> None:
 def test_texts_and_bars_have_enough_contrast_in_light_and_dark_mode(
     counted: Flask, dark: bool
 ) -> None:
-    styles = ask(counted, PAGE).text
-    media = r"@media \(prefers-color-scheme: dark\) \{((?:[^{}]*\{[^{}]*\})*)\s*\}"
-    [night] = re.findall(media, styles)
-    [day] = re.findall(r"<style>\s*(:root \{[^{}]*\})", styles)
+    styles = ask(counted, "/ibi/static/ibi.css").text
+    day, night = re.findall(r"(:where\(\.ibi-site\) \{[^{}]*\})", styles)
     found = {**colours_of(day), **(colours_of(night) if dark else {})}
-    colours = {name.removeprefix(":root --ibi-"): colour for name, colour in found.items()}
+    colours = {name.rpartition("--ibi-")[2]: colour for name, colour in found.items()}
     ground = colours["background"]
     assert (luminance(ground) < 0.1) == dark
     # texts need 4.5 : 1 (1.4.3), parts of charts and the focus 3 : 1 (1.4.11)
-    for name in ("text", "accent", "fault"):
+    for name in ("text", "muted", "accent", "fault"):
         assert contrast(colours[name], ground) >= 4.5, name
-    for name in ("accent", "second", "line", "focus"):
+    for name in ("accent", "second", "focus"):
         assert contrast(colours[name], ground) >= 3, name
-    assert "body { " in styles
-    assert "background: var(--ibi-background) }" in styles
     # the second bar is an outline on any background
-    assert ".second { fill: none; stroke: var(--ibi-second, currentColor)" in styles
+    assert ".second { fill: none; stroke: var(--second)" in styles

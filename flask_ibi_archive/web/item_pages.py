@@ -1,0 +1,146 @@
+"""Prepares the contents of the landing page and of the tombstone of an item."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+
+from flask import Response
+
+from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
+from flask_ibi_archive.archive.viewing import ItemView
+from flask_ibi_archive.reasons import translatable
+from flask_ibi_archive.records.record import FileRecord, RelatedItem
+from flask_ibi_archive.records.work import Work, WorkFile, make_work
+from flask_ibi_archive.records.work_types import WorkType
+from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
+from flask_ibi_archive.web.downloads import find_media_type
+from flask_ibi_archive.web.requests import current_archive
+from flask_ibi_archive.web.translations import format_date, format_number, gettext
+
+#: The number of months in the chart of the landing page, and the height of the chart in pixels.
+MONTHS, CHART_HEIGHT = 12, 90
+SWATCHES = (draw_swatch(0), draw_swatch(1))
+#: The forms of the list of files, and their media types. The first form is the default.
+FILE_LIST_FORMS = {"html": "text/html", "text": "text/plain", "json": "application/json"}
+#: The names of types for readers. Other types are shown in the words of the metadata.
+TYPE_NAMES = {
+    WorkType.ARTICLE: translatable("Article"),
+    WorkType.BACHELOR_THESIS: translatable("Bachelor thesis"),
+    WorkType.BOOK: translatable("Book"),
+    WorkType.CHAPTER: translatable("Chapter"),
+    WorkType.COLLECTION: translatable("Collection"),
+    WorkType.CONFERENCE_PAPER: translatable("Conference paper"),
+    WorkType.DATASET: translatable("Dataset"),
+    WorkType.DOCTORAL_THESIS: translatable("Doctoral thesis"),
+    WorkType.IMAGE: translatable("Image"),
+    WorkType.LECTURE: translatable("Lecture"),
+    WorkType.MAP: translatable("Map"),
+    WorkType.MASTER_THESIS: translatable("Master thesis"),
+    WorkType.MUSIC: translatable("Music"),
+    WorkType.PATENT: translatable("Patent"),
+    WorkType.POSTER: translatable("Poster"),
+    WorkType.PREPRINT: translatable("Preprint"),
+    WorkType.PROCEEDINGS: translatable("Proceedings"),
+    WorkType.REPORT: translatable("Report"),
+    WorkType.REVIEW: translatable("Review"),
+    WorkType.SOFTWARE: translatable("Software"),
+    WorkType.SOUND: translatable("Sound"),
+    WorkType.STANDARD: translatable("Standard"),
+    WorkType.TEXT: translatable("Text"),
+    WorkType.THESIS: translatable("Thesis"),
+    WorkType.VIDEO: translatable("Video"),
+}
+
+
+def describe_work(item: ItemView) -> Work:
+    """Return the bibliographic view of an item.
+
+    :param item: the item without the files that the reader may not see.
+    """
+    archive = current_archive()
+    return make_work(
+        item.record,
+        item.dublin_core,
+        archive.config.persistent_url_base,
+        page_url=archive.addresses.item(item),
+        files=[_describe_file(item, file) for file in item.record.files],
+        title=item.title,
+        metadata_language=item.metadata_language,
+        previous_edition=next(
+            (one.ibi for one in reversed(item.related) if one.kind == "earlier_edition"), None
+        ),
+    )
+
+
+def _describe_file(item: ItemView, file: FileRecord) -> WorkFile:
+    url = current_archive().addresses.file(item, file.path)
+    return WorkFile(file.path, url, find_media_type(file.path), item.sizes.get(file.path))
+
+
+def name_type(work: Work) -> str:
+    """Return the name of the type of a work for readers; "" if no type is stated."""
+    if work.type_text is None:
+        return ""
+    if work.type is WorkType.OTHER:
+        return work.type_text
+    return gettext(TYPE_NAMES[work.type])
+
+
+def find_newest_edition(item: ItemView) -> RelatedItem | None:
+    """Return the newest edition of an item that was not removed; None if it is this item."""
+    later = [one for one in item.related if one.kind == "later_edition" and not one.is_removed]
+    return later[-1] if later else None
+
+
+def file_list_response(work: Work, form: str) -> Response:
+    """Return the list of the files of a work as text or JSON.
+
+    :param form: a key of :data:`FILE_LIST_FORMS`.
+    """
+    if form == "text":
+        text = "".join(f"{file.url}\n" for file in work.files)
+        return Response(text, content_type="text/plain; charset=utf-8")
+    listed = [
+        {"name": file.name, "url": file.url, "type": file.media_type, "size": file.size}
+        for file in work.files
+    ]
+    body = json.dumps({"ibi": work.ibi, "files": listed}, ensure_ascii=False, indent=2)
+    return Response(body, content_type="application/json")
+
+
+def draw_recent_months(found: Statistics, today: date) -> str | None:
+    """Return a chart of the accesses in the last twelve months; None if there are none."""
+    periods = list(_select_recent_months(found, today))
+    views, downloads = (
+        sum(getattr(period, name) for period in periods) for name in ("views", "downloads")
+    )
+    if not views and not downloads:
+        return None
+    return draw_bars(
+        [
+            Bars(format_date(period.label, "short"), period.views, period.downloads)
+            for period in periods
+        ],
+        "accesses",
+        gettext("Views and downloads in the last 12 months"),
+        gettext(
+            "Views: {views}. Downloads: {downloads}.",
+            views=format_number(views),
+            downloads=format_number(downloads),
+        ),
+        (gettext("Views"), gettext("Downloads")),
+        format_number,
+        CHART_HEIGHT,
+    )
+
+
+def _select_recent_months(found: Statistics, today: date) -> Iterator[Period]:
+    """Yield the last months, from the earliest to the current one, also those without accesses."""
+    known = {period.label: period for period in found.asked}
+    last = today.year * 12 + today.month - 1
+    for number in range(last - MONTHS + 1, last + 1):
+        start = date(number // 12, number % 12 + 1, 1)
+        label = start.isoformat()[:7]
+        yield known.get(label) or Period(start, label, 0, 0, 0, 0)

@@ -1,0 +1,74 @@
+"""A landing page needs at most four SQL statements, however many relations the item has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from sqlalchemy import event
+from support.archives import archive_of, import_records
+from support.pages import see
+from support.web import rep, source
+
+OLD, NEW, NEWEST, TRANSLATION, METADATA = map(rep, range(1, 6))
+
+
+def count_statements(app: Flask, work: Callable[[], object]) -> list[str]:
+    """Return the SQL statements that run during some work."""
+    found: list[str] = []
+
+    def note(*parts: object) -> None:
+        found.append(str(parts[2]))
+
+    database = archive_of(app).database
+    for engine in {database.engine, database.reader}:
+        event.listen(engine, "before_cursor_execute", note)
+    try:
+        work()
+    finally:
+        for engine in {database.engine, database.reader}:
+            event.remove(engine, "before_cursor_execute", note)
+    return found
+
+
+@pytest.fixture
+def items(app: Flask, tmp_path: Path) -> Flask:
+    """An app with an item that has files, editions, a translation and a metadata item."""
+    dc = {"title": [{"value": "The metadata", "lang": "en"}], "creator": ["Silva, Ana"]}
+    files = [{"path": name, "source": source(tmp_path, name)} for name in ("report.pdf", "new.txt")]
+    archive_of(app).init()
+    import_records(
+        archive_of(app),
+        [
+            {"rep": OLD, "next_edition": NEW, "metadata": {"dc": {"title": ["First edition"]}}},
+            {
+                "rep": NEW,
+                "language": "en",
+                "next_edition": NEWEST,
+                "translations": {"pt": TRANSLATION},
+                "metadata": {"ibi": METADATA},
+                "files": files,
+            },
+            {"rep": NEWEST, "metadata": {"dc": {"title": ["Third edition"]}}},
+            {"rep": TRANSLATION, "language": "pt", "metadata": {"dc": {"title": ["Tradução"]}}},
+            {"rep": METADATA, "content_type": "Metadata", "metadata": {"dc": dc}},
+        ],
+    )
+    return app
+
+
+def test_a_landing_page_needs_at_most_four_statements(items: Flask) -> None:
+    see(items, f"/col/{NEW}/")  # finds the Archive
+    assert len(count_statements(items, lambda: see(items, f"/col/{NEW}/"))) <= 4
+
+
+def test_a_landing_page_shows_what_is_related_by_title(items: Flask) -> None:
+    page = see(items, f"/col/{NEW}/", language="en")
+    # title and author are those of the metadata item
+    assert page.text("h1") == "The metadata"
+    assert "Silva, Ana" in page.source
+    for title in ("First edition", "Third edition", "Tradução"):
+        assert f">{title}</cite>" in page.source
+    assert page.source.index("A newer edition of this item exists") < page.source.index("Files")
