@@ -1,28 +1,33 @@
-"""README and CHANGES describe every command, setting and migration, and nothing else."""
+"""The documentation and CHANGES describe every command, setting and migration, and nothing else."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
+from flask import Flask
+from support.archives import SERVICE
 from support.commands import ROOT
 
+from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.config import KEYS
 from flask_ibi_archive.identifiers import is_private_address
+from flask_ibi_archive.records.parse import FIELDS
+from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.cli import ibi_resolver
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
 CHANGES = (ROOT / "CHANGES.rst").read_text(encoding="utf-8")
 
 
-def section(text: str, title: str) -> str:
-    """Return a section of a document, up to the next title of the same level."""
-    [found] = re.findall(
-        rf"^{re.escape(title)}\n-+\n(.*?)(?=^[^\n]+\n-{{4,}}\n|\Z)", text, re.MULTILINE | re.DOTALL
-    )
-    return str(found)
+def page(name: str) -> str:
+    """Return the text of a page of the documentation."""
+    return (DOCS / name).read_text(encoding="utf-8")
 
 
 def first_cells(text: str) -> list[str]:
@@ -34,23 +39,56 @@ def first_cells(text: str) -> list[str]:
     ]
 
 
+def names_of(group: click.Group, prefix: str = "") -> Iterator[str]:
+    """Yield the names of the commands of a group, and of the groups in this group."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        if isinstance(found, click.Group):
+            yield from names_of(found, f"{prefix}{name} ")
+        else:
+            yield prefix + name
+
+
 def commands() -> list[str]:
-    return [
-        *ibi.list_commands(click.Context(ibi)),
-        *(f"ibi-resolver {name}" for name in ibi_resolver.list_commands(click.Context(ibi))),
-    ]
+    return [*names_of(ibi), *names_of(ibi_resolver, "ibi-resolver ")]
 
 
 def test_the_table_of_settings_has_each_setting_once() -> None:
-    cells = first_cells(section(README, "Configuration"))
+    cells = first_cells(page("reference/settings.rst"))
     keys = [key for cell in cells for key in re.findall(r"IBI_[A-Z_]+", cell)]
     assert len(keys) == len(set(keys))
     assert set(keys) == set(KEYS)
 
 
+def test_the_table_of_the_import_format_has_each_field_once() -> None:
+    cells = first_cells(page("reference/import-format.rst"))
+    assert sorted(cell.strip("`") for cell in cells) == sorted(FIELDS)
+
+
+def test_the_tables_of_addresses_have_each_route(tmp_path: Path) -> None:
+    app = Flask("app", instance_path=str(tmp_path))
+    app.config |= {
+        "SECRET_KEY": "a secret for tests",
+        "SERVER_NAME": "resolver.example.org",
+        "IBI_RESOLVER_SERVICE_IBI": SERVICE,
+        "IBI_RESOLVER_REGISTRY": True,
+    }
+    IBIArchive(app)
+    IBIResolver(app)
+    text = page("reference/addresses.rst")
+    for rule in app.url_map.iter_rules():
+        # fixed words are parts of a converter, such as <own_word('health'):word>
+        address = re.sub(r"<\w+\('([^']+)'\):\w+>", r"\1", rule.rule)
+        address = re.sub(r"<(?:\w+:)?(\w+)>", r"<\1>", address)
+        if rule.endpoint.startswith("ibi_") and address not in ("/<ibi>", f"/{SERVICE}"):
+            assert f"``{address}``" in text, address
+
+
 def test_no_document_names_a_setting_that_does_not_exist() -> None:
     known = set(KEYS) | {"IBI_TEST_POSTGRESQL"}
     texts = [README, CHANGES]
+    texts += [path.read_text(encoding="utf-8") for path in DOCS.rglob("*.rst")]
     texts += [
         path.read_text(encoding="utf-8") for path in (ROOT / "flask_ibi_archive").rglob("*.py")
     ]
@@ -60,13 +98,19 @@ def test_no_document_names_a_setting_that_does_not_exist() -> None:
 
 
 def test_the_table_of_commands_has_each_command_once() -> None:
-    cells = first_cells(section(README, "Commands"))
-    found = [name for cell in cells for name in re.findall(r"``((?:ibi-resolver )?[a-z-]+)", cell)]
+    cells = first_cells(page("reference/commands.rst"))
+    found = [
+        name
+        for cell in cells
+        for name in re.findall(r"``((?:ibi-resolver )?(?:registry )?[a-z-]+)", cell)
+    ]
     assert sorted(found) == sorted(commands())
 
 
 def test_the_changes_name_every_command() -> None:
-    found = re.findall(r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?[a-z-]+)``", CHANGES)
+    found = re.findall(
+        r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?(?:registry )?[a-z-]+)``", CHANGES
+    )
     assert set(commands()) <= set(found)
 
 
@@ -88,9 +132,14 @@ def test_the_readme_sets_up_runs_and_tests_in_a_line_each() -> None:
     assert passes_tests.endswith("-m pytest -n auto")
 
 
-def test_files_that_the_readme_names_are_there() -> None:
-    for path in re.findall(r"(?:example_app|tests|flask_ibi_archive)/[\w./]*\w", README):
-        assert (ROOT / path).exists(), path
+def test_files_that_the_documentation_names_are_there() -> None:
+    texts = [README, *(path.read_text(encoding="utf-8") for path in DOCS.rglob("*.rst"))]
+    for text in texts:
+        # not the files in the sessions of pages
+        for path in re.findall(
+            r"(?<![\w./])(?:docs|example_app|tests|flask_ibi_archive)/[\w./-]*\w", text
+        ):
+            assert (ROOT / path).exists(), path
 
 
 @pytest.mark.parametrize("name", ["README.rst", "CHANGES.rst", "CONTRIBUTING.rst"])

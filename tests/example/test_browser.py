@@ -18,6 +18,9 @@ from example_app.extensions import db
 from example_app.models import Publication
 from example_app.seed import PASSWORD
 
+# tests/web/test_browser.py renders pages in the default run
+pytestmark = pytest.mark.slow
+
 #: The background of the theme in light and in dark mode.
 LIGHT, DARK = "rgb(251, 252, 251)", "rgb(18, 23, 21)"
 NARROW, WIDE = {"width": 320, "height": 640}, {"width": 1280, "height": 800}
@@ -152,7 +155,6 @@ def test_every_page_that_readers_see(new_tab: Any, paths: dict[str, str]) -> Non
     tab.open("/nothing", 404)
 
 
-@pytest.mark.slow
 def test_every_page_that_a_librarian_sees(new_tab: Any, paths: dict[str, str]) -> None:
     tab: Tab = new_tab()
     tab.log_in("librarian")

@@ -33,6 +33,7 @@ def urls_of(app: Flask, publication: Publication) -> str:
     return app.test_client().get(service, query_string=query).text
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_draft_has_an_identifier_and_only_its_owner_and_librarians_see_it(
     app: Flask, reader: Visitor, ana: Visitor, librarian: Visitor
 ) -> None:
@@ -72,6 +73,7 @@ def test_the_page_has_an_address_with_each_form_of_the_identifier(
         assert "How to cite" in reader.get(f"/col/{text}/")
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_new_edition_is_linked_when_it_is_published(
     reader: Visitor, librarian: Visitor, ana: Visitor, publish: Callable[..., Publication]
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_deleted_draft_gives_its_identifier_and_its_files_up(
     assert list((tmp_path / "uploads").iterdir()) == []
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_withdrawn_publication_leaves_a_tombstone_with_the_reason(
     app: Flask, reader: Visitor, librarian: Visitor, publish: Callable[..., Publication]
 ) -> None:

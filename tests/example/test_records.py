@@ -24,7 +24,7 @@ from support.vectors import FOLDER
 
 from example_app.extensions import db
 
-README = (ROOT / "README.rst").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/try-the-example.rst").read_text(encoding="utf-8")
 ANSWER = (FOLDER / "archive/example_7_2/answer1.txt").read_bytes()
 #: The settings with which the Archive returns the whole answer of Example 7.2: by default, it
 #: returns only what the resolver needs.
@@ -48,8 +48,8 @@ COMMANDS = (
     ("init",),
     ("import", "--on-conflict", "skip", "example_app/records/items.jsonl"),
 )
-#: The URL in the README's curl command that asks an Archive.
-[URL] = re.findall(r"^    curl '(http://localhost:[^']*urlRequest[^']*)'$", README, re.MULTILINE)
+#: The URL in the page's curl command that asks an Archive.
+[URL] = re.findall(r"^    curl '(http://localhost:[^']*urlRequest[^']*)'$", PAGE, re.MULTILINE)
 
 
 def without_key(answer: bytes) -> bytes:
@@ -94,7 +94,7 @@ def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def example(example_folder: Path) -> Iterator[Flask]:
-    """The example, initialised and filled by the commands of the README."""
+    """The example, initialised and filled by its commands."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         app = create_app(patch, example_folder, **SETTINGS)
@@ -112,7 +112,7 @@ def client(example: Flask) -> FlaskClient:
     return example.test_client()
 
 
-def test_the_readmes_request_is_answered_with_example_7_2(client: FlaskClient) -> None:
+def test_the_pages_request_is_answered_with_example_7_2(client: FlaskClient) -> None:
     answer = client.get(target_of(URL))
     assert (answer.status_code, answer.content_type) == (200, "text/plain")
     assert without_key(answer.data) == expected()
@@ -244,6 +244,7 @@ def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
             continue
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("example")
 def test_the_server_answers_over_http(example_folder: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

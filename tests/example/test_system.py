@@ -1,4 +1,4 @@
-"""The example of the whole system, started as in the README: two Archives and a resolver."""
+"""The example of the whole system, started as on the page about it: two Archives and a resolver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 from support.commands import ROOT, Outcome, environment, python
 
-README = (ROOT / "README.rst").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/try-the-example.rst").read_text(encoding="utf-8")
 IBI = "8JMKD3MGP8W/35MMLL8"
 INCLUDED = "status.archive included status.confirmation successful"
 NEW_EDITION = "sid.inpe.br/mtc-m18/2012/07.12.18.08"
@@ -55,7 +55,7 @@ class System:
         self.output = output
 
     def here(self, text: str) -> str:
-        """Return a text of the README with the ports of this system."""
+        """Return a text of the page with the ports of this system."""
         return re.sub(
             r"localhost:500(\d)", lambda found: f"localhost:{self.port + int(found[1])}", text
         )
@@ -118,7 +118,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 def test_the_running_system(system: System) -> None:
     """One test, so that parallel test processes start the system only once."""
     check_output(system)
-    check_example_of_the_readme(system)
+    check_example_of_the_page(system)
     check_translations(system)
     check_local_resolution(system)
     check_unknown_item(system)
@@ -129,18 +129,18 @@ def check_output(system: System) -> None:
     """Check that both Archives are included and that the pages in the output exist."""
     assert system.output.count(INCLUDED) == 2
     assert "Error" not in system.output
-    pages = re.findall(r"http://localhost:\d+/(?=  )", system.output)
-    assert len(pages) == 3
+    pages = re.findall(r"http://localhost:\d+/\S*(?=  )", system.output)
+    assert len(pages) == 4
     for page in pages:
         answer, body = system.get(page, Accept="text/html")
         assert answer.status == 200
         assert b"<title>" in body
 
 
-def check_example_of_the_readme(system: System) -> None:
+def check_example_of_the_page(system: System) -> None:
     """Check that the item is in the first Archive, and its last edition in the second one."""
-    [curl] = re.findall(r"^    (curl -i .*)$", README, re.MULTILINE)
-    [shown] = re.findall(r"^    Location: (.*)$", README, re.MULTILINE)
+    [curl] = re.findall(r"^    (curl -i .*)$", PAGE, re.MULTILINE)
+    [shown] = re.findall(r"^    Location: (.*)$", PAGE, re.MULTILINE)
     answer, _ = system.get(system.here(shlex.split(curl)[-1]))
     assert answer.status == 302
     location = str(answer.getheader("Location"))

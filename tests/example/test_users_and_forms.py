@@ -147,6 +147,7 @@ def test_every_page_says_what_to_run_before_the_setup(tmp_path: Path) -> None:
         close_example(app)
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.no_tables
 def test_the_commands_of_the_setup_page_set_everything_up(uri: str, tmp_path: Path) -> None:
     settings = {

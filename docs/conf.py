@@ -1,0 +1,54 @@
+"""Settings of Sphinx for this documentation.
+
+``sphinx-build -W docs build/docs`` writes the pages to ``build/docs``.
+"""
+
+import warnings
+from importlib.metadata import version as installed_version
+
+import click
+from sphinx.application import Sphinx
+from sqlalchemy.exc import SAWarning
+
+# autodoc looks at the columns of a mixin, which belong to no table
+warnings.filterwarnings("ignore", "Unmanaged access", SAWarning)
+
+project = "flask_ibi_archive"
+author = "The flask_ibi_archive developers"
+copyright = author
+release = version = installed_version("flask_ibi_archive")
+
+extensions = ["sphinx.ext.autodoc", "sphinx_click", "sphinx_copybutton"]
+html_theme = "furo"
+html_title = "flask_ibi_archive"
+html_copy_source = False
+html_show_copyright = False
+
+# the members of a class in the order of its source
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+# defaults as they are in the source
+autodoc_preserve_defaults = True
+# short names in signatures, as in the code
+python_use_unqualified_type_names = True
+add_module_names = False
+# copy the commands of a session without "$" and without their output
+copybutton_prompt_text = "$ "
+copybutton_line_continuation_character = "\\"
+# commands and settings are no Python
+highlight_language = "text"
+
+
+def show_examples(_app: Sphinx, _context: click.Context, lines: list[str]) -> None:
+    """Show lists and examples in the help of a command as they are, with their backslashes."""
+    shown: list[str] = []
+    for line in lines:
+        is_title = line.startswith("| ") and line.endswith(":")
+        shown += [f"{line[2:]}:", ""] if is_title else [line.removeprefix("|")]
+    lines[:] = shown
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the functions of this file with the events of Sphinx."""
+    app.connect("sphinx-click-process-description", show_examples)

@@ -1,0 +1,166 @@
+"""Each command of the documentation is executed, or is named here with the reason why it is not."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+from jinja2 import Environment
+from sqlalchemy import make_url
+from support.commands import ROOT
+from support.databases import POSTGRESQL, why_no_postgresql
+from support.documentation import Shell, blocks, commands, pages, read
+
+pytestmark = pytest.mark.one_database
+#: Pages whose commands other tests execute, and these tests.
+ELSEWHERE = {
+    "tutorial.rst": "documentation/test_tutorial.py",
+    "try-the-example.rst": "example/test_system.py",
+    "howto/embed.rst": "hosts/test_embedding.py",
+    "howto/migrations.rst": "hosts/test_migrations_of_hosts.py",
+    "document-registry.rst": "resolver/document_registry/test_documentation.py",
+}
+#: Commands that no session executes: the page and the beginning of the command, with the reason.
+NOT_EXECUTED = {
+    ("howto/postgresql.rst", "pip install"): "the extra is part of the extra test",
+    ("howto/run-a-resolver.rst", "pip install"): "the extra is part of the extra test",
+    ("howto/upgrade.rst", "pip install"): "test_the_tutorial_installs_the_package does it",
+    ("howto/gunicorn-and-systemd.rst", "pip install"): "gunicorn is part of the extra test",
+    ("howto/gunicorn-and-systemd.rst", "sudo"): "needs root; systemd-analyze checks the service",
+    ("howto/reverse-proxy.rst", "sudo"): "needs root; nginx -t checks the files, if there is nginx",
+    ("howto/container.rst", "docker"): "needs a Docker daemon; a test compares the Dockerfile",
+    ("howto/move.rst", "flask ibi check"): "needs the resolver; tests/cli executes it",
+    ("howto/upgrade.rst", "flask ibi check"): "needs the resolver; tests/cli executes it",
+    ("howto/move.rst", "flask ibi register-archive"): "needs the resolver; run-a-resolver has one",
+    ("howto/join-a-resolver.rst", "flask ibi register-archive"): "as before",
+}
+SESSIONS = [name for name in pages() if name not in ELSEWHERE and commands(name)]
+#: The value of a caption that makes a code block a file.
+FILES = {block.caption: block.text for name in pages() for block in blocks(name) if block.caption}
+
+
+def is_executed(name: str, command: str) -> bool:
+    return not any(name == page and command.startswith(start) for page, start in NOT_EXECUTED)
+
+
+def test_each_reason_belongs_to_a_command() -> None:
+    for page, start in NOT_EXECUTED:
+        assert any(command.startswith(start) for command in commands(page)), (page, start)
+    for page, path in ELSEWHERE.items():
+        assert page in pages()
+        assert (ROOT / "tests" / path).is_file()
+
+
+def test_no_command_is_outside_of_a_session() -> None:
+    executed = {
+        found
+        for name in pages()
+        for command in commands(name)
+        for found in re.findall(r"flask (?:--app \w+ )?(ibi(?:-resolver)? [a-z-]+)", command)
+    }
+    for name in set(pages()) - set(ELSEWHERE):
+        literal = re.findall(r"::\n\n((?:(?: {4}.*)?\n)+)", read(name))
+        for text in [*literal, *(one.text for one in blocks(name) if one.language == "sh")]:
+            assert not re.search(r"^ *(pip|python3?|curl|sudo|docker) ", text, re.MULTILINE), name
+            assert set(re.findall(r"flask (ibi(?:-resolver)? [a-z-]+)", text)) <= executed, name
+
+
+def test_the_python_and_the_templates_of_the_documentation_are_correct() -> None:
+    for name in pages():
+        for number, block in enumerate(blocks(name), 1):
+            if block.language == "python":
+                compile(block.text, f"{name}, block {number}", "exec")
+            elif block.language == "jinja":
+                Environment().parse(block.text, f"{name}, block {number}")
+
+
+@pytest.fixture(scope="module")
+def finished_tutorial(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """The closed shell of the tutorial: its folder and identifiers."""
+    with Shell(tmp_path_factory.mktemp("tutorial")) as shell:
+        shell.run(
+            "tutorial.rst",
+            lambda command: not command.startswith(("python3 -m venv", ". .venv", "pip")),
+        )
+    return shell
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_commands_of_a_page_work_as_shown(
+    finished_tutorial: Shell, tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "reports"
+    shutil.copytree(finished_tutorial.folder / "reports", folder)
+    app = folder / "app.py"
+    ports = finished_tutorial.ports
+    with Shell(folder, dict(finished_tutorial.values)) as shell:
+        app.write_text(app.read_text().replace(ports["5000"], shell.port("5000")))
+        if "createdb" in read(name):
+            use_postgresql(shell)
+        try:
+            expected = [command for command in commands(name) if is_executed(name, command)]
+            done = shell.run(name, lambda command: is_executed(name, command))
+            assert done == len(expected)
+        finally:
+            if "createdb" in read(name):
+                shell.execute(shell.here("dropdb --force --if-exists repository"))
+
+
+def use_postgresql(shell: Shell) -> None:
+    """Let the session of the page create a database with a unique name."""
+    reason = why_no_postgresql() or (None if shutil.which("createdb") else "there is no createdb")
+    if reason:
+        pytest.skip(reason)
+    url = make_url(POSTGRESQL)
+    for name in ("host", "port", "username", "password"):
+        if value := getattr(url, name):
+            key = {"username": "PGUSER"}.get(name, f"PG{name.upper()}")
+            shell.execute(f"export {key}={value}")
+    shell.words["repository"] = f"ibi_test_{uuid.uuid4().hex}"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+def test_systemd_accepts_the_service(tmp_path: Path) -> None:
+    service = tmp_path / "repository.service"
+    program = Path(sys.executable).parent / "gunicorn"
+    service.write_text(
+        FILES["repository.service"].replace("/srv/repository/.venv/bin/gunicorn", str(program))
+    )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(service)], capture_output=True, text=True
+    )
+    about = [line for line in done.stderr.splitlines() if "repository.service" in line]
+    assert (done.returncode, about) == (0, [])
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="there is no nginx")
+def test_nginx_accepts_the_configuration(tmp_path: Path) -> None:
+    certificate = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=a"]
+    keys = ["-keyout", str(tmp_path / "privkey.pem"), "-out", str(tmp_path / "fullchain.pem")]
+    subprocess.run([*certificate, *keys], check=True, capture_output=True)
+    for name in ("nginx.conf", "proxy_headers.conf"):
+        text = re.sub(r"/etc/letsencrypt/live/[\w.]+|/var/log/nginx", str(tmp_path), FILES[name])
+        (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        ["nginx", "-t", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr"],
+        capture_output=True,
+        text=True,
+    )
+    # a test without root cannot create the folders of nginx; certificates are read before this line
+    assert "syntax is ok" in done.stderr, done.stderr
+
+
+def test_the_dockerfile_copies_and_runs_what_the_pages_contain() -> None:
+    text = FILES["Dockerfile"]
+    [copied] = re.findall(r"^COPY (app.py .*) \./$", text, re.MULTILINE)
+    assert set(copied.split()) <= set(FILES)
+    assert "exec gunicorn app:app" in text
+    assert "/ibi/health/ready" in text
+    [extra] = re.findall(r"flask_ibi_archive\[(\w+)\]", text)
+    assert f"\n{extra} =" in (ROOT / "setup.cfg").read_text()

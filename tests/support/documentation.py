@@ -1,0 +1,209 @@
+"""Reads the pages of the documentation, and runs their sessions in a shell.
+
+A page contains files (code blocks with a caption, which is the name of the file) and sessions
+(``code-block:: console``: commands after ``$``, and the output that follows each).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import dedent
+from threading import Timer
+
+from support.commands import ROOT
+
+DOCS = ROOT / "docs"
+BLOCK = re.compile(
+    r"^( *)\.\. code-block:: (\w+)\n((?:\1   :.*\n)*)\n((?:\1   .*\n|\s*\n)+)", re.MULTILINE
+)
+#: The identifiers in the output of a page; those of a run differ.
+IBI = re.compile(r"[2-9A-HJ-NP-U]{4,}W/[2-9A-HJ-NP-UW]{5,}|example\.org/[\w.]+/\d{4}/[\d.]+\d")
+MARK = "-- end of the command --"
+#: What a server prints when it accepts connections.
+SERVING = "Running on|Listening at"
+#: After so many seconds, a session that hangs is killed.
+PATIENCE = 300
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block: its language, its caption ("" if it has none) and its text."""
+
+    language: str
+    caption: str
+    text: str
+
+    def commands(self) -> Iterator[tuple[str, str]]:
+        """Yield each command of a session with the output that follows it."""
+        command, output = "", ""
+        for line in self.text.splitlines(keepends=True):
+            if line.startswith("$ "):
+                if command:
+                    yield command.strip(), output
+                command, output = line[2:], ""
+            elif line.startswith("> "):
+                command += line[2:]
+            else:
+                output += line
+        assert command, f"a session does not begin with a command: {self.text}"
+        yield command.strip(), output
+
+
+def pages() -> list[str]:
+    """Return the names of all pages, such as ``howto/embed.rst``."""
+    return sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.rst"))
+
+
+def read(name: str) -> str:
+    """Return the text of a page."""
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def blocks(name: str) -> list[Block]:
+    """Return the code blocks of a page."""
+    found = []
+    for _, language, options, text in BLOCK.findall(read(name)):
+        caption = re.search(r":caption: (.*)", options)
+        found.append(Block(language, caption[1] if caption else "", dedent(text).strip() + "\n"))
+    return found
+
+
+def commands(name: str) -> list[str]:
+    """Return the commands of all sessions of a page."""
+    return [
+        command
+        for block in blocks(name)
+        if block.language == "console"
+        for command, _ in block.commands()
+    ]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@dataclass
+class Shell:
+    """A shell that runs the sessions of pages in a folder.
+
+    :param folder: the current folder at the beginning.
+    :param values: the identifiers on the pages, with those of this run.
+    :param ports: the ports on the pages, with those of this run.
+    :param words: other texts on the pages, with those of this run.
+    """
+
+    folder: Path
+    values: dict[str, str] = field(default_factory=dict)
+    ports: dict[str, str] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+
+    def __enter__(self) -> Shell:
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("FLASK_", "IBI_", "PYTEST_", "COV_"))
+        }
+        self.process = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=self.folder,
+            env={
+                **inherited,
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+                "HOME": str(self.folder),
+                "FLASK_RUN_PORT": self.port("5000"),
+                "NO_PROXY": "*",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.timer = Timer(PATIENCE, self.kill)
+        self.timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.timer.cancel()
+        self.kill()
+        self.process.communicate()
+
+    def kill(self) -> None:
+        """End the shell and the servers that it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def port(self, shown: str) -> str:
+        """Return the port of this run for the port on a page."""
+        return self.ports.setdefault(shown, str(free_port()))
+
+    def here(self, text: str) -> str:
+        """Return a text of a page with the ports, identifiers and words of this run."""
+        for shown, word in self.words.items():
+            text = text.replace(shown, word)
+        text = re.sub(
+            r"(localhost:|127\.0\.0\.1:|--port )(\d{4})\b",
+            lambda found: found[1] + self.port(found[2]),
+            text,
+        )
+        return IBI.sub(lambda found: self.values.get(found[0], found[0]), text)
+
+    def run(self, name: str, is_executed: Callable[[str], bool] = lambda _: True) -> int:
+        """Write the files of a page and run its commands, in their order.
+
+        :returns: the number of commands that were executed.
+        """
+        done = 0
+        for block in blocks(name):
+            if block.language == "console":
+                for command, output in block.commands():
+                    if is_executed(command):
+                        self.check(command, output)
+                        done += 1
+            elif block.caption and "/" not in block.caption:
+                folder = Path(self.execute("pwd").strip())
+                (folder / block.caption).write_text(self.here(block.text), encoding="utf-8")
+        return done
+
+    def check(self, command: str, shown: str) -> None:
+        """Run a command, and compare its output with the output on the page if there is one."""
+        if re.match(r"flask (.* )?run( |$)|gunicorn (?!--check)", command):
+            command = f"exec 9< <(exec {command} 2>&1); while read -ru 9 line; do "
+            command += f"[[ $line =~ {SERVING.replace(' ', '.')} ]] && break; done"
+        output = self.execute(self.here(command))
+        if shown:
+            # an identifier of the page that is new becomes known here
+            new = [ibi for ibi in IBI.findall(shown) if ibi not in self.values]
+            pattern = re.escape(self.here(shown).strip()).replace(r"\.\.\.", ".*?")
+            for ibi in dict.fromkeys(new):
+                pattern = pattern.replace(re.escape(ibi), f"({IBI.pattern})", 1)
+            found = re.fullmatch(pattern, output.strip(), re.DOTALL)
+            assert found, f"$ {command}\n{output}\ninstead of\n{self.here(shown)}"
+            for ibi, actual in zip(dict.fromkeys(new), found.groups(), strict=True):
+                # the first part is the same in each run; the other one is the date
+                assert actual.partition("/20")[0].split("W/")[0] in ibi
+                self.values[ibi] = actual
+
+    def execute(self, command: str) -> str:
+        """Run a command and return its output; the exit status must be 0."""
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(f"{command}\nstatus=$?; echo; echo '{MARK}' $status\n")
+        self.process.stdin.flush()
+        output = ""
+        for line in self.process.stdout:
+            if line.startswith(MARK):
+                assert line.split()[-1] == "0", f"$ {command}\n{output}"
+                return output.removesuffix("\n")
+            output += line
+        raise AssertionError(f"$ {command}\n{output}\nthe shell has ended")
