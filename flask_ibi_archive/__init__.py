@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         MetadataItem,
         Tombstone,
     )
+    from flask_ibi_archive.records.work import Work
 
 __all__ = [
     "AccessRule",
@@ -49,6 +50,7 @@ __all__ = [
     "Minted",
     "RecordCatalogue",
     "Tombstone",
+    "Work",
 ]
 
 #: The modules of the public names. The modules of the records have the other names.
@@ -62,6 +64,7 @@ _MODULES = {
     "ItemView": "archive.viewing",
     "Minted": "archive.minting",
     "RecordCatalogue": "archive.record_catalogue",
+    "Work": "records.work",
 }
 
 

@@ -71,11 +71,11 @@ SECRETS = (
 #: The default of IBI_VERSION_TABLE: the table that contains the revision of the tables.
 VERSION_TABLE = "ibi_alembic_version"
 #: The default of IBI_CONTENT_SECURITY_POLICY. A page may use the style sheets, images, fonts and
-#: scripts of the app, but no inline scripts and nothing from other hosts. There is no form-action,
-#: because browsers would then block a form that is redirected to the host of an item.
+#: scripts of the app, but no inline styles or scripts and nothing from other hosts. There is no
+#: form-action, because browsers would then block a form that is redirected to the host of an item.
 PAGE_POLICY = (
-    "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
-    "font-src 'self' data:; base-uri 'self'; frame-ancestors 'self'"
+    "default-src 'self'; img-src 'self' data:; font-src 'self' data:; object-src 'none'; "
+    "base-uri 'self'; frame-ancestors 'self'"
 )
 #: The default of IBI_DATABASE_TIMEOUT in seconds. Archives and resolvers use this setting.
 DATABASE_TIMEOUT = 5
@@ -215,9 +215,14 @@ def default_address(config: Mapping[str, Any]) -> str:
     return config.get("SERVER_NAME") or "localhost:5000"
 
 
+def default_name(config: Mapping[str, Any]) -> str:
+    """Return the default of IBI_ARCHIVE_NAME: the address of the Archive."""
+    return config.get("IBI_ARCHIVE_ADDRESS") or default_address(config)
+
+
 def default_mint_host(config: Mapping[str, Any]) -> str:
     """Return the default of IBI_MINT_HOST: the host in the address of the Archive."""
-    return extract_host(config.get("IBI_ARCHIVE_ADDRESS") or default_address(config))
+    return extract_host(default_name(config))
 
 
 def default_platform_version(config: Mapping[str, Any]) -> str:
@@ -241,6 +246,7 @@ class ArchiveConfig:
     """
 
     archive_address: str = setting(parse_archive_address, default_address)
+    archive_name: str = setting(parse_text, default_name)
     archive_service_ibi: str | None = setting(parse_service_ibi)
     archive_ip: str | None = setting(parse_ip)
     archive_platform_version: str = setting(parse_ascii_word, default_platform_version)
@@ -269,6 +275,8 @@ class ArchiveConfig:
     persistent_url_base: str = setting(parse_base_url, "http://urlib.net")
     resolver_email: str | None = setting(parse_email)
     registration_key: str | None = setting(parse_registration_key)
+    registry_url: str | None = setting(parse_base_url)
+    registry_actor_id: Identifier | None = setting(parse_identifier_setting)
     register_on_start: bool = setting(parse_flag, False)
     registration_deadline: float = setting(parse_seconds, 60)
     anonymise_ips: bool = setting(parse_flag, True)
@@ -338,6 +346,10 @@ RESOLVER_SETTINGS = {
     "RESOLVER_MAX_ROUNDS",
     "RESOLVER_INNER_HOSTS",
     "RESOLVER_EMAIL",
+    "RESOLVER_REGISTRY",
+    "RESOLVER_REGISTRY_PASSWORDS_IN_URLS",
+    "RESOLVER_REGISTRY_MINT_HOST",
+    "RESOLVER_REGISTRY_MINT_PORT",
 }
 
 #: The keys of all settings of this package. Keys of Flask and Flask-Mail are not in this list.

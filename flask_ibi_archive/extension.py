@@ -5,7 +5,7 @@ The extension reads the settings, opens the database, and registers routes and c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from click import ClickException
 from flask import Flask, Response, current_app, has_app_context, has_request_context
 
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.harvesting import FindItemSets, HarvestSets
 from flask_ibi_archive.archive.host_rows import IdentifiedItem, announce_removal, refresh
 from flask_ibi_archive.archive.host_rows.current import set_finder
 from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock
@@ -32,6 +33,8 @@ from flask_ibi_archive.protocol.archive_urls import (
     Named,
     PageKind,
 )
+from flask_ibi_archive.records.formats import BUILT_IN, FormatRegistry, MetadataFormat
+from flask_ibi_archive.records.formats.registry import Writer
 from flask_ibi_archive.signals import Notifier
 from flask_ibi_archive.storage.engines import ArgumentError, is_same_database
 from flask_ibi_archive.storage.migrate import ARCHIVE, archive_history
@@ -118,6 +121,8 @@ class IBIArchive:
         self._find_address: FindAddress | None = None
         self.clock = clock
         self._access = AccessControl()
+        self.formats = FormatRegistry(BUILT_IN)
+        self._sets = HarvestSets()
         if app is not None:
             self.init_app(app)
 
@@ -227,8 +232,10 @@ class IBIArchive:
                 catalogue=self.catalogue,
                 notifier=Notifier(app),
                 clock=self.clock,
+                formats=self.formats,
             ),
             self._access,
+            self._sets,
         )
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
@@ -326,6 +333,86 @@ class IBIArchive:
         self._access.policy = policy
         return policy
 
+    def metadata_format(
+        self,
+        name: str,
+        *,
+        media_type: str,
+        schema: str | None = None,
+        namespace: str | None = None,
+        extension: str | None = None,
+        label: str | None = None,
+    ) -> Callable[[Writer], Writer]:
+        """Register a function that writes metadata in a further format; use it as a decorator.
+
+        ::
+
+            @ibi.metadata_format(
+                "marcxml",
+                media_type="application/marcxml+xml",
+                schema="http://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd",
+                namespace="http://www.loc.gov/MARC21/slim",
+            )
+            def write_marc(work: Work) -> str:
+                return render_template("marc.xml", work=work)
+
+        ``/col/<ibi>/metadata?choice=marcxml`` then contains the metadata. The landing page and its
+        Link header name the format, and programs can negotiate it. If the format has a schema and a
+        namespace, OAI-PMH and the answers to resolvers name it, too. Register formats before the
+        first request. An exception in the function is logged, and the user gets a page with status
+        500. A format with the name of another one replaces it.
+
+        :param name: the name of the format in URLs: letters, digits, ``_`` and ``-``.
+        :param media_type: the media type without parameters.
+        :param schema: the URL of the XML schema.
+        :param namespace: the XML namespace.
+        :param extension: the extension of downloaded files, without a dot. None: ``xml`` for a
+            format with a schema, otherwise ``txt``.
+        :param label: the name of the format for readers. None: the name.
+        :raises ValueError: if a value is wrong.
+        """
+
+        def register(write: Writer) -> Writer:
+            self.formats.add(
+                MetadataFormat(
+                    name,
+                    media_type,
+                    write,
+                    schema,
+                    namespace,
+                    extension or ("txt" if schema is None else "xml"),
+                    label or name,
+                )
+            )
+            return write
+
+        return register
+
+    def oai_sets(self, names: Mapping[str, str]) -> Callable[[FindItemSets], FindItemSets]:
+        """Register the function that returns the sets of an item; use it as a decorator.
+
+        ::
+
+            @ibi.oai_sets({"theses": "Theses", "theses:master": "Master's theses"})
+            def find_sets(work: Work) -> list[str]:
+                return ["theses:master"] if work.type is WorkType.MASTER_THESIS else []
+
+        Harvesters (OAI-PMH, ``/ibi/oai``) can harvest one set. An item of the set "a:b" also
+        belongs to the set "a", if it is defined. The sets of an item are stored after each change
+        of the item. If the sets or the function change, run ``flask ibi renew-harvests``. A deleted
+        item stays in its sets, so that harvesters of the sets learn of the deletion.
+
+        :param names: the names of the sets for people, by setSpec. A setSpec consists of letters,
+            digits and ``-_.!~*'()``, and of ``:`` between the levels.
+        :raises ValueError: if a setSpec is wrong.
+        """
+
+        def register(function: FindItemSets) -> FindItemSets:
+            self._sets.define(names, function)
+            return function
+
+        return register
+
     def _session(self, app: Flask) -> tuple[HostSession | None, Mapping[str, Any]]:
         """Return the session and the settings of the app.
 
@@ -360,11 +447,12 @@ class IBIArchive:
 
 
 class ExtensionState:
-    """The Archive of one app, and who may read. The object is in ``app.extensions``."""
+    """The Archive of one app, who may read, and its sets. The object is in ``app.extensions``."""
 
-    def __init__(self, archive: Archive, access: AccessControl) -> None:
+    def __init__(self, archive: Archive, access: AccessControl, sets: HarvestSets) -> None:
         self.archive = archive
         self.access = access
+        self.sets = sets
 
 
 def warn_of_unknown_keys(app: Flask) -> None:

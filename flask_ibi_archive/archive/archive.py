@@ -7,7 +7,7 @@ items from :class:`ItemOperations`.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, timezone
 from functools import cached_property
 from typing import TypeVar
@@ -22,7 +22,11 @@ from flask_ibi_archive.archive.accesses.acknowledgments import (
 )
 from flask_ibi_archive.archive.accesses.daily_counts import PurgeResult, purge_accesses
 from flask_ibi_archive.archive.accesses.spool import Spool
-from flask_ibi_archive.archive.accesses.statistics import Statistics, read_statistics
+from flask_ibi_archive.archive.accesses.statistics import (
+    Statistics,
+    read_monthly_counts,
+    read_statistics,
+)
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
 from flask_ibi_archive.archive.announcing import announce_access, announce_minted
 from flask_ibi_archive.archive.archives import ServedArchive, find_served
@@ -44,7 +48,7 @@ from flask_ibi_archive.archive.setup import (
     set_up,
     upgrade_tables,
 )
-from flask_ibi_archive.archive.viewing import ItemView, view_item
+from flask_ibi_archive.archive.viewing import ItemView, view_host_item, view_item
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
@@ -53,7 +57,8 @@ from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
 from flask_ibi_archive.records.fields import quoted
-from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.records.formats import BUILT_IN, FormatRegistry
+from flask_ibi_archive.records.record import MetadataItem, Record
 from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
@@ -77,6 +82,8 @@ class Archive(ItemOperations):
     :param clock: returns the current time, with a time zone. Embargoes, the timestamps of items and
         the times of accesses depend on the clock. New identifiers and URL keys always contain the
         real time.
+    :param formats: the metadata formats. URL lists contain those that the registry contains when
+        the Archive answers its first request.
     """
 
     config: ArchiveConfig
@@ -86,6 +93,7 @@ class Archive(ItemOperations):
     notifier: Notifier = NOBODY
     catalogue: RecordCatalogue | None = None
     clock: Clock = read_utc_clock
+    formats: FormatRegistry = field(default_factory=lambda: FormatRegistry(BUILT_IN))
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
 
     def __repr__(self) -> str:
@@ -177,7 +185,7 @@ class Archive(ItemOperations):
         if self._served is None:
             wanted = self.config.archive_service_ibi
             served = self.database.read(lambda connection: find_served(connection, wanted))
-            self._served = (served, build_facts(self.config, self.addresses, served))
+            self._served = (served, build_facts(self.config, self.addresses, served, self.formats))
         return self._served
 
     def serves(self, ibi: str) -> bool:
@@ -267,7 +275,11 @@ class Archive(ItemOperations):
         text = parse_identifier(require_ibi(ibi)).text
         if self.host_items is not None and not self.serves(text):
             record = self.host_items.get(text)
-            return None if record is None else ItemView(record, False, self.today)
+            if record is None:
+                return None
+            named = record.metadata
+            metadata = self.host_items.get(named.ibi) if isinstance(named, MetadataItem) else None
+            return view_host_item(record, metadata, self.today)
         return view_item(self.database, self.served().id, self.files_folder, text, self.today)
 
     def find(
@@ -383,6 +395,20 @@ class Archive(ItemOperations):
                 raise UnknownItem(ibi)
             known = item.record.identifiers
         return read_statistics(self.database, self.served().id, ibi, by, known)
+
+    def count_views(self, item: ItemView) -> Statistics:
+        """Return the accesses of readers who requested an item, by month.
+
+        ::
+
+            for item in ibi.archive.find("calibration"):
+                print(item.title, ibi.archive.count_views(item).views)
+
+        This method needs fewer SQL statements than :meth:`statistics`.
+        """
+        if item.id is not None:
+            return read_monthly_counts(self.database, self.served().id, item.id)
+        return self.statistics(item.ibi)
 
     def purge(self, days: int | None = None, dry_run: bool = False) -> PurgeResult:
         """Delete old accesses, but keep the daily counts. See :func:`..purge_accesses`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, datetime, timezone
 from itertools import islice
 
 from sqlalchemy import Connection
@@ -64,6 +64,21 @@ class HostItems:
         """Yield the records of items; see :meth:`Archive.find`."""
         with self._explaining():
             yield from islice(self._select(search, state), limit)
+
+    def iterate_changes(
+        self, since: datetime | None, after: tuple[datetime, str] | None, limit: int
+    ) -> Iterator[tuple[tuple[datetime, str], Record | None]]:
+        """Yield the positions and records of changed items; see :meth:`RecordCatalogue.changes`.
+
+        The record of a reserved item is None. The timestamps in the positions are those of the
+        catalogue; those in the records are whole seconds.
+        """
+        with self._explaining():
+            for given in self._catalogue.changes(since, after, limit):
+                is_reserved = given.get("state") == "Reserved"
+                record = None if is_reserved else parse_catalogue_record(given)
+                time = given["timestamp"].astimezone(timezone.utc)
+                yield (time, given.get("ibip") or given.get("rep") or ""), record
 
     def _select(self, search: str | None, state: str | None) -> Iterator[Record]:
         for given in self._catalogue.records():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime
+from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,32 @@ class RecordCatalogue(ABC):
         raise CannotList(
             f"{type(self).__name__} can't list its items, because it has no method records()"
         )
+
+    def changes(
+        self, since: datetime | None, after: tuple[datetime, str] | None, limit: int
+    ) -> Iterable[CatalogueRecord]:
+        """Return the descriptions of the first changed items, sorted by timestamp.
+
+        Items with the same timestamp are sorted by their identifier: the ``ibip`` if there is one,
+        otherwise the ``rep``. Harvesters (OAI-PMH) read the items in this order. This method reads
+        all items of :meth:`records` each time. A subclass with many items should use a statement
+        with an index on these two columns. Removed items must remain in the table.
+
+        :param since: only items with this timestamp or a later one; None: all items.
+        :param after: only items after the item with this timestamp and this identifier.
+        :param limit: the maximum number of items.
+        """
+
+        def find_position(record: CatalogueRecord) -> tuple[datetime, str]:
+            return record["timestamp"], record.get("ibip") or record.get("rep") or ""
+
+        wanted = (
+            record
+            for record in self.records()
+            if (since is None or record["timestamp"] >= since)
+            and (after is None or find_position(record) > after)
+        )
+        return nsmallest(limit, wanted, key=find_position)
 
     def find(self, ibi: str, scope: Scope, today: date) -> CatalogueItem | None:
         """Return the item with an identifier for a urlRequest, in any state.
@@ -239,7 +266,7 @@ class RecordItem:
         if isinstance(found, MetadataAddress):
             return OwnMetadata(found.url, found.formats, format_moment(found.timestamp))
         if isinstance(found, DublinCoreMetadata):
-            return OwnMetadata(None, {"oai_dc": None})
+            return OwnMetadata(None, self._reader.scope.own_formats)
         return None
 
     def next_edition(self) -> RecordItem | None:

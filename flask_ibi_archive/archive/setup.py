@@ -14,7 +14,9 @@ from flask_ibi_archive.archive.minting import Minter
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.identifiers import Form
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.protocol.catalogue import DUBLIN_CORE
 from flask_ibi_archive.protocol.url_list import ArchiveFacts, list_ibi_words
+from flask_ibi_archive.records.formats import FormatRegistry
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.file_store import FileStore
@@ -67,9 +69,16 @@ def downgrade_tables(database: Database, revision: str) -> None:
 
 
 def build_facts(
-    config: ArchiveConfig, addresses: ArchiveUrls, served: ServedArchive
+    config: ArchiveConfig,
+    addresses: ArchiveUrls,
+    served: ServedArchive,
+    formats: FormatRegistry,
 ) -> ArchiveFacts:
-    """Return the facts that an Archive publishes about itself in each answer."""
+    """Return the facts that an Archive publishes about itself in each answer.
+
+    URL lists contain oai_dc and the XML formats of the host. The other formats of the package are
+    not necessary for resolvers, and would make each list longer.
+    """
     software = config.platform_software_ibi
     return ArchiveFacts(
         address=config.archive_address,
@@ -83,4 +92,5 @@ def build_facts(
         relations=config.relations,
         filter_url_list=config.filter_url_list,
         follow_editions=config.follow_editions,
+        own_formats={**DUBLIN_CORE, **dict.fromkeys(formats.list_added_xml())},
     )

@@ -61,11 +61,15 @@ SECTIONS = {
         "register-archive": "registration",
         "unregister-archive": "registration",
     },
+    "Registry of documents of a resolver": {
+        "registry": "registry",
+    },
     "Maintenance": {
         "verify": "backup",
         "check-links": "links",
         "stats": "statistics",
         "purge": "statistics",
+        "renew-harvests": "harvests",
     },
 }
 

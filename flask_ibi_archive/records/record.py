@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from typing import Literal
 
 #: A value of a Dublin Core element, and the language of the value. The language may be None.
 Text = tuple[str, "str | None"]
@@ -83,6 +84,33 @@ class Tombstone:
     citation: str | None = None
     successor: str | None = None
     original_archive: str | None = None
+
+
+#: How another item is related to an item.
+RelationKind = Literal["earlier_edition", "later_edition", "translation", "successor"]
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedItem:
+    """Another item that is related to an item.
+
+    :param ibi: an identifier of the other item.
+    :param rep: its repository name, if it has one and is in this Archive.
+    :param ibip: its IBIp, likewise.
+    :param title: its title, or None if the title is unknown or not public.
+    :param language: its language.
+    :param is_here: True if it is an Original or a Copy in this Archive.
+    :param is_removed: True if it was removed from this Archive.
+    """
+
+    kind: RelationKind
+    ibi: str
+    rep: str | None = None
+    ibip: str | None = None
+    title: Text | None = None
+    language: str | None = None
+    is_here: bool = False
+    is_removed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

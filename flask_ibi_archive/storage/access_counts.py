@@ -123,7 +123,7 @@ def _read_changes(
     """
     changes: _Changes = defaultdict(lambda: [0, 0, 0])
     for row in connection.execute(
-        _select_affected_accesses(role, counted, newest, archive_id, item_id)
+        select_affected_accesses(role, counted, newest, archive_id, item_id)
     ):
         numbers = changes[
             _Key(row.archive_id, row.item_id, get_utc_day(row.second), row.content_type)
@@ -134,8 +134,8 @@ def _read_changes(
     return changes
 
 
-def _select_affected_accesses(
-    role: str, counted: int, newest: int, archive_id: int | None, item_id: int | None
+def select_affected_accesses(
+    role: str, counted: Any, newest: Any, archive_id: Any, item_id: Any
 ) -> Select[Any]:
     """Return the statement that selects new accesses and the access before each new access.
 

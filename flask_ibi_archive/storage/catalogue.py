@@ -117,7 +117,7 @@ class StoredItem:
         if row.metadata_url is not None:
             return OwnMetadata(row.metadata_url, row.metadata_formats or {}, row.metadata_timestamp)
         if row.has_dublin_core:
-            return OwnMetadata(None, {"oai_dc": None}, None)
+            return OwnMetadata(None, self._scope.own_formats, None)
         return None
 
     def _later_editions(self) -> list[StoredItem]:

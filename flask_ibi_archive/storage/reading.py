@@ -25,6 +25,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from flask_ibi_archive.records.record import (
     AccessRule,
+    DublinCore,
     DublinCoreMetadata,
     FileRecord,
     MetadataAddress,
@@ -85,6 +86,24 @@ class ItemReader:
         """Return the record of one item. The item may be the service of the Archive."""
         return self._read(Item.id == item_id, limit=1)[0][1]
 
+    def read_items(self, item_ids: Sequence[int]) -> dict[int, Record]:
+        """Return the records of items by their ids, with a constant number of statements."""
+        return dict(self._read(Item.id.in_(item_ids), limit=len(item_ids)))
+
+    def read_metadata(self, item_ids: Sequence[int]) -> dict[int, tuple[DublinCore, str | None]]:
+        """Return Dublin Core and language of public metadata items, by the described ids."""
+        metadata = aliased(Item)
+        rows = self.connection.execute(
+            select(Item.id, metadata.dublin_core, metadata.language)
+            .join(metadata, metadata.id == Item.metadata_item_id)
+            .where(
+                Item.id.in_(item_ids),
+                metadata.dublin_core.is_not(None),
+                func.coalesce(metadata.access_others, "") != "none",
+            )
+        )
+        return {row.id: (parse_elements(row.dublin_core), row.language) for row in rows}
+
     def _read(self, condition: Any, limit: int) -> list[tuple[int, Record]]:
         rows = self.connection.execute(
             select(Item.__table__)
@@ -103,14 +122,14 @@ class ItemReader:
             .where(File.item_id.in_(ids))
             .order_by(File.item_id, File.position)
         )
-        editions = self._next_editions(ids)
-        translations = self._translations(ids)
+        editions = self._next_editions([row.id for row in rows if row.edition_series_id])
+        translations = self._translations([row.id for row in rows if row.translation_group_id])
         metadata = self._names({row.metadata_item_id for row in rows} - {None})
         tombstones = self._tombstones([row.id for row in rows if row.state == State.DELETED.value])
         return [
             (
                 row.id,
-                _record(
+                make_record(
                     row,
                     tuple(alias.text for alias in aliases.get(row.id, [])),
                     tuple(self._file(file) for file in files.get(row.id, [])),
@@ -136,17 +155,23 @@ class ItemReader:
         return FileRecord(row.path, row.url, source, row.sha256)
 
     def _names(self, ids: set[int]) -> dict[int, str]:
+        if not ids:
+            return {}
         rows = self.connection.execute(
             select(Item.id, func.coalesce(Item.rep, Item.ibip)).where(Item.id.in_(ids))
         )
         return {row.id: row[1] for row in rows}
 
     def _next_editions(self, ids: list[int]) -> dict[int, str]:
+        if not ids:
+            return {}
         rows = self.connection.execute(_next_editions(), {"ids": ids})
         return {item_id: name for item_id, name in rows if name is not None}
 
     def _translations(self, ids: list[int]) -> dict[int, dict[str, str]]:
         found: dict[int, dict[str, str]] = {}
+        if not ids:
+            return found
         for row in self.connection.execute(_translations(), {"ids": ids}):
             found.setdefault(row.id, {})[str(row.language)] = row[2]
         return found
@@ -208,7 +233,7 @@ def _translations() -> Any:
     )
 
 
-def _record(
+def make_record(
     row: Any,
     aliases: tuple[str, ...],
     files: tuple[FileRecord, ...],
@@ -217,6 +242,11 @@ def _record(
     metadata_name: str | None,
     tombstone: Tombstone | None,
 ) -> Record:
+    """Return the record of an item.
+
+    :param row: the columns of the item.
+    :param metadata_name: the identifier of the metadata item, or None.
+    """
     access = None
     if row.access_networks is not None:
         access = AccessRule(tuple(row.access_networks.split()), row.access_others)
@@ -250,20 +280,21 @@ def _metadata(
     if metadata_name is not None:
         return MetadataItem(metadata_name)
     if row.dublin_core is not None:
-        return DublinCoreMetadata(
-            {
-                element: tuple(
-                    (value["value"], value.get("lang"))
-                    if isinstance(value, dict)
-                    else (value, None)
-                    for value in values
-                )
-                for element, values in row.dublin_core.items()
-            }
-        )
+        return DublinCoreMetadata(parse_elements(row.dublin_core))
     if row.metadata_url is not None:
         return MetadataAddress(row.metadata_url, row.metadata_formats or {}, row.metadata_timestamp)
     return None
+
+
+def parse_elements(stored: Mapping[str, list[Any]]) -> DublinCore:
+    """Return the Dublin Core that a column contains."""
+    return {
+        element: tuple(
+            (value["value"], value.get("lang")) if isinstance(value, dict) else (value, None)
+            for value in values
+        )
+        for element, values in stored.items()
+    }
 
 
 class TitlesAndCreators(FunctionElement[str]):

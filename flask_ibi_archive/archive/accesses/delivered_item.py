@@ -95,7 +95,12 @@ def find_delivered_item(
     """
     requested = items.get_identifier(key)
     whole = replace(facts, relations=None, filter_url_list=False)
-    scope = Scope(whole.shapes, next_edition=True, follow_editions=facts.follow_editions)
+    scope = Scope(
+        whole.shapes,
+        next_edition=True,
+        follow_editions=facts.follow_editions,
+        own_formats=facts.own_formats,
+    )
     item = items.find(requested, scope, claim.day)
     if item is None:
         raise NotCounted(f"no item of this Archive has the identifier {requested}")

@@ -13,8 +13,9 @@ from flask_ibi_archive.archive.operations.context import (
 from flask_ibi_archive.archive.operations.updating import update_item
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records import fields
-from flask_ibi_archive.records.dublin_core import format_citation
+from flask_ibi_archive.records.formats.abnt import format_citation
 from flask_ibi_archive.records.record import DublinCoreMetadata, Record, Tombstone
+from flask_ibi_archive.records.work import make_work
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import Event, State, next_state
 
@@ -92,13 +93,15 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
 def build_citation(record: Record) -> str | None:
     """Return a citation of an item, made from the Dublin Core of the item.
 
-    :returns: None if the item has no Dublin Core, or if the description of the item is secret.
+    :returns: None if the item has no Dublin Core, if the Dublin Core states neither a title nor a
+        creator, or if the description of the item is secret.
     """
     metadata = record.metadata
     is_secret = record.access is not None and record.access.others == "none"
     if is_secret or not isinstance(metadata, DublinCoreMetadata):
         return None
-    return format_citation(metadata.elements, record.identifiers[0])
+    work = make_work(record, metadata.elements, "")
+    return format_citation(work, has_address=False) if work.is_described else None
 
 
 def validate_tombstone(tombstone: Tombstone, ibi: str) -> Tombstone:

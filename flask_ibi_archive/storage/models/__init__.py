@@ -16,6 +16,7 @@ from flask_ibi_archive.storage.models.activity import (
     Registration,
     VisitorSalt,
 )
+from flask_ibi_archive.storage.models.harvest import ChangedItem, Harvest, HarvestSet
 from flask_ibi_archive.storage.models.items import (
     ArchiveRow,
     Base,
@@ -36,9 +37,12 @@ __all__ = [
     "ArchiveAccessCount",
     "ArchiveRow",
     "Base",
+    "ChangedItem",
     "CountedAccesses",
     "EditionSeries",
     "File",
+    "Harvest",
+    "HarvestSet",
     "Import",
     "ImportLine",
     "Item",

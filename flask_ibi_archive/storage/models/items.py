@@ -182,6 +182,7 @@ class Item(Base):
         ),
         Index("ix_ibi_item_archive", "archive_id", "id"),
         Index("ix_ibi_item_metadata", "metadata_item_id"),
+        Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
         Index(
             "uq_ibi_item_service",
             "archive_id",
@@ -217,10 +218,10 @@ class Item(Base):
     formats: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
     target_path: Mapped[str | None] = mapped_column(Text)
     list_files: Mapped[bool] = mapped_column(server_default=true())
-    #: The networks that have access, in CIDR form, separated by spaces; None: everybody has access.
+    #: The networks that have access, in CIDR form, separated by spaces; None: all networks.
     access_networks: Mapped[str | None] = mapped_column(Text)
     access_others: Mapped[str | None] = mapped_column(String(8))
-    #: This value is long, and a urlRequest does not read it. Therefore it is in a late column.
+    #: In a late column, because it is long and a urlRequest does not read it.
     dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
     #: The first day (UTC) on which readers may read the files; None: there is no embargo.
     embargo: Mapped[date | None] = mapped_column(Date)
@@ -263,10 +264,7 @@ class ItemIdentifier(Base):
 
 
 class File(Base):
-    """A file of an item.
-
-    The file is stored in the Archive, or available at a URL, or only its name is known.
-    """
+    """A file of an item: stored in the Archive, or at a URL, or known by its name only."""
 
     __tablename__ = "ibi_file"
     __table_args__ = (
