@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,10 +12,16 @@ from unittest.mock import patch
 import pytest
 from flask import Flask
 from hypothesis import HealthCheck, settings
-from support.archives import archive_of, close, make_app
-from support.databases import BACKENDS, new_database
+from support.archives import close, initialise, make_app
+from support.databases import BACKENDS, new_database, share_compiled_statements
 
 pytest_plugins = ["flask_ibi_archive.testing"]
+
+# with the usual thresholds, collections of garbage take a fifth of the time
+gc.set_threshold(20_000, 20, 20)
+# the processes that tests start need not compile the modules again
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+share_compiled_statements()
 
 # a slow machine is not a failure; CI tries four times as many examples (--hypothesis-profile)
 for profile, examples in (("quick", 25), ("thorough", 100)):
@@ -25,9 +32,6 @@ for profile, examples in (("quick", 25), ("thorough", 100)):
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )
 settings.load_profile("quick")
-
-#: The fixtures that make a database of each kind.
-DATABASES = {"uri", "kept", "archives", "shelf_place"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -44,13 +48,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(left_out)]
 
 
+def pytest_collection_finish() -> None:
+    """Leave what exists until the end (modules, tests) out of the collections of garbage."""
+    gc.collect()
+    gc.freeze()
+
+
 def _is_repeated(item: pytest.Item) -> bool:
     return item.get_closest_marker("one_database") is not None and _is_on_postgresql(item)
 
 
 def _is_on_postgresql(item: pytest.Item) -> bool:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    return any(parameters.get(name, BACKENDS[0]) != BACKENDS[0] for name in DATABASES)
+    return any(value == "postgresql" for value in parameters.values())
 
 
 @pytest.fixture(autouse=True)
@@ -89,8 +99,8 @@ def new_app(uri: str, tmp_path: Path) -> Iterator[Callable[..., Flask]]:
 
 
 @pytest.fixture
-def app(new_app: Callable[..., Flask]) -> Flask:
+def app(new_app: Callable[..., Flask], uri: str) -> Flask:
     """An app with an Archive that is initialised and empty."""
     app = new_app()
-    archive_of(app).init()
+    initialise(app, uri)
     return app

@@ -478,6 +478,7 @@ def test_a_wrong_setting_stops_the_start_of_the_app(key: str, value: Any) -> Non
     assert "ibi_archive" not in app.extensions
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("command", "config", "line"),
     [

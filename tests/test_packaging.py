@@ -125,7 +125,7 @@ def test_python_and_the_imported_libraries_are_required(setup: configparser.Conf
 
 def test_a_source_distribution_contains_tests_example_and_migrations() -> None:
     lines = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
-    assert {"graft tests", "graft example_app", "graft migrations"} <= set(lines)
+    assert {"graft docs", "graft tests", "graft example_app", "graft migrations"} <= set(lines)
     [included] = [line.split()[1:] for line in lines if line.startswith("include ")]
     assert {"CHANGES.rst", "LICENSE"} <= set(included)
     for name in included:
@@ -166,6 +166,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+@pytest.mark.slow
 def test_the_wheel_is_complete_and_sufficient_for_a_host(wheel: Path, tmp_path: Path) -> None:
     """One test, so that parallel test processes build the wheel only once."""
     check_contents(wheel)

@@ -130,6 +130,7 @@ def test_counted_accesses_are_not_read_again(archive: Archive) -> None:
     assert before[0].double_clicks == 8
 
 
+@pytest.mark.slow_on_postgresql
 def test_readers_count_only_a_few_accesses(archive: Archive) -> None:
     archive.accesses.counter = AccessCounter(archive.database, step=5)
     for number in range(23):
@@ -155,6 +156,7 @@ def test_a_long_backlog_is_counted_in_several_transactions(
     assert (found.downloads, found.double_clicks) == (1, 22)
 
 
+@pytest.mark.slow_on_postgresql
 def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Flask]) -> None:
     archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND)]
     for number, archive in enumerate(archives, 1):
@@ -213,6 +215,7 @@ def test_counting_waits_for_a_transaction_that_stores_an_access(archive: Archive
     assert found.double_clicks == len(stored(archive)) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.slow_on_postgresql
 def test_counts_are_exact_if_several_processes_store_accesses(
     archive: Archive, tmp_path: Path

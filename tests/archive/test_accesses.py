@@ -146,6 +146,7 @@ def test_a_valid_key_counts_one_access_of_requested_and_delivered_item(
     assert not row["robot"]
 
 
+@pytest.mark.slow_on_postgresql
 @for_each(
     ("path", "url"),
     [
@@ -173,6 +174,7 @@ def test_a_file_requested_by_its_path_counts(
     assert row["url"].isascii()
 
 
+@pytest.mark.slow_on_postgresql
 @for_each("path", ["Relatório Final.pdf", "日本.pdf", "named.pdf", "self é.pdf"])
 def test_a_file_on_another_server_counts_by_its_url(archive: Archive, path: str) -> None:
     forget_accesses(archive)
@@ -192,6 +194,7 @@ def test_a_url_followed_by_a_query_counts(archive: Archive, verbs: str, added: s
     assert (row["delivered"] == PORTUGUESE) is ("pt" in verbs)
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_relation_with_the_same_url_is_preferred(
     archive: Archive,
 ) -> None:
@@ -249,6 +252,7 @@ def test_the_url_is_stored_only_if_it_is_a_url_of_the_delivered_item(
     assert (row["persistent_url"], row["state"]) == (acknowledgment.persistent_url, "Original")
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: Archive) -> None:
     named = acknowledge(archive, SERVED_ELSEWHERE, path="日本.pdf")
     other = acknowledge(archive, SERVED_ELSEWHERE, url="https://example.org/other.pdf")
@@ -257,11 +261,13 @@ def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: Archive) 
     assert [row["url"] for row in stored(archive)] == [encode_url(named.url or ""), ""]
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_acknowledgment_without_state_counts(archive: Archive) -> None:
     assert archive.take_acknowledgment(acknowledge(archive, REPORT, state=None)) is COUNTED
     assert stored(archive)[0]["state"] is None
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_closed_item_counts_as_metadata_for_other_addresses(archive: Archive) -> None:
     outside = acknowledge(archive, CLOSED, user="203.0.113.9")
     assert outside.content_type == "Metadata"
@@ -349,6 +355,7 @@ def test_a_key_counts_once(archive: Archive, reason: Callable[[], str]) -> None:
     assert len(stored(archive)) == 1
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_key_of_a_refused_acknowledgment_can_be_used_again(archive: Archive) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     wrong = replace(acknowledgment, ibi=forms(OLD))
@@ -444,6 +451,7 @@ def test_an_acknowledgment_with_a_repeated_pair_does_not_count(
     assert f"{name} is wrong" in reason()
 
 
+@pytest.mark.slow_on_postgresql
 @for_each(
     ("ibi", "verbs", "changes"),
     [
@@ -485,6 +493,7 @@ def test_an_item_without_a_relation_to_the_requested_item_does_not_count(
     assert stored(archive) == []
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_key_of_another_archive_of_the_database_does_not_count(
     new_app: Callable[..., Flask], tmp_path: Path, reason: Callable[[], str]
 ) -> None:
@@ -500,6 +509,7 @@ def test_a_key_of_another_archive_of_the_database_does_not_count(
     assert first.take_acknowledgment(acknowledgment) is COUNTED
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_of_another_archive_does_not_count(
     archive: Archive, reason: Callable[[], str]
 ) -> None:

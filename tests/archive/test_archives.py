@@ -60,6 +60,7 @@ def test_a_configured_service_ibi_is_used_and_nothing_is_minted(
     assert rows(archive, "SELECT * FROM ibi_prefix") == []
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_service_ibi_that_is_minted_has_both_forms(new_app: NewApp) -> None:
     archive = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None))
     served, _ = archive.init()
@@ -70,6 +71,7 @@ def test_a_service_ibi_that_is_minted_has_both_forms(new_app: NewApp) -> None:
     assert archive.mint()[0].rep != served.rep
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_service_is_an_Original_that_is_not_transferable(app: Flask) -> None:
     archive = archive_of(app)
     found = rows(archive, "SELECT rep, state, transferable, is_service FROM ibi_item")
@@ -80,6 +82,7 @@ def test_the_service_is_an_Original_that_is_not_transferable(app: Flask) -> None
     )
 
 
+@pytest.mark.slow_on_postgresql
 def test_init_updates_the_facts_about_the_archive(new_app: NewApp) -> None:
     sql = "SELECT address, ip, protocol, platform_version, admin_email FROM ibi_archive"
     first = archive_of(new_app(IBI_ARCHIVE_PLATFORM_VERSION="1"))
@@ -115,6 +118,7 @@ def test_a_database_may_hold_several_Archives(new_app: NewApp) -> None:
         assert archive.init() == (one, False)
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_app_that_names_none_serves_the_only_one(new_app: NewApp) -> None:
     served, _ = archive_of(new_app()).init()
     unnamed = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None))
@@ -137,6 +141,7 @@ def test_an_app_that_names_none_of_several_archives_is_an_error(new_app: NewApp,
     assert len(rows(unnamed, "SELECT * FROM ibi_archive")) == 2
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("state", ["Original", "Deleted"])
 def test_a_service_ibi_that_an_item_bears(new_app: NewApp, state: str) -> None:
     archive = archive_of(new_app())
@@ -175,6 +180,7 @@ def test_an_app_may_start_before_its_Archive_is_there(
     assert waiting.served() == served
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_archive_with_another_service_ibi_is_not_served(new_app: NewApp) -> None:
     archive_of(new_app()).init()
     other = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND))
@@ -199,6 +205,7 @@ def test_an_archive_can_be_created_again(new_app: NewApp) -> None:
 
 
 @pytest.mark.no_tables
+@pytest.mark.slow_on_postgresql
 def test_processes_that_init_at_once_create_one_archive(
     uri: str, new_app: NewApp, tmp_path: Path
 ) -> None:

@@ -50,6 +50,7 @@ def check_answers(archive: Archive, records: list[dict[str, Any]]) -> None:
             assert sorted(stored) == sorted(expected), request
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_last_record_of_every_item_counts(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "BATCH", 13)
     archive = archive_of(app)
@@ -71,6 +72,7 @@ def test_a_store_can_be_imported_in_parts_in_any_order(app: Flask) -> None:
     check_answers(archive, records)
 
 
+@pytest.mark.slow_on_postgresql
 def test_after_random_updates_the_export_describes_the_archive(
     app: Flask, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

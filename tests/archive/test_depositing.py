@@ -21,6 +21,7 @@ from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.record import DublinCoreMetadata, Record
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_first_file_is_the_target(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
     for name in ("b.txt", "a.txt"):
@@ -41,6 +42,7 @@ def test_the_first_file_is_the_target(app: Flask, tmp_path: Path) -> None:
         assert archive.files_folder.path(row.sha256).read_text() == row.path
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("fault", ["missing", "folder", "twice"])
 def test_a_file_that_cannot_be_read_uses_up_no_identifier(
     app: Flask, tmp_path: Path, fault: str

@@ -155,6 +155,7 @@ def test_a_refused_operation_leaves_the_hosts_transaction_usable(
     assert len(list(host.archive.find())) == 2
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_error_of_the_host_is_raised_as_an_error_of_the_host(
     new_host: Callable[..., Host],
 ) -> None:
@@ -280,6 +281,7 @@ def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
     assert len({one.rep for one in given}) == 3
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
     new_host: Callable[..., Host],
 ) -> None:
@@ -297,6 +299,7 @@ def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
     assert len({one.rep for one in given}) == len({one.ibip for one in given}) == 40
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
     new_host: Callable[..., Host], tmp_path: Path
 ) -> None:
@@ -316,6 +319,7 @@ def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
         close(app)
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("content", ["", "soon", "1287587640.5\n"])
 def test_a_damaged_file_of_the_last_date_stops_minting(
     uri: str, new_host: Callable[..., Host], content: str
@@ -341,6 +345,7 @@ def test_a_damaged_file_of_the_last_date_stops_minting(
     host.session.commit()
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_date_that_can_not_be_recorded_is_not_issued(
     uri: str, new_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,6 +367,7 @@ def test_a_date_that_can_not_be_recorded_is_not_issued(
     assert len(list(host.archive.find())) == host.reports() == 1
 
 
+@pytest.mark.slow_on_postgresql
 def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(
     uri: str, tmp_path: Path
 ) -> None:
@@ -381,6 +387,7 @@ def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(
     assert list(tmp_path.glob("link.sqlite-ibi*")) == []
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
     new_host: Callable[..., Host],
 ) -> None:

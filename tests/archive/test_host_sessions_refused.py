@@ -141,6 +141,7 @@ def test_a_conflict_with_another_transaction_advises_to_try_again(
 # --- IBI_DATABASE_URI with a session -----------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("bound", "given"),
     [
@@ -166,6 +167,7 @@ def test_a_database_other_than_that_of_the_session_stops_the_start(
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("bound", "given"),
     [

@@ -310,6 +310,7 @@ def settled(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[A
         close(app)
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_error_names_file_line_and_field_and_nothing_is_changed(
     settled: Archive, tmp_path: Path
 ) -> None:
@@ -331,6 +332,7 @@ def test_an_error_names_file_line_and_field_and_nothing_is_changed(
     assert dump(settled) == before
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_cycle_of_editions_is_refused(app: Flask) -> None:
     archive = archive_of(app)
     before = dump(archive)
@@ -341,6 +343,7 @@ def test_a_cycle_of_editions_is_refused(app: Flask) -> None:
     assert dump(archive) == before
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("field", ["translations", "language"])
 def test_a_language_that_differs_from_that_in_translations_is_refused(
     app: Flask, field: str
@@ -473,6 +476,7 @@ def test_legacy_identifiers_of_two_items_may_differ_in_case_alone(app: Flask) ->
 # --- stubs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_reference_is_remote_until_an_item_has_the_identifier(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, next_edition=B)])
@@ -504,6 +508,7 @@ def test_two_stubs_may_be_replaced_by_one_item(app: Flask) -> None:
     assert exported(archive, B)["language"] == "pt"
 
 
+@pytest.mark.slow_on_postgresql
 def test_two_stubs_that_are_next_editions_of_two_items_cannot_be_one_item(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, next_edition=B), item(C, next_edition=BI)])
@@ -514,6 +519,7 @@ def test_two_stubs_that_are_next_editions_of_two_items_cannot_be_one_item(app: F
     assert dump(archive) == before
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_that_was_a_stub_gets_the_language_that_translations_state(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A, language="en", translations={"pt": B})])
@@ -523,6 +529,7 @@ def test_an_item_that_was_a_stub_gets_the_language_that_translations_state(app: 
     assert ask(archive, B, "GetTranslation(en)")["ibi.translation(en)"] == ("rep", A)
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_that_was_a_stub_may_not_state_another_language(
     app: Flask,
 ) -> None:
@@ -561,6 +568,7 @@ def same(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**one, "language": "pt"} if one["rep"] == C else one for one in records]
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_update_to_the_same_content_changes_nothing(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -655,6 +663,7 @@ def test_two_members_may_swap_their_languages_in_one_file(
             assert found["ibi.translation(pt)"] == ("rep", portuguese), (batch, records)
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_update_may_not_state_another_language_than_translations(
     app: Flask,
 ) -> None:
@@ -702,6 +711,7 @@ def test_an_update_changes_metadata_files_and_other_fields(app: Flask, tmp_path:
     assert sorted(items) == sorted([A, SERVICE]), "unused stubs are deleted"
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("field", ["rep", "ibip"])
 def test_an_update_removes_no_identifier(app: Flask, field: str) -> None:
     archive = archive_of(app)
@@ -715,6 +725,7 @@ def test_an_update_removes_no_identifier(app: Flask, field: str) -> None:
     assert export(archive) == [item(A, ibip=AI, aliases=["abZc/1"])]
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_update_with_a_new_form_replaces_the_stub_of_that_form(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [item(A), item(B, next_edition=AI)])
@@ -742,6 +753,7 @@ def test_the_service_item_is_not_imported(app: Flask) -> None:
         assert dump(archive) == before, on_conflict
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_original_of_another_archive_is_refused_and_a_copy_requires_it(
     new_app: Callable[..., Flask],
 ) -> None:
@@ -774,6 +786,7 @@ def test_an_update_that_only_names_a_file_preserves_its_content(app: Flask, tmp_
     assert export(archive) == [item(A, files=[other])]
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_original_with_copies_cannot_be_updated_to_another_state(
     new_app: Callable[..., Flask],
 ) -> None:

@@ -168,6 +168,7 @@ def test_an_import_interrupted_at_every_step_ends_in_the_same_database(
         assert state_of(archive) == state_of(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.one_database
 def test_a_killed_import_continues_when_it_is_started_again(
     app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str

@@ -144,6 +144,7 @@ def test_the_user_agent_is_the_program_with_its_version_and_the_archive() -> Non
 # --- the links that are checked ------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_external_urls_of_files_metadata_and_formats_are_checked_once(
     archive: Archive, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +200,7 @@ def test_items_of_other_archives_are_not_checked(new_app: NewApp, far: Far) -> N
     assert set(results(archives[0])) == {far.url("of1"), far.url("of2")}
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_link_that_no_item_uses_any_longer_is_deleted(archive: Archive, far: Far) -> None:
     import_records(archive, [item(1, far.url("a"), far.url("b")), item(2, far.url("b"))])
     for hour in range(3):

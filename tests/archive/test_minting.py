@@ -103,6 +103,7 @@ def suffixes(minted: list[Minted]) -> list[str]:
     return [one.rep.removeprefix(f"{REP}/") for one in minted]
 
 
+@pytest.mark.slow_on_postgresql
 def test_table_6_2_is_reproduced_with_the_database(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -115,6 +116,7 @@ def test_table_6_2_is_reproduced_with_the_database(
         assert time.now >= parse_decimal(row["creation"])
 
 
+@pytest.mark.slow_on_postgresql
 @for_each("calls", CHANGES)
 def test_the_granularity_may_change_between_two_calls(
     database: Database, new_minter: Callable[..., Minter], time: Time, calls: list[dict[str, str]]
@@ -126,6 +128,7 @@ def test_the_granularity_may_change_between_two_calls(
         assert stored(database)[REP] == call["date"]
 
 
+@pytest.mark.slow_on_postgresql
 @for_each("case", load("identifiers.json")["generated"])
 def test_both_forms_have_one_date(
     database: Database, new_minter: Callable[..., Minter], time: Time, case: dict[str, Any]
@@ -144,6 +147,7 @@ def test_both_forms_have_one_date(
     assert len(set(stored(database).values())) == 1
 
 
+@pytest.mark.slow_on_postgresql
 def test_two_Archives_on_one_IP_share_the_last_date(
     database: Database, new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -160,6 +164,7 @@ def test_two_Archives_on_one_IP_share_the_last_date(
     assert len({first.ibip, second.ibip, third.ibip}) == 3
 
 
+@pytest.mark.slow_on_postgresql
 def test_two_Archives_on_one_host_name_share_the_last_date(
     new_minter: Callable[..., Minter],
 ) -> None:
@@ -193,6 +198,7 @@ def test_many_identifiers_at_once_are_the_same_as_with_single_calls(
         assert parse_identifier(one.ibip).text == one.ibip
 
 
+@pytest.mark.slow_on_postgresql
 @for_each("count", [0, -1])
 def test_a_count_below_one_issues_nothing(
     database: Database, new_minter: Callable[..., Minter], count: int
@@ -201,6 +207,7 @@ def test_a_count_below_one_issues_nothing(
     assert stored(database) == {}
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_identifier_is_issued_when_its_date_has_come(
     new_minter: Callable[..., Minter], time: Time
 ) -> None:
@@ -240,6 +247,7 @@ def test_a_clock_that_is_set_back_while_one_waits_is_not_waited_for(
     assert sum(time.waited) == 3
 
 
+@pytest.mark.slow_on_postgresql
 @for_each("seconds", [20, 3600, 10**8])
 def test_a_clock_that_was_set_back_is_an_error_that_uses_no_date(
     database: Database, new_minter: Callable[..., Minter], time: Time, seconds: int
@@ -322,6 +330,7 @@ def test_without_waiting_only_past_dates_are_issued(
     assert stored(database) == before
 
 
+@pytest.mark.slow_on_postgresql
 @for_each("now", [0, 807235199, -(10**12), 10**12])
 def test_an_impossible_date_of_the_clock_is_an_error(
     database: Database, new_minter: Callable[..., Minter], time: Time, now: int
@@ -389,6 +398,7 @@ def test_an_identifier_that_exists_is_skipped_in_both_forms(
     ]
 
 
+@pytest.mark.slow_on_postgresql
 def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
     names = [f"{REP}/2010/10.20.15.21", f"{REP}/2010/10.20.15.21.55"]
     names += [

@@ -64,6 +64,7 @@ def last_dates(database: Database) -> dict[str, Fraction]:
         return {row.prefix: parse_decimal(row.last_date) for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("processes", "rounds", "kills"),

@@ -45,6 +45,7 @@ def test_an_invalid_translation_in_the_language_of_the_item_is_an_error(
     assert not isinstance(refused.value, RuleBroken)
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("changes", [{"next_edition": SERVICE}, {"translations": {"ko": SERVICE}}])
 def test_the_service_cannot_be_an_edition_or_a_translation(
     archive: Archive, changes: dict[str, Any]

@@ -57,6 +57,7 @@ def clicks(archive: Archive, *seconds: int, **more: Any) -> list[Row]:
     return [{"item_id": item, "second": second, **more} for second in seconds]
 
 
+@pytest.mark.slow_on_postgresql
 @for_each(
     ("seconds", "downloads", "double_clicks"),
     [
@@ -86,6 +87,7 @@ def test_only_the_last_click_within_30_seconds_counts(
     assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
 
 
+@pytest.mark.slow_on_postgresql
 def test_double_clicks_around_midnight_count_on_the_day_of_the_last_click(
     archive: Archive,
 ) -> None:
@@ -95,6 +97,7 @@ def test_double_clicks_around_midnight_count_on_the_day_of_the_last_click(
     assert (after.label, after.downloads, after.double_clicks) == ("2026-03-02", 1, 0)
 
 
+@pytest.mark.slow_on_postgresql
 @for_each(
     "other",
     [{"visitor": "else"}, {"content_type": "Metadata"}, {"item": B}, {"robot": True}],
@@ -118,6 +121,7 @@ def test_clicks_of_other_users_or_on_other_items_are_not_double_clicks(
     assert found.views == (1 if other.get("content_type") else 0)
 
 
+@pytest.mark.slow_on_postgresql
 def test_deliveries_are_counted_for_the_delivered_item(archive: Archive) -> None:
     insert_accesses(archive, clicks(archive, NOON, delivered_item_id=item_id(archive, B)))
     insert_accesses(archive, clicks(archive, NOON + 40, delivered_item_id=item_id(archive, B)))
@@ -132,6 +136,7 @@ def test_deliveries_are_counted_for_the_delivered_item(archive: Archive) -> None
     assert (whole.downloads, whole.delivered) == (3, None)
 
 
+@pytest.mark.slow_on_postgresql
 def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archive) -> None:
     assert archive.statistics() == Statistics(None, "month", (), None)
     assert archive.statistics(A, "day") == Statistics(A, "day", (), ())
@@ -147,7 +152,7 @@ def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archi
     assert len(archive.statistics(A, "day").asked) == 430  # the sum includes a leap year
 
 
-@pytest.mark.one_database
+@pytest.mark.slow_on_postgresql
 def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
     insert_accesses(archive, clicks(archive, NOON, NOON + 5))
     insert_accesses(
@@ -184,7 +189,7 @@ def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
     assert item.to_json()["delivered"]["views"] == 1
 
 
-@pytest.mark.one_database
+@pytest.mark.slow_on_postgresql
 def test_wrong_arguments_are_refused(archive: Archive) -> None:
     with pytest.raises(UnknownItem):
         archive.statistics("a.br/x/1999/01.01.00.00")
@@ -286,7 +291,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=8)
+@settings(max_examples=settings().max_examples // 8)  # 3, in CI 12
 @given(steps=STEPS)
 def test_stored_counts_equal_a_naive_count_of_all_accesses(
     counted: Archive, steps: list[Any]
@@ -369,6 +374,7 @@ def take(archive: Archive, second: int, user: str, agents: Agents = NO_AGENTS) -
     assert archive.take_acknowledgment(acknowledgment, agents) is Outcome.COUNTED
 
 
+@pytest.mark.slow_on_postgresql
 def test_users_of_one_network_have_different_pseudonyms_for_a_day(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
@@ -402,6 +408,7 @@ def test_a_series_of_clicks_continues_after_midnight(app: Flask) -> None:
     assert names[4] != names[0]
 
 
+@pytest.mark.slow_on_postgresql
 def test_robots_are_counted_separately_and_whole_addresses_stored_on_request(new_app: Any) -> None:
     archive = archive_of(new_app(IBI_ANONYMISE_IPS=False))
     archive.init()

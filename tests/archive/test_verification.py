@@ -94,6 +94,7 @@ DAMAGES: list[tuple[str, Callable[[Path], Any], str]] = [
 ]
 
 
+@pytest.mark.slow_on_postgresql
 def test_each_fault_of_a_stored_file_is_found_in_every_item_that_needs_it(
     archive: Archive, second: Archive, tmp_path: Path
 ) -> None:
@@ -194,11 +195,12 @@ def test_an_unknown_item_is_refused(archive: Archive) -> None:
         verify(archive, "sid.inpe.br/mtc-m18@80/2001/01.01.00.00")
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param("copying", marks=pytest.mark.one_database),
-        pytest.param("before the store", marks=pytest.mark.one_database),
+        pytest.param("copying", marks=(pytest.mark.one_database, pytest.mark.slow)),
+        pytest.param("before the store", marks=(pytest.mark.one_database, pytest.mark.slow)),
         "before the commit",
     ],
 )

@@ -13,6 +13,8 @@ from support.vectors import load
 
 from flask_ibi_archive.identifiers import Form, decode_identifier, parse_identifier
 
+pytestmark = pytest.mark.slow_on_postgresql
+
 NewApp = Callable[..., Flask]
 VECTORS = load("identifiers.json")
 

@@ -119,6 +119,7 @@ def test_show_of_an_invalid_identifier_is_an_error(shelved: Flask) -> None:
 # --- list ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_list_prints_identifiers_state_and_title_of_each_item(shelved: Flask) -> None:
     rows = {tuple(line.split("\t")) for line in command(shelved, "list").lines}
     assert (REPORT, REPORT_IBIP, "Original", "A report") in rows
@@ -129,6 +130,7 @@ def test_list_prints_identifiers_state_and_title_of_each_item(shelved: Flask) ->
     assert SERVICE not in {rep for rep, *_ in rows}
 
 
+@pytest.mark.slow_on_postgresql
 def test_list_prints_the_same_items_as_json(shelved: Flask) -> None:
     output = json.loads(command(shelved, "list", "--json").data)
     listed = [line.split("\t")[:3] for line in command(shelved, "list").lines]

@@ -17,6 +17,8 @@ from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import read_ibi
 from flask_ibi_archive.resolver.cli import ibi_resolver
 
+pytestmark = pytest.mark.slow_on_postgresql
+
 
 @pytest.mark.one_database
 @for_each(

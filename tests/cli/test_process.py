@@ -22,17 +22,19 @@ RECORDS = "example_app/records/items.jsonl"
 
 
 def test_the_commands_need_no_settings_except_database_and_folder(example: Path) -> None:
-    minted = process(example, "ibi", "mint", "-n", "3")
+    added = process(example, "ibi", "add", "README.rst", "--title", "Leia-me, João")
+    assert added.status == 0
+    assert added.err.startswith("Warning: IBI_ARCHIVE_IP is 127.0.0.1, a private address")
+    app = example_app(example)
+    minted = command(app, "mint", "-n", "3")
     assert minted.status == 0
     assert [line.count("\t") for line in minted.out.splitlines()] == [1, 1, 1]
-    assert minted.err.startswith("Warning: IBI_ARCHIVE_IP is 127.0.0.1, a private address")
-    added = process(example, "ibi", "add", "README.rst", "--title", "Leia-me, João")
-    app = example_app(example)
     item = json.loads(command(app, "show", added.out.split()[0], "--json").data)
     close(app)
     assert item["metadata"] == {"dc": {"title": ["Leia-me, João"]}}
 
 
+@pytest.mark.slow
 def test_an_export_can_be_imported_through_pipes(example: Path) -> None:
     # a value of digits in the environment is read as a number or, if a text is needed, as a text
     settings = {"FLASK_IBI_GRANULARITY": "1", "FLASK_IBI_REGISTRATION_KEY": "0123456789"}
@@ -45,10 +47,10 @@ def test_an_export_can_be_imported_through_pipes(example: Path) -> None:
     ("words", "status"),
     [
         (("import", b"\xff.jsonl"), 1),
-        (("mint", "-n", "0"), 2),
         *(
             pytest.param(words, status, marks=pytest.mark.slow)
             for words, status in (
+                (("mint", "-n", "0"), 2),
                 (("decode", "8JMKD3MGP8W/34PGRBS"), 0),
                 (("decode", "83LX3pFwXQZeBBx/hwiTk"), 0),
                 (("decode", "report"), 1),
@@ -75,6 +77,7 @@ def test_errors_have_an_exit_status_and_no_traceback(
         assert outcome.usage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "key", "value"),
     [
@@ -115,6 +118,7 @@ def test_the_modules_of_the_commands_load_nothing_heavy() -> None:
     assert done.stdout == "[]\nFalse\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 @pytest.mark.parametrize(
     ("words", "label", "out"),
@@ -160,7 +164,9 @@ def test_a_progress_bar_is_shown_on_a_terminal(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-@pytest.mark.parametrize(("answer", "status"), [(b"n\n", 1), (b"y\n", 0)])
+@pytest.mark.parametrize(
+    ("answer", "status"), [(b"n\n", 1), pytest.param(b"y\n", 0, marks=pytest.mark.slow)]
+)
 def test_downgrade_asks_first_on_a_terminal(example: Path, answer: bytes, status: int) -> None:
     import pty
 
@@ -219,6 +225,7 @@ CHANGING = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @posix
 @full
 @WRITING
@@ -248,12 +255,14 @@ def dump(folder: Path) -> list[str]:
         return list(database.iterdump())
 
 
+@pytest.mark.slow
 @posix
 def test_an_export_to_a_file_needs_no_standard_output(example: Path) -> None:
     assert shell(example, 'export "$OUT/out.jsonl" >&-').status == 0
     assert len((example / "out.jsonl").read_bytes().splitlines()) == 9
 
 
+@pytest.mark.slow
 @posix
 def test_a_closed_standard_error_does_not_change_the_data(example: Path) -> None:
     assert shell(example, 'mint 2>&- > "$OUT/minted"').status == 0
@@ -263,12 +272,14 @@ def test_a_closed_standard_error_does_not_change_the_data(example: Path) -> None
     assert shell(example, "show report 2>&-").status == 1
 
 
+@pytest.mark.slow
 @posix
 @full
 def test_a_broken_standard_error_does_not_change_the_data(example: Path) -> None:
     assert len(shell(example, "mint 2> /dev/full").lines) == 1
 
 
+@pytest.mark.slow
 @posix
 def test_a_closed_standard_input_is_an_error_only_if_it_is_needed(example: Path) -> None:
     message = shell(example, "import - <&-").error

@@ -24,6 +24,8 @@ from flask_ibi_archive.archive.importing import source
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.records.record import Record
 
+pytestmark = pytest.mark.slow_on_postgresql
+
 NewApp = Callable[..., Flask]
 
 FIRST = {"rep": "sid.inpe.br/mtc-m18@80/2009/07.21.13.23", "timestamp": "2009-07-21T13:23:45Z"}

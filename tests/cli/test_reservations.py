@@ -14,6 +14,8 @@ from support.cases import for_each
 from support.commands import command, unchanged
 from support.web import NOBODY
 
+pytestmark = pytest.mark.slow_on_postgresql
+
 NewApp = Callable[..., Flask]
 
 

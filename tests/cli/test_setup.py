@@ -58,6 +58,7 @@ def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> 
     assert command(new_app(IBI_ARCHIVE_SERVICE_IBI=minted.strip()), "init").data == minted
 
 
+@pytest.mark.slow_on_postgresql
 @for_each(
     ("settings", "key"),
     [
@@ -129,8 +130,8 @@ def test_downgrade_refuses_an_unknown_option(app: Flask, word: str) -> None:
 @pytest.mark.parametrize(
     ("words", "left"),
     [
-        ((), "the tables are at revision 0010\n"),
-        (("-1",), "the tables are at revision 0010\n"),
+        ((), "the tables are at revision 0011\n"),
+        (("-1",), "the tables are at revision 0011\n"),
         (("base",), "the database has no tables\n"),
     ],
 )
@@ -153,6 +154,7 @@ def test_an_unknown_revision_is_an_error_of_one_line(app: Flask, words: tuple[st
     assert command(app, "list").data == ""
 
 
+@pytest.mark.slow_on_postgresql
 def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None:
     app = new_app()
     moved(app, "upgrade")
@@ -160,6 +162,7 @@ def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None
     assert "can't be migrated to revision" in command(app, "downgrade", "--yes").error
 
 
+@pytest.mark.slow_on_postgresql
 @for_each("words", NEED_ARCHIVE)
 def test_each_command_before_init_advises_init(new_app: NewApp, words: tuple[str, ...]) -> None:
     assert command(new_app(), *words).error.endswith("run: flask ibi init")
@@ -206,6 +209,7 @@ def test_init_creates_the_sqlite_file_and_its_folder(new_app: NewApp, tmp_path: 
     assert command(app, "list").data == ""
 
 
+@pytest.mark.slow_on_postgresql
 @for_each("words", NEED_ARCHIVE)
 def test_each_command_without_an_archive_in_the_tables_advises_init(
     new_app: NewApp, words: tuple[str, ...]

@@ -72,6 +72,7 @@ def test_all_rows_without_identifiers_are_adopted_together_or_in_batches(
     assert {row.changes for row in rows_of(host)} == {0}  # adoption is no change of the content
 
 
+@pytest.mark.slow_on_postgresql
 def test_editions_and_translations_are_adopted_in_any_order(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +98,7 @@ def test_editions_and_translations_are_adopted_in_any_order(
     assert item.record.translations == {"pt": second.ibi_rep, "fr": first.ibi_rep}
 
 
+@pytest.mark.slow_on_postgresql
 def test_rows_that_cannot_be_adopted_are_reported_and_the_others_are_adopted(host: Host) -> None:
     insert_rows(
         host,
@@ -126,6 +128,7 @@ def test_rows_that_cannot_be_adopted_are_reported_and_the_others_are_adopted(hos
     assert "adopted 0, refused 1" in adopt(host).output
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_error_of_the_hosts_method_is_reported_with_the_row(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +146,7 @@ def test_where_selects_rows(host: Host) -> None:
     assert [row.ibi is None for row in rows_of(host)] == [False, False, True]
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_dry_run_reports_all_problems_and_changes_nothing(host: Host) -> None:
     insert_rows(
         host,
@@ -162,6 +166,7 @@ def test_a_dry_run_reports_all_problems_and_changes_nothing(host: Host) -> None:
     assert not any((host.folder / "files").glob("**/*"))
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -184,7 +189,7 @@ def test_wrong_arguments_are_refused_in_one_line(
 
 
 @pytest.mark.slow_on_postgresql
-@pytest.mark.parametrize("resume", ["yes", "no"])
+@pytest.mark.parametrize("resume", ["yes", pytest.param("no", marks=pytest.mark.slow)])
 def test_an_adoption_that_is_killed_can_be_continued(
     host: Host, uri: str, tmp_path: Path, resume: str
 ) -> None:

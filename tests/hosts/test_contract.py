@@ -141,7 +141,7 @@ class TestOwnTables(CatalogueContract):
         library.remove_document(ibi, reason)
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.slow
 class TestTwoArchivesInOneDatabase(TestPlainFlask):
     """Two Archives in one database; each is served by its own app."""
 
@@ -170,7 +170,7 @@ class TestTwoArchivesInOneDatabase(TestPlainFlask):
         assert (self.count(None), self.count(ours)) == ((0, 0), (0, 0))
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.slow
 class TestArchiveAndResolverInOneApp(TestPlainFlask):
     """An app with an Archive and a resolver, which both answer at the same address."""
 

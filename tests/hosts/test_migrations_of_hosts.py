@@ -754,6 +754,7 @@ for command in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.one_database
 def test_the_real_commands_ignore_our_tables(uri: str, tmp_path: Path) -> None:
     (tmp_path / "repository.py").write_text(dedent(APP))

@@ -237,6 +237,7 @@ class Repository(RuleBasedStateMachine):
         self.session.commit()
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_and_items_agree(backend: str) -> None:
     class OnBackend(Repository):

@@ -23,8 +23,10 @@ from flask_ibi_archive import CatalogueRecord, FileRecord, IBIArchive, MetadataI
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.checking import check_archive
-from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
+from flask_ibi_archive.archive.document_registration import build_registration
+from flask_ibi_archive.errors import ConfigError, NotReady, StorageError, UnknownItem
 from flask_ibi_archive.protocol.catalogue import Scope
+from flask_ibi_archive.protocol.document_registry import Credentials
 from flask_ibi_archive.testing import Reader
 
 CHANGED = datetime(2026, 2, 1, 8, 30, tzinfo=timezone.utc)
@@ -99,6 +101,22 @@ def test_operations_on_items_are_refused_in_one_line(host: Host, name: str) -> N
     assert str(refusal.value) == (
         "the items of this Archive are in the tables of the repository (Shelf); change them there"
     )
+
+
+@pytest.mark.one_database
+def test_an_item_is_registered_with_a_document_registry(host: Host) -> None:
+    archive = host(a_record(next_edition=B), a_record(B), a_record(C, state="Reserved")).archive
+    actor = Credentials(ELSEWHERE, "12xY3z")
+    first = build_registration(archive, A, actor)
+    assert first.is_original
+    assert first.location.url == archive.addresses.item(archive.get(A))  # type: ignore[arg-type]
+    assert first.location.updated_at == CHANGED
+    assert [one.format for one in first.location.metadata] == [None, "oai_dc"]
+    assert first.location.next_edition_url == archive.persistent_url(B)
+    # a catalogue states only later editions
+    assert build_registration(archive, B, actor).location.previous_edition_url is None
+    with pytest.raises(UnknownItem):
+        build_registration(archive, C, actor)
 
 
 @pytest.mark.one_database
@@ -229,6 +247,7 @@ def test_a_file_is_sent_with_an_entity_tag(host: Host, tmp_path: Path) -> None:
     assert reader.open(url).status_code == 404
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_url_of_a_file_on_another_server_is_counted(host: Host) -> None:
     reader = host(a_record(files=[FileRecord("a.pdf", url="https://example.org/a.pdf")]))
     archive = reader.archive
@@ -239,6 +258,7 @@ def test_the_url_of_a_file_on_another_server_is_counted(host: Host) -> None:
     assert archive.statistics(A).downloads == 1
 
 
+@pytest.mark.slow_on_postgresql
 def test_accesses_in_the_spool_are_counted_later(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ def run_suite(folder: Path, text: str) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.one_database
 def test_a_host_uses_the_contract_and_the_fixtures(tmp_path: Path) -> None:
     output = run_suite(tmp_path, USES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from support.web import GONE, NOBODY, REPORT, REPORT_IBIP, ask
 
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.web.static_files import find_static_url
 
 Host = Callable[..., Flask]
 
@@ -52,7 +54,7 @@ PAGES = {
 }
 BROWSER = {"Accept": "text/html", "Accept-Language": "en"}
 POLICY = "Content-Security-Policy"
-OWN_STYLE = "body { font"
+OWN_STYLE = 'class="ibi-site"'
 
 
 def see(app: Flask, path: str) -> str:
@@ -85,15 +87,31 @@ def test_all_pages_appear_in_the_layout_of_the_host(host: Host, path: str, tmp_p
     assert '<div class="ibi-page" lang="en">' in text
 
 
+def find_static_path(name: str) -> str:
+    """Return the path and the query of a file of the package."""
+    with Flask("host").test_request_context():
+        return find_static_url(name)
+
+
 def test_the_style_of_our_pages_applies_only_to_their_elements(host: Host, tmp_path: Path) -> None:
     app = host(templates=THEME, place=tmp_path, IBI_BASE_TEMPLATE="layout.html")
     for path in PAGES:
-        style = see(app, path).partition("<style>")[2].partition("</style>")[0]
-        assert style
-        for line in style.replace("}", "}\n").splitlines():
-            selectors = line.strip().partition("{")[0]
-            if "{" in line and not selectors.startswith("@"):
-                assert all(".ibi-" in one for one in selectors.split(",")), line
+        assert f'<link rel="stylesheet" href="{find_static_path("ibi.css")}">' in see(app, path)
+    style = re.sub(r"/\*.*?\*/", "", ask(app, find_static_path("ibi.css")).text, flags=re.DOTALL)
+    selectors = re.findall(r"([^{}]+)\{[^{}]*\}", style)
+    assert len(selectors) > 50
+    for selector in selectors:
+        assert all(".ibi-" in one for one in selector.rpartition("{")[2].split(",")), selector
+
+
+def test_browsers_keep_the_style_sheet_until_it_changes(host: Host) -> None:
+    app, address = host(), find_static_path("ibi.css")
+    assert "immutable" in ask(app, address).headers["Cache-Control"]
+    # the page of another version must not fix the content of this version
+    other = ask(app, address.partition("?")[0] + "?v=other")
+    assert other.headers["Cache-Control"] == "no-cache"
+    known = {"If-None-Match": other.headers["ETag"]}
+    assert ask(app, address, headers=known).status == 304
 
 
 def test_a_layout_needs_only_the_block_for_the_content(host: Host, tmp_path: Path) -> None:
@@ -153,9 +171,9 @@ def test_a_template_of_the_host_extends_ours_and_changes_a_block(
     )
     app = host(templates={"ibi_archive/landing.html": landing}, place=tmp_path)
     text = see(app, f"/col/{REPORT}/")
-    assert "<h1>A report</h1><p>Own A report</p>" in text
-    assert "Files: \n<ul>" in text
-    assert "Dublin Core" not in text
+    assert '<h1 lang="en">A report</h1><p>Own A report</p>' in text
+    assert 'Files: \n<ul class="ibi-files">' in text
+    assert "DataCite" not in text
     assert f"/col/{REPORT}/statistics" in text
     assert "Dublin Core" in see(app, f"/col/{REPORT}/metadata")
 
@@ -184,7 +202,7 @@ def test_each_template_can_be_extended_and_replaced(
         "{% block content %}own {{ super() }}{% endblock %}"
     )
     extended = host(templates={template: extending}, place=folder / "extended")
-    assert "<main>\nown" in see(extended, path)
+    assert '<main id="ibi-content">\nown' in see(extended, path)
 
 
 def test_the_host_adds_a_style_sheet_to_our_layout(host: Host, tmp_path: Path) -> None:
@@ -212,7 +230,8 @@ def test_the_policy_allows_what_the_host_itself_serves(host: Host) -> None:
         [policy] = policies(host(), path)
         rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
         assert rules["default-src"] == "'self'"
-        assert "'self'" in rules["style-src"]
+        assert "style-src" not in rules
+        assert "script-src" not in rules
         assert "'self'" in rules["img-src"]
         assert rules["frame-ancestors"] == rules["base-uri"] == "'self'"
         # browsers apply form-action to redirects, and a form leads to items on other hosts
@@ -314,6 +333,7 @@ def add_theme(app: Flask) -> None:
     app.add_url_rule("/theme/logo.svg", "logo", lambda: Response(LOGO, mimetype="image/svg+xml"))
 
 
+@pytest.mark.slow
 def test_a_browser_loads_the_style_sheet_and_the_logo_of_the_host(
     host: Host, tmp_path: Path
 ) -> None:
@@ -324,6 +344,8 @@ def test_a_browser_loads_the_style_sheet_and_the_logo_of_the_host(
     assert not CONSOLE.findall(log)
     assert {line.split()[1] for line in asked} - {"/favicon.ico"} == {
         f"/col/{REPORT}/",
+        find_static_path("ibi.css"),
+        find_static_path("ibi.js"),
         "/theme/theme.css",
         "/theme/logo.svg",
     }

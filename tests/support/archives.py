@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from flask import Flask
+from sqlalchemy import make_url
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
@@ -21,6 +24,7 @@ from flask_ibi_archive.archive.importing.importer import (
 from flask_ibi_archive.archive.restore import Restorer
 from flask_ibi_archive.archive.verification import Verification, Verifier
 from flask_ibi_archive.errors import IBIError
+from support.databases import new_database
 from support.loopback import HERE
 
 SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
@@ -53,6 +57,32 @@ def archive_of(app: Flask) -> Archive:
     """Return the Archive of an app."""
     archive: Archive = app.extensions["ibi_archive"].archive
     return archive
+
+
+def initialise(app: Flask, uri: str) -> None:
+    """Initialise the Archive of an app of :func:`make_app` that has no other settings.
+
+    An SQLite file with such an Archive is copied: to initialise it takes longer than most tests.
+    """
+    url = make_url(uri)
+    if url.database is None or url.get_backend_name() != "sqlite":
+        archive_of(app).init()
+        return
+    Path(url.database).write_bytes(initialised_file())
+    archive_of(app).files_folder.create()
+
+
+@lru_cache
+def initialised_file() -> bytes:
+    """Return the content of an SQLite file with an Archive."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        new_database("sqlite", Path(folder), ready=True) as uri,
+    ):
+        app = make_app(uri, Path(folder))
+        archive_of(app).init()
+        close(app)
+        return Path(str(make_url(uri).database)).read_bytes()
 
 
 def close(app: Flask) -> None:

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.util import LRUCache
 
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
@@ -24,6 +27,31 @@ POSTGRESQL = os.environ.get(
     "IBI_TEST_POSTGRESQL", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres"
 )
 BACKENDS = ("sqlite", "postgresql")
+
+
+def share_compiled_statements() -> None:
+    """Compile each statement once per kind of database, not once per engine (test).
+
+    Each test has engines of its own, for its own database. SQLAlchemy stores the compiled form of a
+    statement per engine, and has no setting to share it: the key contains the dialect object of the
+    engine. So equal dialects compare equal here, and all engines get the same cache. Without it,
+    the tests take a quarter more CPU. What is executed is the same.
+    """
+    compiled: LRUCache[object, object] = LRUCache(1000)
+
+    def share(engine: Engine) -> None:
+        engine._compiled_cache = compiled  # type: ignore[assignment]
+
+    def kind(dialect: DefaultDialect) -> tuple[object, ...]:
+        return type(dialect), dialect.paramstyle, dialect.server_version_info
+
+    # the caches of statements have dialects in their keys
+    patch: Any = DefaultDialect
+    patch.engine_created = staticmethod(share)
+    patch.__hash__ = lambda self: hash(type(self))
+    patch.__eq__ = lambda self, other: (
+        self is other or (isinstance(other, DefaultDialect) and kind(self) == kind(other))
+    )
 
 
 @lru_cache

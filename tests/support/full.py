@@ -64,6 +64,11 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
                 models.Import,
                 {"id": 70, "archive_id": 1, "resumable": True, "source": "a", **IMPORT},
             ),
+            (models.Harvest, {**item, "change_no": 1, "datestamp": MOMENT}),
+            (
+                models.HarvestSet,
+                {**item, "set_spec": "a:b", "change_no": 1, "datestamp": MOMENT},
+            ),
             (models.ImportLine, {"import_id": 70, "line": 3, "item_id": 2, **LINE}),
         ):
             connection.execute(insert(table).values(**{**MORE.get(table.__name__, {}), **values}))

@@ -14,7 +14,8 @@ from flask_ibi_archive.web.persistent_urls import (
     is_like_persistent_url,
     refuse_malformed_host,
 )
-from flask_ibi_archive.web.routing import prepare_app
+from flask_ibi_archive.web.routing import add_page, prepare_app
+from flask_ibi_archive.web.static_files import add_static_files
 
 
 def resolver_app(answer: Callable[..., Response | None]) -> Flask:
@@ -28,11 +29,15 @@ def resolver_app(answer: Callable[..., Response | None]) -> Flask:
 def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
     """Add a function in place of a resolver to an app."""
     config = SimpleNamespace(
-        trusted_proxies=(), base_template=None, content_security_policy=PAGE_POLICY
+        trusted_proxies=(),
+        archive_name=None,
+        base_template=None,
+        content_security_policy=PAGE_POLICY,
     )
     app.extensions["ibi_resolver"] = SimpleNamespace(resolver=SimpleNamespace(config=config))
     blueprint = Blueprint("ibi_resolver", "flask_ibi_archive.web", template_folder="templates")
     blueprint.record_once(prepare_app)
+    add_static_files(blueprint, add_page)
     blueprint.before_app_request(refuse_malformed_host)
     blueprint.before_app_request(show_at_root)
     blueprint.before_app_request(create_fallback_hook(answer, is_like_persistent_url))
