@@ -41,6 +41,11 @@ GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _USER = re.compile("[^/?#]*//[^/?#]*@")
 _PORT = re.compile(r":[0-9]*\Z")
+#: Matches most URLs that :func:`check_url` accepts, and no other text.
+_PLAIN_URL = re.compile(
+    r"https?://(?=[^/:?#]{1,253}(?:[/:?#]|\Z))[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*"
+    r"(?::[1-9][0-9]{0,3})?(?:[/?#][A-Za-z0-9._~:/?#@!$&'()*+,;=%-]*)?"
+)
 _NOT_IN_URL = re.compile(r"[\x00-\x20\x7f<>\"{}\\^`|]")
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 _HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::([0-9]{0,5}))?")
@@ -88,6 +93,8 @@ def check_url(text: str) -> None:
 
     :raises ValueError: if the text is not such a URL. The message does not show a password.
     """
+    if _PLAIN_URL.fullmatch(text):
+        return
     if _USER.match(text):  # The message must not show the password.
         raise ValueError(
             "the URL has a user name or password, which every reader could see; remove that part"

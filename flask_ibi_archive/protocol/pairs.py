@@ -86,26 +86,33 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
     Source: [R] 4.2, Table 4.2.
     """
     in_order = sorted(pairs, key=_name_of)
-    lines = []
-    for name, value in in_order:
-        if _find_foreign(name) is not None:
-            # Encode the names before sorting, because encoded names may have another order.
-            return format_pairs([(encode_word(name), value) for name, value in in_order])
-        if not name:
-            raise LocalProtocolError(
-                "a pair has an empty name; a name must have at least one character"
-            )
-        if name in TEXTS:
-            words = value.split() if isinstance(value, str) else list(value)
-            lines.append(f"{name} {_format_group(words)}")
-        elif isinstance(value, str):
-            lines.append(f"{name} {encode_word(value) or '{}'}")
-        else:
-            words = [word for word in value if word]
-            lines.append(
-                f"{name} {encode_word(words[0]) if len(words) == 1 else _format_group(words)}"
-            )
+    names = [name for name, _ in in_order]
+    if _find_foreign("".join(names)) is not None:
+        # Encode the names before sorting, because encoded names may have another order.
+        return format_pairs([(encode_word(name), value) for name, value in in_order])
+    if names and not names[0]:
+        raise LocalProtocolError(
+            "a pair has an empty name; a name must have at least one character"
+        )
+    values: list[str | tuple[str, ...]] = [
+        value if isinstance(value, str) else tuple(value) for _, value in in_order
+    ]
+    # many pairs of a URL list have the same value
+    formatted = {value: _format_value(value) for value in set(values)}
+    lines = [f"{name} {formatted[value]}" for name, value in zip(names, values, strict=True)]
+    if not TEXTS.isdisjoint(names):
+        for place, (name, value) in enumerate(zip(names, values, strict=True)):
+            if name in TEXTS:
+                words = value.split() if isinstance(value, str) else value
+                lines[place] = f"{name} {_format_group(words)}"
     return _BETWEEN_PAIRS.join(lines)
+
+
+def _format_value(value: str | tuple[str, ...]) -> str:
+    if isinstance(value, str):
+        return encode_word(value) or "{}"
+    words = [word for word in value if word]
+    return encode_word(words[0]) if len(words) == 1 else _format_group(words)
 
 
 def _format_group(words: Iterable[str]) -> str:

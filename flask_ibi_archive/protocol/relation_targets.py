@@ -7,24 +7,17 @@ Source: [R] 7.2, Table 7.5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, OwnMetadata
-from flask_ibi_archive.protocol.relations import SHAPES, Step, StepKind
+from flask_ibi_archive.protocol.relations import SHAPES, Step, StepKind, split_shapes
 
 #: The format that metadata in another Archive are assumed to have.
 ASSUMED_FORMAT = "oai_dc"
 
-#: The letters of the steps that may follow each shape.
-NEXT_LETTERS = {
-    shape: "".join(letter for letter in "utm" if shape + letter in SHAPES) for shape in SHAPES
-}
 
-
-@dataclass(frozen=True, slots=True)
-class RelationTarget:
+class RelationTarget(NamedTuple):
     """The target of a relation.
 
     :param item: the target, or the item to which the metadata in ``own`` belong.
@@ -41,9 +34,18 @@ class RelationTarget:
         """True if the target itself has the format; False if only translations may have it."""
         return self.format is None or self.own is not None or self.format in _formats_of(self.item)
 
+    @property
+    def key(self) -> TargetKey:
+        """A value that is the same for all RelationTarget objects of the same target.
 
-#: A list of targets. The step before a target leads from the previous target to the target.
-Targets = list[tuple[Step, RelationTarget]]
+        It is valid as long as the item exists. The items of a host need not be hashable.
+        """
+        return id(self.item), self.own is not None, self.format
+
+
+TargetKey = tuple[int, bool, "str | None"]
+#: A list of targets, each after the text of the step or steps that lead to the target.
+Targets = list[tuple[str, RelationTarget]]
 
 
 def _formats_of(item: CatalogueItem) -> tuple[str, ...]:
@@ -80,7 +82,7 @@ def create_step(kind: StepKind, parameter: str | None = None) -> Step:
 def _find_last_edition(target: RelationTarget) -> Targets:
     """Return the last edition of an item. An item without next edition is its own last edition."""
     edition = _create_target(target.item.last_edition())
-    return [] if edition is None else [(create_step(StepKind.LAST_EDITION), edition)]
+    return [] if edition is None else [(".lastedition", edition)]
 
 
 def _find_translations(target: RelationTarget) -> Targets:
@@ -88,7 +90,7 @@ def _find_translations(target: RelationTarget) -> Targets:
 
     A target without a language is also one of its own translations.
     """
-    itself = (create_step(StepKind.TRANSLATION), target)
+    itself = (".translation", target)
     if target.own is not None:
         return [itself]
     item = target.item
@@ -96,7 +98,7 @@ def _find_translations(target: RelationTarget) -> Targets:
     for language, member in item.translations().items():
         translation = _create_target(member, target.format)
         if translation is not None:
-            found.append((create_step(StepKind.TRANSLATION, language), translation))
+            found.append((f".translation({language})", translation))
     return found
 
 
@@ -112,46 +114,107 @@ def _find_metadata(target: RelationTarget) -> Targets:
         free, formats = found, _formats_of_translations(found.item)
     else:
         return []
-    return [(create_step(StepKind.METADATA), free)] + [
-        (create_step(StepKind.METADATA, name), RelationTarget(free.item, free.own, name))
-        for name in formats
+    return [
+        (".metadata", free),
+        *((f".metadata({name})", RelationTarget(free.item, free.own, name)) for name in formats),
+        *([] if free.own else _write_formats(item, free.item, formats)),
+    ]
+
+
+def _write_formats(item: CatalogueItem, source: CatalogueItem, stated: tuple[str, ...]) -> Targets:
+    """Return the metadata of an item that the Archive writes from the Dublin Core of an item.
+
+    The documents have no identifier, and belong to the described item. They do not replace
+    metadata that the metadata item or a translation of it states. A hidden description is not
+    written.
+
+    :param source: the metadata item.
+    :param stated: the formats that the metadata item and its translations state.
+    """
+    is_hidden = source is item or source.state is None or not source.shows_metadata
+    found = None if is_hidden else source.metadata()
+    if not isinstance(found, OwnMetadata) or found.url is not None:
+        return []
+    written = OwnMetadata(None, found.formats, source.timestamp)
+    return [
+        (f".metadata({name})", RelationTarget(item, written, name))
+        for name in found.formats
+        if name not in stated
     ]
 
 
 _NEXT_TARGETS = {"u": _find_last_edition, "t": _find_translations, "m": _find_metadata}
 
 
-def follow_relations(
-    item: CatalogueItem, path: tuple[Step, ...] | None = None, shapes: frozenset[str] = SHAPES
-) -> Iterator[tuple[tuple[Step, ...], RelationTarget]]:
-    """Yield the steps and the target of each relation of an item.
+def follow_relations(item: CatalogueItem, shapes: frozenset[str] = SHAPES) -> Targets:
+    """Return the text and the target of each relation of an item.
 
-    The first target is the item itself, without steps.
+    The first target is the item itself; the text of its relation is "".
 
-    :param path: the steps to follow; None for all relations. A translation step without a language
-        matches every translation.
     :param shapes: the shapes of the relations to follow.
     """
-    waiting: list[tuple[tuple[Step, ...], str, RelationTarget]] = [((), "", RelationTarget(item))]
-    while waiting:
-        steps, shape, target = waiting.pop()
-        if target.has_format:
-            yield steps, target
-        if target.item.state is None:  # Only the identifier of this item is known.
-            continue
-        if path is None:
-            wanted, letters = None, NEXT_LETTERS[shape]
-        elif len(steps) < len(path):
-            wanted = path[len(steps)]
-            letters = wanted.letter
+    return _Followed().list_ends(RelationTarget(item), shapes)
+
+
+class _Followed:
+    """The relations that were already followed.
+
+    Many relations of an item lead to the same targets, and then continue in the same way.
+    """
+
+    def __init__(self) -> None:
+        # also keeps the items, so that their keys remain valid
+        self._targets: dict[TargetKey, RelationTarget] = {}
+        self._steps: dict[tuple[TargetKey, str], Targets] = {}
+        self._ends: dict[tuple[TargetKey, frozenset[str]], Targets] = {}
+
+    def list_ends(self, start: RelationTarget, shapes: frozenset[str]) -> Targets:
+        """Return the targets of all relations that begin at a target; do not change the list.
+
+        :param shapes: the shapes of these relations, and all beginnings of these shapes.
+        """
+        key = start.key
+        found = self._ends.get((key, shapes))
+        if found is None:
+            start = self._targets.setdefault(key, start)  # one object for each target
+            found = self._ends[key, shapes] = [("", start)] if start.has_format else []
+            # if the state is None, only the identifier of the item is known
+            for letter, rest in () if start.item.state is None else split_shapes(shapes):
+                steps = self._steps.get((key, letter))
+                if steps is None:
+                    steps = self._steps[key, letter] = _NEXT_TARGETS[letter](start)
+                for step, target in steps:
+                    found += [(step + name, end) for name, end in self.list_ends(target, rest)]
+        return found
+
+
+def follow_path(
+    item: CatalogueItem, path: tuple[Step, ...], shapes: frozenset[str] = SHAPES
+) -> list[Targets]:
+    """Return the texts and the targets of the relations with the steps of a path.
+
+    :param path: the steps to follow. A translation step without a language matches every
+        translation.
+    :param shapes: the shapes of the relations to follow.
+    :returns: a list for each beginning of the path: the item itself, then the targets after one
+        step, and so on.
+    """
+    reached: Targets = [("", RelationTarget(item))]
+    levels, shape = [reached], ""
+    for wanted in path:
+        shape += wanted.letter
+        if shape in shapes:
+            reached = [
+                (name + step, target)
+                for name, start in reached
+                if start.item.state is not None
+                for step, target in _NEXT_TARGETS[wanted.letter](start)
+                if step == wanted.name or wanted.is_any_translation
+            ]
         else:
-            continue
-        for letter in letters:
-            if shape + letter not in shapes:
-                continue
-            for step, following in _NEXT_TARGETS[letter](target):
-                if wanted is None or step_matches(wanted, step):
-                    waiting.append(((*steps, step), shape + letter, following))
+            reached = []
+        levels.append(reached)
+    return [[(name, target) for name, target in level if target.has_format] for level in levels]
 
 
 def step_matches(wanted: Step, step: Step) -> bool:
@@ -159,11 +222,7 @@ def step_matches(wanted: Step, step: Step) -> bool:
 
     A requested translation step without a language matches every translation step.
     """
-    return wanted == step or (
-        wanted.kind is StepKind.TRANSLATION
-        and wanted.parameter is None
-        and step.kind is StepKind.TRANSLATION
-    )
+    return wanted == step or (wanted.is_any_translation and step.kind is StepKind.TRANSLATION)
 
 
 def add_prefixes(shapes: set[str]) -> frozenset[str]:

@@ -46,6 +46,16 @@ _LETTERS = {StepKind.LAST_EDITION: "u", StepKind.TRANSLATION: "t", StepKind.META
 SHAPES = frozenset(head + tail for head in ("", "u", "t", "ut", "tu") for tail in ("", "m", "mt"))
 
 
+@lru_cache(maxsize=256)
+def split_shapes(shapes: frozenset[str]) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Return each letter with which a shape begins, and the rests of the shapes after it."""
+    letters = sorted({shape[0] for shape in shapes if shape})
+    return tuple(
+        (letter, frozenset([shape[1:] for shape in shapes if shape[:1] == letter]))
+        for letter in letters
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of a relation.
@@ -74,6 +84,11 @@ class Step:
     def name(self) -> str:
         """The text of the step in messages, such as ``.translation(pt-BR)``."""
         return _format_step(self.kind, self.parameter)
+
+    @property
+    def is_any_translation(self) -> bool:
+        """True for a translation without a language. In a request, it means every translation."""
+        return self.kind is StepKind.TRANSLATION and self.parameter is None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,9 +8,12 @@ Source: [R] 7.2, Algorithm 2 and FILTRARLISTADEURL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
+from itertools import chain
+from operator import itemgetter
+from typing import NamedTuple
 
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import (
@@ -24,23 +27,36 @@ from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.query import list_candidate_paths
 from flask_ibi_archive.protocol.relation_targets import (
     RelationTarget,
+    Targets,
     add_prefixes,
+    follow_path,
     follow_relations,
 )
-from flask_ibi_archive.protocol.relations import (
-    SHAPES,
-    Relation,
-    RelationPattern,
-    Step,
-)
+from flask_ibi_archive.protocol.relations import SHAPES, RelationPattern, parse_relation
 
 #: The name and the value of a pair. The value is one word or several words.
 UrlPair = tuple[str, "str | tuple[str, ...]"]
 
 #: The beginnings of the names of the pairs that describe a URL. The name of a relation follows, as
 #: in ``url.lastedition``.
-URL_PAIR_NAMES = ("url", "contenttype", "state", "timestamp")
+URL_PAIR_NAMES = ("contenttype", "state", "timestamp", "url")
 NEXT_EDITION = "ibi.nextedition"
+
+
+class Description(NamedTuple):
+    """What a URL list contains about the target of a relation.
+
+    :param words: the words of its ``ibi`` pair; None for metadata without an identifier.
+    :param values: the values of the pairs of :data:`URL_PAIR_NAMES`; None if the user gets no URL.
+    """
+
+    target: RelationTarget
+    words: tuple[str, ...] | None
+    values: tuple[str, str, str, str] | None
+
+
+#: The text of a relation, and what the URL list contains about its target.
+DescribedTarget = tuple[str, Description]
 
 
 @dataclass(frozen=True)
@@ -98,11 +114,11 @@ class ArchiveFacts:
     def _scopes(self) -> dict[str, Scope]:
         return {}
 
-    def answers(self, steps: tuple[Step, ...]) -> bool:
-        """Return True if the Archive answers the relation with these steps."""
+    def answers(self, name: str) -> bool:
+        """Return True if the Archive answers the relation with a text."""
         if self.relations is None:
             return True
-        relation = Relation(steps)
+        relation = parse_relation(name)
         return any(pattern.matches(relation) for pattern in self.relations)
 
 
@@ -134,42 +150,17 @@ def answer_url_request(
     if item is None:
         return pairs
     view = _View(request, facts, bool(paths))
-    intermediate, final, has_url = _follow_verbs(item, verbs.relation, facts, scope, view)
-    pairs += final
-    if has_url:
-        pairs.append(("urlkey", issue_key(item)))
-        return pairs
-    pairs += intermediate
+    *intermediate, final = follow_path(item, verbs.relation.steps, scope.shapes)
+    found = list(view.describe(final))
+    pairs += list_ibi_pairs(found)
+    url_pairs = list_url_pairs(found)
+    if url_pairs:
+        return [*pairs, *url_pairs, ("urlkey", issue_key(item))]
+    for targets in intermediate:
+        pairs += list_ibi_pairs(view.describe(targets))
     if "u" in shape:
         pairs += create_next_edition_pair(item)
     return pairs
-
-
-def _follow_verbs(
-    item: CatalogueItem, relation: Relation, facts: ArchiveFacts, scope: Scope, view: _View
-) -> tuple[list[UrlPair], list[UrlPair], bool]:
-    """Follow the steps that the verbs request.
-
-    :returns: the pairs of the intermediate targets, the pairs of the final targets, and True if a
-        final target has a URL.
-    """
-    intermediate: list[UrlPair] = []
-    final: list[UrlPair] = []
-    has_url = False
-    path = relation.steps
-    # Without verbs, the item itself is the only target.
-    targets = follow_relations(item, path, scope.shapes) if path else (((), RelationTarget(item)),)
-    for steps, target in targets:
-        if facts.relations is not None and not facts.answers(steps):
-            continue
-        name = relation_name(steps)
-        is_final = len(steps) == len(path)
-        if name and target.own is None:
-            (final if is_final else intermediate).append(create_ibi_pair(target, name))
-        if is_final and (found := view.create_url_pairs(target, name)):
-            has_url = True
-            final += found
-    return intermediate, final, has_url
 
 
 def build_url_list(
@@ -203,33 +194,42 @@ def build_url_list(
     if scope.next_edition:
         pairs += create_next_edition_pair(item)
     pairs.append(("urlkey", issue_key(item)))
-    path = relation.steps if requested_only else None
-    for name, target, url_pairs in list_target_urls(item, request, facts, bool(paths), path):
-        if name and target.own is None:
-            pairs.append(create_ibi_pair(target, name))
-        pairs += url_pairs
-    return pairs
+    view = _View(request, facts, bool(paths))
+    if requested_only:
+        levels = follow_path(item, relation.steps, scope.shapes)
+    else:
+        levels = [follow_relations(item, scope.shapes)]
+    targets = sorted(chain.from_iterable(levels), key=itemgetter(0))
+    found = list(view.describe(targets))
+    return [*pairs, *list_ibi_pairs(found), *list_url_pairs(found)]
 
 
 def list_target_urls(
-    item: CatalogueItem,
-    request: UrlRequest,
-    facts: ArchiveFacts,
-    has_path: bool = False,
-    path: tuple[Step, ...] | None = None,
-) -> Iterator[tuple[str, RelationTarget, list[UrlPair]]]:
-    """Yield the name and the target of each relation, and the pairs for the URL of the target.
+    item: CatalogueItem, request: UrlRequest, facts: ArchiveFacts
+) -> list[DescribedTarget]:
+    """Return the targets of all relations that the Archive answers, and what users get there."""
+    view = _View(request, facts, has_path=False)
+    return list(view.describe(follow_relations(item, facts.shapes)))
 
-    The function yields only relations that the Archive answers.
 
-    :param has_path: True if the request contains the path of a file.
-    :param path: the steps to follow; None for all relations.
+def list_ibi_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
+    """Return the ``ibi`` pairs of the targets of relations ([R] 7.2, CRIARPARIBI)."""
+    return [("ibi" + name, one.words) for name, one in found if name and one.words is not None]
+
+
+def list_url_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
+    """Return the pairs url, contenttype, state and timestamp of all targets that have a URL.
+
+    The pairs are in the order of their names if the targets are in the order of their relations.
+
+    Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
     """
-    view = _View(request, facts, has_path)
-    for steps, target in follow_relations(item, path, facts.shapes):
-        if facts.answers(steps):
-            name = relation_name(steps)
-            yield name, target, view.create_url_pairs(target, name)
+    shown = [(name, one.values) for name, one in found if one.values is not None]
+    return [
+        (kind + name, values[place])
+        for place, kind in enumerate(URL_PAIR_NAMES)
+        for name, values in shown
+    ]
 
 
 def list_ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
@@ -237,17 +237,6 @@ def list_ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
     if rep is None:
         return ("ibip", ibip) if ibip is not None else ()
     return ("rep", rep) if ibip is None else ("rep", rep, "ibip", ibip)
-
-
-@lru_cache(maxsize=1024)
-def relation_name(steps: tuple[Step, ...]) -> str:
-    """Return the text of a relation, such as ``.lastedition.metadata(oai_dc)``."""
-    return Relation(steps).name if steps else ""
-
-
-def create_ibi_pair(target: RelationTarget, relation: str) -> UrlPair:
-    """Return the ``ibi`` pair of the target of a relation ([R] 7.2, CRIARPARIBI)."""
-    return "ibi" + relation, list_ibi_words(target.item.rep, target.item.ibip)
 
 
 def create_next_edition_pair(item: CatalogueItem) -> list[UrlPair]:
@@ -284,41 +273,42 @@ def _find_item(
 
 
 class _View:
-    """Creates the pairs with the URLs that one user gets for one request."""
+    """Finds the URLs that one user gets for one request."""
 
     def __init__(self, request: UrlRequest, facts: ArchiveFacts, has_path: bool) -> None:
+        self._facts = facts
         self.user = request.client_addresses[0]
         self.addresses = facts.addresses
         self.has_path = has_path
         self.wants_file_list = request.verbs.file_list
 
-    def create_url_pairs(self, target: RelationTarget, relation: str) -> list[UrlPair]:
-        """Return the pairs url, contenttype, state and timestamp of a target.
+    def describe(self, targets: Targets) -> Iterator[tuple[str, Description]]:
+        """Yield the relation and the description of each target that the Archive answers."""
+        answers = None if self._facts.relations is None else self._facts.answers
+        known: dict[int, Description] = {}  # by the id of the target
+        for name, target in targets:
+            if answers is None or answers(name):
+                found = known.get(id(target))
+                if found is None:
+                    found = known[id(target)] = self._describe(target)
+                yield name, found
 
-        If the target has no URL, the list is empty.
-
-        Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
-        """
-        item = target.item
-        if target.own is not None:
+    def _describe(self, target: RelationTarget) -> Description:
+        item, own = target.item, target.own
+        words = None if own is not None else list_ibi_words(item.rep, item.ibip)
+        content_type, timestamp = item.content_type, item.timestamp
+        if own is not None:
             url = self._find_own_metadata_url(target)
             content_type = "Metadata"
-            timestamp = target.own.timestamp or item.timestamp
+            timestamp = own.timestamp or timestamp
         else:
             url = self._find_item_url(target)
-            content_type = item.content_type
-            timestamp = item.timestamp
             if url is not None and not item.allows(self.user):
                 url = self._find_metadata_url(item)
                 content_type = "Metadata"
         if url is None or item.state is None:
-            return []
-        return [
-            ("url" + relation, url),
-            ("contenttype" + relation, content_type),
-            ("state" + relation, item.state),
-            ("timestamp" + relation, timestamp),
-        ]
+            return Description(target, words, None)
+        return Description(target, words, (content_type, item.state, timestamp, url))
 
     def _find_own_metadata_url(self, target: RelationTarget) -> str | None:
         own = target.own

@@ -4,9 +4,9 @@ A urlRequest asks for the URLs of an item. Relations such as ``.lastedition`` le
 other items. The statement reads the item and all items to which the requested relations lead.
 :class:`.catalogue.StoredCatalogue` runs the statement and evaluates the relations.
 
-In this module, a relation is written as a "shape", a text in which each letter is one step. The
-letters are the keys of ``_STEPS``. For example, the shape "ut" leads to the translations of the
-last edition, and the shape "" leads to the item itself.
+In this module, a relation is written as a "shape", a text in which each letter is one step (see
+:mod:`~flask_ibi_archive.protocol.relations`). For example, the shape "ut" leads to the translations
+of the last edition, and the shape "" leads to the item itself.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import lru_cache
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    CTE,
     ColumnElement,
-    CompoundSelect,
     Connection,
     Dialect,
     Select,
@@ -29,16 +28,18 @@ from sqlalchemy import (
     case,
     cast,
     func,
+    literal_column,
     null,
     or_,
     select,
-    union,
     union_all,
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from flask_ibi_archive.protocol.relations import split_shapes
 from flask_ibi_archive.storage.dialects import Key
+from flask_ibi_archive.storage.driver_statements import raise_driver_error
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
@@ -86,9 +87,10 @@ TOMBSTONE: Any = TombstoneRow.__table__
 #: The fields that are only read if the request follows relations.
 FOLLOWING = Fetched._fields[-len(Fetched._field_defaults) :]
 
-#: If a request has more relations than this number, many relations lead to the same items. In this
-#: case, the statement is faster if it removes duplicate rows.
-MANY_RELATIONS = 4
+_decode_json = json.JSONDecoder().raw_decode
+
+#: The letter of the step to the next edition, which is not a step of a relation.
+NEXT_EDITION = "n"
 
 
 class WireTimestamp(FunctionElement[str]):
@@ -142,17 +144,40 @@ class DriverStatement:
     """A statement that SQLAlchemy compiles only once; each run sends the text to the driver."""
 
     def __init__(self, statement: Select[Any], dialect: Dialect) -> None:
+        self._open_cursor: Callable[[Any], Any] = methodcaller("cursor")
+        if dialect.driver == "psycopg":
+            from psycopg import RawCursor  # psycopg is only installed for PostgreSQL
+
+            # this cursor sends the statement as it is; the usual one translates it each time
+            self._open_cursor = RawCursor
+            dialect_class: Any = type(dialect)
+            dialect = dialect_class(paramstyle="numeric_dollar")
         compiled = statement.compile(dialect=dialect)
         self.text = str(compiled)
+        # psycopg would encode a text each time
+        self._query = self.text.encode() if dialect.driver == "psycopg" else self.text
         self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
         self._order = compiled.positiontup
 
     def run(self, connection: Connection, parameters: dict[str, Any]) -> list[Fetched]:
-        """Run the statement with some parameters and return the rows."""
+        """Run the statement with some parameters and return the rows.
+
+        The driver runs the statement, because SQLAlchemy would take longer than the database. But
+        SQLAlchemy handles an error, so that a broken connection is replaced.
+
+        :raises DBAPIError: if the database refuses the statement or does not answer.
+        """
         values = {**self._fixed, **parameters}
         ordered = values if self._order is None else tuple([values[name] for name in self._order])
-        rows = connection.exec_driver_sql(self.text, ordered).all()
-        return [Fetched(*json.loads(row[0])) for row in rows]
+        cursor = None
+        try:
+            cursor = self._open_cursor(connection.connection.driver_connection)
+            cursor.execute(self._query, ordered)
+            rows = cursor.fetchall()
+        except connection.dialect.loaded_dbapi.Error as error:
+            raise_driver_error(connection, error, self.text, ordered, cursor)
+        cursor.close()
+        return [Fetched(*_decode_json(row[0])[0]) for row in rows]
 
 
 @lru_cache(maxsize=256)
@@ -178,9 +203,9 @@ def build_statement(
 
     The SQL parameters of the statement are archive_id, ibi, path_0, path_1 and so on.
 
-    An item may appear in several rows: in one row for each file, and in one row for each relation
-    that leads to the item. If an item has an access rule or an embargo, the statement also reads
-    the metadata item, because some users get the metadata instead of the item.
+    An item may appear in several rows, with different files. If an item has an access rule or an
+    embargo, the statement also reads the metadata item, because some users get the metadata instead
+    of the item.
 
     :param shapes: the relations to follow, as described in the docstring of this module.
     :param next_edition: True to read also the next edition of the requested item.
@@ -188,28 +213,36 @@ def build_statement(
     :param follow_editions: True to select the last edition in this Archive; False to select only
         the next edition.
     """
-    parts = _select_reached(shapes, next_edition, follow_editions)
-    found = _unite_selects(parts, many=len(shapes) > MANY_RELATIONS).subquery("found")
+    found = _select_requested()
+    steps = _number_steps(shapes, next_edition)
+    if steps:
+        found = _select_reached(found, steps, follow_editions)
+    rows = found.subquery("found")
+    is_limited = rows.c.instead.is_not(None)
     item = ITEM.alias()
     is_wanted: ColumnElement[bool] = FILE.c.path == item.c.target_path
     if paths:
         named: list[Any] = [bindparam(f"path_{number}") for number in range(paths)]
         is_wanted = or_(is_wanted, FILE.c.path.in_(named))
     return (
-        select(_make_json_row(found.c.base_id, item, followed=len(parts) > 1))
-        .select_from(found)
-        .join(item, item.c.id.in_([found.c.id, found.c.instead]))
+        select(_make_json_row(rows.c.base_id, item, followed=bool(steps)))
+        .select_from(rows)
+        # SQLite needs more time for item.id IN (id, instead)
+        .join(item, or_(item.c.id == rows.c.id, and_(is_limited, item.c.id == rows.c.instead)))
         .outerjoin(FILE, and_(FILE.c.item_id == item.c.id, is_wanted))
     )
 
 
-def _select_reached(
-    shapes: frozenset[str], next_edition: bool, follow_editions: bool
-) -> list[Select[Any]]:
-    """Return one SELECT for the requested item and one for each relation to follow."""
+def _select_requested() -> Select[Any]:
+    """Select the requested item, which is at place 0."""
     item = ITEM.alias()
-    requested: Any = (
-        select(item.c.id, _find_metadata_id(item), item.c.id.label("base_id"))
+    return (
+        select(
+            item.c.id,
+            _find_metadata_id(item),
+            item.c.id.label("base_id"),
+            literal_column("0").label("place"),
+        )
         .select_from(IDENTIFIER)
         .join(item, item.c.id == IDENTIFIER.c.item_id)
         .where(
@@ -217,49 +250,99 @@ def _select_reached(
             IDENTIFIER.c.archive_id == bindparam("archive_id"),
         )
     )
-    if shapes == {""} and not next_edition:
-        return [requested]
-    reached: dict[str, CTE] = {"": requested.cte("base")}
-    for shape in sorted(shapes, key=len):
-        if shape:
-            steps = _STEPS[shape[-1]](reached[shape[:-1]], follow_editions)
-            reached[shape] = _unite_selects(steps, len(shapes) > MANY_RELATIONS).cte(
-                f"reached_{shape}"
-            )
-    parts = [select(part) for part in reached.values()]
-    return [*parts, *_select_next_edition(reached[""])] if next_edition else parts
 
 
-def _unite_selects(parts: list[Select[Any]], many: bool) -> Select[Any] | CompoundSelect[Any]:
-    """Return one statement with the rows of all parts.
+def _number_steps(shapes: frozenset[str], next_edition: bool) -> list[tuple[int, str, int]]:
+    """Return the steps that the statement follows: a place, a letter, and the next place.
 
-    :param many: True if the statement should remove duplicate rows.
+    Relations that continue in the same way are at the same place. The number of places is small,
+    even if there are many relations. The requested item is at place 0.
     """
-    if len(parts) == 1:
-        return parts[0].distinct() if many else parts[0]
-    return union(*parts) if many else union_all(*parts)
+    places, waiting = {shapes: 0}, [shapes]
+    steps = []
+    while waiting:
+        shapes = waiting.pop()
+        for letter, rest in split_shapes(shapes):
+            if rest not in places:
+                places[rest] = len(places)
+                waiting.append(rest)
+            steps.append((places[shapes], letter, places[rest]))
+    return [*steps, (0, NEXT_EDITION, len(places))] if next_edition else steps
+
+
+def _select_reached(
+    requested: Select[Any], steps: list[tuple[int, str, int]], follow_editions: bool
+) -> Select[Any]:
+    """Select the requested item and all items to which the steps lead, each item once."""
+    step = union_all(
+        *[
+            select(
+                literal_column(str(place)).label("place"),
+                literal_column(f"'{letter}'").label("letter"),
+                literal_column(str(following)).label("next"),
+            )
+            for place, letter, following in steps
+        ]
+    ).subquery("step")
+    letters = {letter for _, letter, _ in steps}
+    reached = requested.cte("reached", recursive=True)
+    item, target = ITEM.alias(), ITEM.alias()
+    reached = reached.union(
+        select(target.c.id, _find_metadata_id(target), cast(null(), Key), step.c.next)
+        .select_from(reached)
+        .join(step, step.c.place == reached.c.place)
+        .join(item, item.c.id == reached.c.id)
+        .join(target, _leads_to(letters, step.c.letter, item, target, follow_editions))
+    )
+    return select(reached.c.id, reached.c.instead, reached.c.base_id).distinct()
+
+
+def _leads_to(
+    letters: set[str], letter: Any, item: Any, target: Any, follow_editions: bool
+) -> ColumnElement[bool]:
+    """Return the condition that a step leads from an item to a target.
+
+    If there is nothing to which the step leads, it leads to the item itself. A translation step
+    leads to the item, too.
+
+    :param letters: the letters that occur; a short condition is faster.
+    :param letter: the column with the letter of the step.
+    """
+    ends = {
+        "u": _find_later_edition(item, is_last=follow_editions),
+        NEXT_EDITION: _find_later_edition(item, is_last=False),
+        "m": item.c.metadata_item_id,
+    }
+    chosen = [(letter == literal_column(f"'{one}'"), ends[one]) for one in ends if one in letters]
+    is_end: ColumnElement[bool] = target.c.id == item.c.id
+    if chosen:
+        is_end = target.c.id == func.coalesce(case(*chosen), item.c.id)
+    if "t" not in letters:
+        return is_end
+    is_translation = target.c.translation_group_id == item.c.translation_group_id
+    return or_(is_end, and_(letter == literal_column("'t'"), is_translation))
+
+
+def _find_later_edition(item: Any, is_last: bool) -> ColumnElement[int | None]:
+    """Return the id of the next edition of an item, or of its last edition; NULL without editions.
+
+    The last edition is never a deleted one, except one that was transferred to another Archive.
+    """
+    later = ITEM.alias()
+    found = select(later.c.id).where(
+        later.c.edition_series_id == item.c.edition_series_id,
+        later.c.edition_no > item.c.edition_no,
+    )
+    if is_last:
+        found = found.where(or_(later.c.state != State.DELETED.value, _is_moved(later)))
+    number = later.c.edition_no
+    return found.order_by(number.desc() if is_last else number).limit(1).scalar_subquery()
 
 
 def _find_metadata_id(item: Any) -> ColumnElement[int | None]:
     """Return the id of the metadata item if some users may not read the files, otherwise NULL."""
     is_limited = or_(item.c.access_networks.is_not(None), item.c.embargo.is_not(None))
     return case((is_limited, item.c.metadata_item_id)).label("instead")
-
-
-def _select_step(item: Any, target: Any, parent: CTE, on: ColumnElement[bool]) -> Select[Any]:
-    """Select the items to which a step leads.
-
-    :param item: the table of the items where the step starts.
-    :param target: the table of the items where the step ends.
-    :param parent: the result of the previous step.
-    :param on: the condition that connects ``item`` and ``target``.
-    """
-    return (
-        select(target.c.id, _find_metadata_id(target), cast(null(), Key).label("base_id"))
-        .select_from(parent)
-        .join(item, item.c.id == parent.c.id)
-        .join(target, on)
-    )
 
 
 def _make_json_row(base_id: Any, item: Any, followed: bool) -> JSONRow:
@@ -292,70 +375,3 @@ def _is_moved(item: Any) -> ColumnElement[bool]:
     # A scalar subquery reads one row by its key. With EXISTS, PostgreSQL may read the whole table.
     archive = select(TOMBSTONE.c.original_archive).where(TOMBSTONE.c.item_id == item.c.id)
     return and_(item.c.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
-
-
-def _select_next_edition(parent: CTE) -> list[Select[Any]]:
-    """Select the next edition of each item; select the item itself if it has no next edition."""
-    item, later, target = ITEM.alias(), ITEM.alias(), ITEM.alias()
-    following = (
-        select(later.c.id)
-        .where(
-            later.c.edition_series_id == item.c.edition_series_id,
-            later.c.edition_no > item.c.edition_no,
-        )
-        .order_by(later.c.edition_no)
-        .limit(1)
-        .scalar_subquery()
-    )
-    return [_select_step(item, target, parent, target.c.id == func.coalesce(following, item.c.id))]
-
-
-def _select_last_edition(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
-    """Select the last edition of each item; select the item itself if it has no later edition.
-
-    Deleted editions are skipped. Editions that were transferred to another Archive are not skipped.
-
-    :param follow_editions: False to select the next edition instead of the last. In this case, the
-        caller only needs to know that a later edition exists.
-    """
-    if not follow_editions:
-        return _select_next_edition(parent)
-    item, later, target = ITEM.alias(), ITEM.alias(), ITEM.alias()
-    last = (
-        select(later.c.id)
-        .where(
-            later.c.edition_series_id == item.c.edition_series_id,
-            later.c.edition_no > item.c.edition_no,
-            or_(later.c.state != State.DELETED.value, _is_moved(later)),
-        )
-        .order_by(later.c.edition_no.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
-    return [_select_step(item, target, parent, target.c.id == func.coalesce(last, item.c.id))]
-
-
-def _select_translations(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
-    """Select each item and the other members of its group of translations."""
-    item, member = ITEM.alias(), ITEM.alias()
-    return [
-        select(parent.c.id, parent.c.instead, cast(null(), Key).label("base_id")),
-        _select_step(
-            item, member, parent, member.c.translation_group_id == item.c.translation_group_id
-        ),
-    ]
-
-
-def _select_metadata(parent: CTE, follow_editions: bool) -> list[Select[Any]]:
-    """Select the metadata item of each item; select the item itself if it has no metadata item."""
-    item, target = ITEM.alias(), ITEM.alias()
-    own = func.coalesce(item.c.metadata_item_id, item.c.id)
-    return [_select_step(item, target, parent, target.c.id == own)]
-
-
-#: The functions that select the items of a step, by the letter of the step.
-_STEPS: dict[str, Callable[[CTE, bool], list[Select[Any]]]] = {
-    "u": _select_last_edition,
-    "t": _select_translations,
-    "m": _select_metadata,
-}

@@ -238,7 +238,24 @@ def step(place: Place, letter: str, parameter: str | None) -> Place | None:
     if isinstance(metadata, OwnMetadata):
         known = parameter is None or parameter in metadata.formats
         return Place(item, metadata, parameter) if known else None
-    return None if metadata.state == "Deleted" else Place(metadata, None, parameter)
+    if metadata.state == "Deleted":
+        return None
+    if parameter is not None and metadata is not item:
+        written = write_format(metadata, parameter)
+        if written is not None:
+            return Place(item, written, parameter)
+    return Place(metadata, None, parameter)
+
+
+def write_format(metadata: MemoryItem, format: str) -> OwnMetadata | None:
+    """Return the metadata that the Archive itself writes from a public metadata item, or None."""
+    own = metadata.metadata() if metadata.state is not None else None
+    if not isinstance(own, OwnMetadata) or own.url is not None or not metadata.shows_metadata:
+        return None
+    members = [metadata, *metadata.translations().values()]
+    if format not in own.formats or any(carries(member, format) for member in members):
+        return None
+    return OwnMetadata(None, own.formats, metadata.timestamp)
 
 
 def every_relation(
@@ -586,7 +603,7 @@ class StoreMaker:
         """Add random metadata, formats, files and an access rule to a record."""
         is_metadata = record.get("content_type") == "Metadata"
         kind = self.random.choice(
-            ("none", "none", "none", "item")
+            ("none", "none", "none", "item", "dc")
             if is_metadata
             else ("none", "item", "item", "dc", "url")
         )

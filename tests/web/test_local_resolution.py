@@ -42,6 +42,7 @@ from support.web import (
     rep,
 )
 
+from flask_ibi_archive.storage.statements import DriverStatement
 from flask_ibi_archive.web import local_resolution
 
 NewApp = Callable[..., Flask]
@@ -175,16 +176,22 @@ def test_a_redirect_to_the_requested_url_is_a_loop(app: Flask) -> None:
     assert redirect_of(ask(app, f"/{rep(1)}/a.txt")) == f"{HOST}/{rep(1)}"
 
 
-def test_each_question_is_one_statement(web: Flask) -> None:
+def test_each_question_is_one_statement(web: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = archive_of(web)
     statements: list[str] = []
+    run = DriverStatement.run
 
     def record(*parts: Any) -> None:
         statements.append(parts[2])
 
+    def record_and_run(statement: DriverStatement, *parts: Any) -> Any:
+        statements.append(statement.text)
+        return run(statement, *parts)
+
     reader = archive.database.reader
     ask(web, f"/{REPORT}")
-    event.listen(reader, "before_cursor_execute", record)
+    monkeypatch.setattr(DriverStatement, "run", record_and_run)
+    event.listen(reader, "before_cursor_execute", record)  # all other statements
     try:
         for target in (REPORT, f"{REPORT}+(pt):", f"{OLD}!", NOBODY):
             statements.clear()
@@ -349,7 +356,13 @@ def test_an_alert_links_to_the_parts_that_an_item_has(
         page = Page(answer.text)
         assert page.text("h1") == heading
         assert text in page.text("p")
-        assert page.links == [f"/{ibi}", *alternatives, f"/{ibi}", f"{BASE}/{target}"]
+        assert page.links == [
+            "/ibi/items",
+            f"/{ibi}",
+            *alternatives,
+            f"/{ibi}",
+            f"{BASE}/{target}",
+        ]
     pairs = ask(web, f"/{target}").pairs
     assert pairs["url.persistent"] == (f"{BASE}/{target}",)
     assert pairs["ibi"][1] == ibi

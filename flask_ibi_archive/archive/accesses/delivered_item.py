@@ -195,13 +195,11 @@ class _Search:
         """
         ibi = self.item.rep or self.item.ibip or ""
         request = UrlRequest(parse_identifier(ibi), (self.claim.user,), verbs=verbs)
-        reached_urls = list_target_urls(self.item, request, self.facts)
-        for relation, reached, pairs in sorted(reached_urls, key=lambda one: (len(one[0]), one[0])):
-            values = dict(pairs)
-            url = values.get(f"url{relation}")
-            content_type = values.get(f"contenttype{relation}")
-            if isinstance(url, str) and content_type == self.claim.content_type:
-                yield Target(relation, reached.item, reached.own is None, url)
+        found = list_target_urls(self.item, request, self.facts)
+        for relation, one in sorted(found, key=lambda pair: (len(pair[0]), pair[0])):
+            if one.values is not None and one.values[0] == self.claim.content_type:
+                reached = one.target
+                yield Target(relation, reached.item, reached.own is None, one.values[-1])
 
     def _files(self) -> Iterator[Target]:
         """Yield the files that may have the claimed URL; each file has its shortest relation."""

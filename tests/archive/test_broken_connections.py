@@ -1,0 +1,73 @@
+"""A urlRequest is answered after the connection to the database was cut."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from flask import Flask
+from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import DBAPIError
+from support.archives import archive_of, import_records
+
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.catalogue import Scope
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.storage.catalogue import StoredCatalogue
+from flask_ibi_archive.storage.driver_statements import run_driver
+
+ITEM = "a.br/x/2001/01.01.00.00"
+REQUEST = UrlRequest(parse_identifier(ITEM), ("150.163.2.175",))
+
+
+@pytest.fixture
+def archive(app: Flask) -> Archive:
+    """An Archive with one item."""
+    import_records(archive_of(app), [{"rep": ITEM}])
+    return archive_of(app)
+
+
+def cut(archive: Archive, connection: Connection) -> None:
+    """Cut a connection without telling SQLAlchemy."""
+    driver = connection.connection.driver_connection
+    if isinstance(driver, sqlite3.Connection):
+        driver.close()
+        return
+    with archive.database.engine.connect() as other:
+        pid = driver.info.backend_pid  # type: ignore[union-attr]
+        assert other.execute(select(func.pg_terminate_backend(pid, 5000))).scalar_one()
+
+
+def test_a_urlrequest_gets_a_new_connection(archive: Archive) -> None:
+    before = dict(archive.list_urls(REQUEST))
+    with archive.database.reading() as connection:
+        cut(archive, connection)
+    after = dict(archive.list_urls(REQUEST))
+    assert before.pop("urlkey") != after.pop("urlkey")
+    assert before == after
+    assert len(archive.database._idle._idle) == 1
+
+
+def test_sqlalchemy_sees_that_the_connection_is_broken(archive: Archive) -> None:
+    with archive.database.reader.connect() as connection:
+        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
+        assert catalogue.find(ITEM, Scope()) is not None
+        cut(archive, connection)
+        with pytest.raises(DBAPIError) as raised:
+            catalogue.find(ITEM, Scope())
+    assert raised.value.connection_invalidated
+    assert str(raised.value.statement).startswith("SELECT")
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["autocommit", "transaction"])
+def test_sqlalchemy_sees_it_in_a_statement_of_the_driver(archive: Archive, begun: bool) -> None:
+    with archive.database.engine.connect() as connection:
+        if begun:
+            connection.begin()
+        run_driver(connection, "SELECT 1")
+        cut(archive, connection)
+        with pytest.raises(DBAPIError) as raised:
+            run_driver(connection, "SELECT 2")
+    assert raised.value.connection_invalidated
+    assert raised.value.statement == "SELECT 2"
