@@ -41,8 +41,9 @@ from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import ProgressReader, copy_and_measure, new_file
 from flask_ibi_archive.storage.file_rows import read_needed_contents
 from flask_ibi_archive.storage.file_store import FileStore
+from flask_ibi_archive.storage.last_date_file import LastDateFile
 from flask_ibi_archive.storage.models import Item, Prefix
-from flask_ibi_archive.storage.prefixes import EVERY_PREFIX, LastDateFile
+from flask_ibi_archive.storage.prefixes import EVERY_PREFIX
 from flask_ibi_archive.storage.table_rows import (
     Row,
     count_rows,

@@ -28,13 +28,17 @@ from flask_ibi_archive.identifiers import (
     wait_until,
 )
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.engines import limit_lock_wait
+from flask_ibi_archive.storage.last_date_file import LastDateFile
 from flask_ibi_archive.storage.prefixes import (
-    LastDateFile,
+    Labels,
     driver_transaction,
     find_used_identifiers,
     insert_prefixes,
     lock_last_date,
+    store_free_date,
     store_last_date,
+    store_later_date,
 )
 
 #: The largest granularity, in seconds, for an identifier that is issued in the host's transaction.
@@ -43,6 +47,8 @@ from flask_ibi_archive.storage.prefixes import (
 COARSEST_IN_TRANSACTION = Fraction(1, 1000)
 #: The maximum number of seconds that a flush of the host waits for its identifiers.
 FLUSH_WAIT = Fraction(1, 10)
+#: How often :class:`Minter` tries to issue an identifier while others mint, before it locks.
+ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,8 @@ class Minter:
         self.max_wait = max_wait
         self.clock = clock
         self.wait = wait
+        #: On PostgreSQL: a date that was issued, and perhaps not the last one.
+        self._last: Fraction | None = None
 
     def mint(self, count: int = 1) -> list[Minted]:
         """Issue identifiers, and wait until the date of the last identifier is reached.
@@ -129,9 +137,41 @@ class Minter:
         """
         if count < 1:
             return []
+        if count == 1 and self._last is not None:
+            found = self._mint_later(self._last)
+            if found is not None:
+                return [found]
         with driver_transaction(self.database) as connection:
-            minted, _, moment = self._issue(connection, count, self.granularity)
-        self._wait_until(moment)
+            minted, date, now, delay = self._issue(connection, count, self.granularity)
+            is_postgresql = connection.dialect.name == "postgresql"
+        self._last = date if is_postgresql else None
+        self._wait(now, delay)
+        return minted
+
+    def _mint_later(self, last: Fraction) -> Minted | None:
+        """Issue one identifier, without locking the prefixes before its date is computed.
+
+        :param last: a date that was issued. If others have issued later dates since, the new date
+            is either refused, or the same as if the last date was known: it is the date with the
+            shortest suffix of all dates up to now.
+        :returns: None if an attempt with a later date is useless or was refused too often.
+        """
+        refused = None
+        with self.database.reading() as connection:
+            for _ in range(ATTEMPTS):
+                now = self.clock()
+                [date], delay = next_suffix_dates(now, last, self.granularity, 1)
+                if delay > self.max_wait or date == refused:
+                    return None
+                minted = self.build(date)
+                lock_timeout = limit_lock_wait(self.database.find_budget())
+                if store_later_date(connection, self._pair(minted), date, lock_timeout):
+                    break
+                refused = date
+            else:
+                return None
+        self._last = date
+        self._wait(now, delay)
         return minted
 
     def for_flush(self, count: int) -> FlushMinter:
@@ -162,10 +202,10 @@ class Minter:
         """
         insert_prefixes(connection, self.prefixes)
         granularity = min(self.granularity, COARSEST_IN_TRANSACTION)
-        minted, date, moment = self._issue(connection, count, granularity)
+        minted, date, now, delay = self._issue(connection, count, granularity)
         if self._last_date_file is not None:
             self._last_date_file.write(date)
-        self._wait_until(moment)
+        self._wait(now, delay)
         return minted
 
     @cached_property
@@ -174,10 +214,10 @@ class Minter:
 
     def _issue(
         self, connection: Connection, count: int, granularity: Fraction
-    ) -> tuple[list[Minted], Fraction, Fraction]:
-        """Return new identifiers, the date of the last identifier, and the time to wait for.
+    ) -> tuple[list[Minted], Fraction, Fraction, Fraction]:
+        """Return new identifiers, the date of the last one, the time of the clock, and a wait.
 
-        The caller must wait until that time before the identifiers are used.
+        The caller must wait this number of seconds before the identifiers are used.
 
         :param connection: a connection in a transaction. On SQLite, the transaction must have the
             write lock.
@@ -195,16 +235,20 @@ class Minter:
                 raise self._refuse(count, now, last, delay)
             last = dates[-1]
             fresh = list(map(self.build, dates))
+            if count == 1 and store_free_date(connection, self._pair(fresh[0]), last):
+                return fresh, last, now, delay
             used = find_used_identifiers(
                 connection, [one.rep for one in fresh], [one.ibip for one in fresh]
             )
             minted += [one for one in fresh if one.rep not in used and one.ibip not in used]
             if len(minted) == count:
                 store_last_date(connection, self.prefixes, last)
-                return minted, last, now + delay
+                return minted, last, now, delay
 
-    def _wait_until(self, moment: Fraction) -> None:
-        wait_until(moment, self.max_wait, self.clock, self.wait)
+    def _wait(self, now: Fraction, delay: Fraction) -> None:
+        """Wait until some seconds after a time of the clock have passed."""
+        if delay:
+            wait_until(now + delay, self.max_wait, self.clock, self.wait)
 
     def build(self, date: Fraction) -> Minted:
         """Return both forms of the identifier with a date, in POSIX seconds. Nothing is stored.
@@ -218,6 +262,11 @@ class Minter:
             )
         except ValueError as error:
             raise MintingError(f"the clock of the server is wrong: {error}") from error
+
+    def _pair(self, minted: Minted) -> Labels:
+        """Return the labels of an identifier with their prefixes."""
+        rep, ibip = self.prefixes
+        return (rep, minted.rep), (ibip, minted.ibip)
 
     def _refuse(
         self, count: int, now: Fraction, last: Fraction | None, delay: Fraction

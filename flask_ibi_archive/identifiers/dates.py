@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 from fractions import Fraction
+from functools import lru_cache
 
 from flask_ibi_archive.errors import RefusedText
 
@@ -49,9 +50,11 @@ def join_seconds(seconds: int, digits: str) -> Fraction:
     """Return the date that consists of whole seconds and the decimal digits of a fraction."""
     if not digits:
         return Fraction(seconds)
-    return Fraction(seconds) + Fraction(int(digits), 10 ** len(digits))
+    unit = 10 ** len(digits)
+    return Fraction(seconds * unit + int(digits), unit)
 
 
+@lru_cache(maxsize=16)  # identifiers of the same second follow each other
 def get_calendar_date(seconds: int) -> datetime:
     """Return the calendar date of POSIX seconds, in UTC.
 
@@ -90,8 +93,9 @@ def format_decimal(date: Fraction) -> str:
     :returns: a text such as ``1287587646.4``, without an exponent and without trailing zeros.
     :raises RefusedText: if the fraction has more than 255 decimal digits.
     """
-    seconds, digits = split_seconds(abs(date))
-    sign = "-" if date < 0 else ""
+    is_negative = date < 0
+    seconds, digits = split_seconds(-date if is_negative else date)
+    sign = "-" if is_negative else ""
     return f"{sign}{seconds}.{digits}" if digits else f"{sign}{seconds}"
 
 
@@ -109,6 +113,7 @@ def parse_decimal(text: str) -> Fraction:
     return -date if whole.startswith("-") else date
 
 
+@lru_cache(maxsize=16)
 def _count_places(denominator: int) -> int | None:
     """Return how many decimal places the fractions with this denominator need.
 

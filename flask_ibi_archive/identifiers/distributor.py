@@ -105,10 +105,11 @@ def next_suffix_dates(
             break
         previous = _find_shortest_step(creation, previous, coarser)
         steps.append(previous)
-    wait = creation * granularity - now if steps else Fraction(0)
     numerator, denominator = granularity.numerator, granularity.denominator
     dates = [Fraction(step * numerator, denominator) for step in steps]
-    return dates, max(Fraction(wait), Fraction(0))
+    # a creation date that is not later than now needs no wait
+    wait = creation * granularity - now if steps and creation > rounded else Fraction(0)
+    return dates, Fraction(wait)
 
 
 def wait_until(
@@ -126,12 +127,9 @@ def wait_until(
     :param clock: returns the current time in POSIX seconds.
     :param wait: waits for a number of seconds.
     """
-    ahead = float(moment - clock())
-    longest = min(ahead, max_wait)
-    while ahead > 0 and longest > 0:
-        wait(min(ahead, longest))
-        longest -= ahead
-        ahead = float(moment - clock())
+    seconds = min(float(moment - clock()), max_wait)
+    if seconds > 0:
+        wait(seconds)
 
 
 def find_granularity(count: int, wait: Fraction) -> Fraction:
@@ -180,8 +178,13 @@ def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) ->
     for date in (now, last):
         if date is not None and not isinstance(date, (Fraction, int)):
             raise TypeError(f"a date is a Fraction of POSIX seconds, not {date!r}")
-    rounded = now // granularity
-    return rounded, rounded - 1 if last is None else last // granularity
+    rounded = _divide(now, granularity)
+    return rounded, rounded - 1 if last is None else _divide(last, granularity)
+
+
+def _divide(date: Fraction, granularity: Fraction) -> int:
+    """Return ``date // granularity``; the operator of fractions takes three times as long."""
+    return (date.numerator * granularity.denominator) // (date.denominator * granularity.numerator)
 
 
 @lru_cache

@@ -15,7 +15,7 @@ def parse_identifier(text: str) -> Identifier:
     :param text: a repository name or an IBIp in upper or lower case, or a legacy identifier.
     :raises IdentifierError: if the text is not an identifier. The error contains the reason. The
         error also contains a suggestion if
-        :func:`~flask_ibi_archive.identifiers.suggest.suggest_identifier` returns a suggestion.
+        :func:`~flask_ibi_archive.identifiers.suggest_identifier` returns a suggestion.
 
     Source: [G] Tables 6.1 and 7.1 with their semantic rules.
     """

@@ -6,33 +6,29 @@ table ``ibi_prefix`` contains the last date of each prefix.
 
 Every new identifier needs a transaction. To save time, this module builds the texts of the SQL
 statements only once, and sends these texts to the driver directly. SQLAlchemy would need several
-times as long.
+times as long. On PostgreSQL, a transaction of one statement stores the date of a single identifier
+(:func:`store_later_date`).
 
 SQLite allows only one write transaction at a time. While a transaction of the host is open, no
 other transaction can store the last date. If the host rolls back its transaction, the last date in
 the table is lost. Therefore a date that is issued in a transaction of the host is also stored in a
-file next to the database (:class:`LastDateFile`).
+file next to the database (:mod:`.last_date_file`).
 """
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError
 
-from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.engines import begin, is_in_memory
-from flask_ibi_archive.storage.file_io import new_file
+from flask_ibi_archive.storage.driver_statements import run_driver
+from flask_ibi_archive.storage.engines import begin
 from flask_ibi_archive.storage.models import Prefix
 
 #: The row with this prefix applies to all prefixes. After a restore, the row is necessary because
@@ -42,6 +38,9 @@ EVERY_PREFIX = ""
 #: The largest number of identifiers that one statement looks for. SQLite before version 3.32
 #: accepts at most 999 parameters.
 LOOKUP = 200
+
+#: The prefix and the label of the rep form, then of the ibip form.
+Labels = tuple[tuple[str, str], tuple[str, str]]
 
 # --- transactions of the driver ------------------------------------------------------------------
 
@@ -66,30 +65,6 @@ def driver_transaction(database: Database) -> Iterator[Connection]:
                 with suppress(DBAPIError):
                     run("ROLLBACK")
             raise
-
-
-def run_driver(connection: Connection, statement: str, values: tuple[str, ...] = ()) -> Any:
-    """Run a statement with the driver and return the cursor.
-
-    :raises DBAPIError: if the driver raises an error. SQLAlchemy raises the same error.
-    """
-    driver: Any = connection.connection.dbapi_connection
-    dialect = connection.dialect
-    error_class: Any = dialect.loaded_dbapi.Error
-    try:
-        return driver.execute(statement, values)
-    except error_class as error:
-        is_lost = dialect.is_disconnect(error, driver, None)
-        if is_lost:
-            connection.invalidate(error)
-        raise DBAPIError.instance(
-            statement,
-            values,
-            error,
-            error_class,
-            connection_invalidated=is_lost,
-            dialect=dialect,
-        ) from error
 
 
 # --- statements ----------------------------------------------------------------------------------
@@ -136,6 +111,56 @@ def store_last_date(connection: Connection, prefixes: Sequence[str], date: Fract
     )
 
 
+def store_free_date(connection: Connection, labels: Labels, date: Fraction) -> bool:
+    """Store the date of one identifier as the last date of its prefixes, if the date can be used.
+
+    :param connection: a connection that has locked the prefixes (:func:`lock_last_date`).
+    :param labels: the prefixes and the labels of the identifier.
+    :returns: False if a label is used (:func:`find_used_identifiers`), or if a prefix has no row.
+        Then the caller must store a date with :func:`store_last_date`.
+    """
+    return _store_date(connection, _STORE_IF_FREE, labels, date)
+
+
+def store_later_date(
+    connection: Connection,
+    labels: Labels,
+    date: Fraction,
+    lock_timeout: int,
+) -> bool:
+    """Store and commit the date of one identifier, if it is later than all dates issued before.
+
+    Other transactions may change the dates at the same time. Only for PostgreSQL: the statement
+    waits for such a transaction, and then compares the new last dates. The statement does not see
+    labels that were stored during the wait. But a later date has a label that nobody has issued.
+
+    :param connection: a connection in autocommit mode.
+    :param labels: the prefixes and the labels of the identifier.
+    :param lock_timeout: the number of milliseconds to wait for locks; 0 means no limit.
+    :returns: False if the date is not later, if a label is used, or if a prefix has no row. Then
+        nothing is stored.
+    """
+    return _store_date(connection, _STORE_IF_LATER, labels, date, lock_timeout)
+
+
+def _store_date(
+    connection: Connection, statement: str, labels: Labels, date: Fraction, lock_timeout: int = 0
+) -> bool:
+    (rep_prefix, rep), (ibip_prefix, ibip) = labels
+    decimal = format_decimal(date)
+    values = {
+        "date": decimal,
+        "number": decimal,  # a parameter of PostgreSQL has one type
+        "rep_prefix": rep_prefix,
+        "rep": rep,
+        "ibip_prefix": ibip_prefix,
+        "ibip": ibip,
+        "limit": str(lock_timeout),
+    }
+    stored: int = run_driver(connection, statement, values).rowcount
+    return stored == len(labels)
+
+
 def find_used_identifiers(
     connection: Connection, reps: Sequence[str], ibips: Sequence[str]
 ) -> set[str]:
@@ -178,6 +203,33 @@ def _upsert_dates(dialect: str, count: int) -> str:
     )
 
 
+#: Stores a date if no item has the labels, and no label was ever reserved.
+_STORE_IF_FREE = """
+    UPDATE ibi_prefix SET last_date = %(date)s WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s)
+       AND NOT EXISTS (SELECT 1 FROM ibi_identifier WHERE text IN (%(rep)s, %(ibip)s))
+       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE rep = %(rep)s)
+       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE ibip = %(ibip)s)
+"""
+
+# FOR UPDATE locks the prefixes in a fixed order, and compares the date again after each wait.
+_STORE_IF_LATER = f"""
+    WITH earlier AS MATERIALIZED (
+        SELECT prefix FROM ibi_prefix
+         WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s)
+           AND CAST(NULLIF(last_date, '') AS numeric) < CAST(%(number)s AS numeric)
+           AND set_config('lock_timeout', %(limit)s, true) IS NOT NULL
+         ORDER BY prefix FOR UPDATE
+    )
+    {_STORE_IF_FREE}
+       AND (SELECT count(*) FROM earlier) = 2
+       AND NOT EXISTS (
+           SELECT 1 FROM ibi_prefix
+            WHERE prefix = '{EVERY_PREFIX}'
+              AND CAST(NULLIF(last_date, '') AS numeric) >= CAST(%(number)s AS numeric)
+       )
+"""
+
+
 @lru_cache
 def _select_used(dialect: str, count: int) -> str:
     forms = _build_placeholders(dialect, count)
@@ -186,71 +238,6 @@ def _select_used(dialect: str, count: int) -> str:
         f" UNION ALL SELECT rep FROM ibi_reservation WHERE rep IN ({forms})"
         f" UNION ALL SELECT ibip FROM ibi_reservation WHERE ibip IN ({forms})"
     )
-
-
-# --- the file next to an SQLite database ---------------------------------------------------------
-
-#: The name of this file is the name of the database file and this suffix.
-SUFFIX = "-ibi-last-date"
-
-
-@dataclass(frozen=True, slots=True)
-class LastDateFile:
-    """The file with the last date that was issued in a transaction of the host.
-
-    Callers must hold the write lock of the database.
-
-    :param path: the path of this file.
-    :param database: the path of the SQLite database.
-    """
-
-    path: Path
-    database: Path
-
-    @classmethod
-    def of(cls, database: Database) -> LastDateFile | None:
-        """Return the file for a database; None if the database is not an SQLite file.
-
-        :raises NotReady: if the database does not answer.
-        """
-        url = database.engine.url
-        if url.get_backend_name() != "sqlite" or is_in_memory(url):
-            return None
-        # SQLite resolves symbolic links in the name. Therefore every process uses the same file.
-        name = database.read(
-            lambda connection: connection.scalar(
-                text("SELECT file FROM pragma_database_list WHERE name = 'main'")
-            )
-        )
-        return cls(Path(f"{name}{SUFFIX}"), Path(str(name)))
-
-    def read(self) -> Fraction | None:
-        """Return the date in the file in POSIX seconds; None if the file does not exist.
-
-        :raises MintingError: if the file cannot be read.
-        """
-        try:
-            with open(self.path, "rb") as file:  # noqa: PTH123 - once per identifier
-                return parse_decimal(file.read().decode("ascii"))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            raise MintingError(
-                f"the last date issued cannot be read from {self.path}: {error}; restore the file; "
-                "if the clock was never set back, you can remove the file instead"
-            ) from error
-
-    def write(self, date: Fraction) -> None:
-        """Store a date in the file. The file is on the disk when the method returns.
-
-        :raises MintingError: if the file cannot be written.
-        """
-        try:
-            mode = stat.S_IMODE(self.database.stat().st_mode)
-            with new_file(self.path, mode) as file:
-                file.write(format_decimal(date).encode("ascii"))
-        except (OSError, StorageError) as error:
-            raise MintingError(f"no identifier can be issued: {error}") from error
 
 
 # --- restoring a backup --------------------------------------------------------------------------

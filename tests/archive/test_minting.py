@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from fractions import Fraction
 from typing import Any
 
 import pytest
 from flask import Flask
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of, import_records
 from support.cases import for_each
@@ -25,7 +28,9 @@ from flask_ibi_archive.identifiers import (
 )
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.identifiers import add_reservation
 from flask_ibi_archive.storage.items import ItemStore
+from flask_ibi_archive.storage.prefixes import EVERY_PREFIX, store_last_date
 
 SUBSYSTEM = Subsystem("mtc-m18.sid.inpe.br", "150.163.34.243")
 REP, IBIP = SUBSYSTEM.prefixes
@@ -198,6 +203,58 @@ def test_many_identifiers_at_once_are_the_same_as_with_single_calls(
         assert parse_identifier(one.ibip).text == one.ibip
 
 
+@given(
+    seconds=st.lists(st.integers(-2, 1200).map(lambda tenths: Fraction(tenths, 10)), max_size=12)
+)
+def test_processes_that_take_turns_issue_the_dates_of_one_distributor(
+    database: Database, new_minter: Callable[..., Minter], time: Time, seconds: list[Fraction]
+) -> None:
+    empty(database, time)
+    minters = [new_minter("0.1", max_wait=1000) for _ in range(2)]
+    last: Fraction | None = None
+    for number, passed in enumerate(seconds):
+        time.now += passed
+        [expected], _ = next_suffix_dates(time.now, last, Fraction(1, 10), 1)
+        [minted] = minters[number % 3 % 2].mint()
+        assert minted == minters[0].build(expected)
+        assert stored(database) == dict.fromkeys((REP, IBIP), format_decimal(expected))
+        last = expected
+
+
+@for_each("prefix", [REP, IBIP, EVERY_PREFIX])
+def test_a_minter_notices_that_others_have_issued_a_later_date_under_one_prefix(
+    database: Database, new_minter: Callable[..., Minter], time: Time, prefix: str
+) -> None:
+    empty(database, time)
+    minter = new_minter("0.1")
+    for _ in range(4):
+        minter.mint()
+    later = time.now + 1
+    with database.writing() as connection:
+        store_last_date(connection, [prefix], later)
+    before = stored(database)
+    minter.max_wait = 0
+    with pytest.raises(ClockError):
+        minter.mint()
+    assert stored(database) == before
+    minter.max_wait = 10
+    assert minter.mint() == [minter.build(later + Fraction(1, 10))]
+
+
+@for_each("fault", ["DELETE FROM ibi_prefix", "UPDATE ibi_prefix SET last_date = ''"])
+def test_a_minter_whose_last_dates_are_lost_issues_later_dates(
+    database: Database, new_minter: Callable[..., Minter], time: Time, fault: str
+) -> None:
+    empty(database, time)
+    minter = new_minter("0.1")
+    minter.mint()
+    with database.writing() as connection:
+        connection.execute(text(fault))
+    time.now += 60
+    assert suffixes(minter.mint()) == ["2010/10.20.15.22.55.5"]
+    assert suffixes(minter.mint()) == ["2010/10.20.15.22.55.6"]
+
+
 @pytest.mark.slow_on_postgresql
 @for_each("count", [0, -1])
 def test_a_count_below_one_issues_nothing(
@@ -366,6 +423,25 @@ def minter_with_items(app: Flask, identifiers: list[dict[str, Any]]) -> Minter:
     return Minter(archive.database, SUBSYSTEM, Fraction(1, 10), 10, time, time.wait)
 
 
+@for_each("bearer", ["rep", "ibip"])
+@for_each("is_reserved", [False, True])
+def test_an_identifier_that_appears_between_two_calls_is_skipped(
+    app: Flask, bearer: str, is_reserved: bool
+) -> None:
+    minter = minter_with_items(app, [])
+    minter.mint(3)
+    taken = minter.build(NOW + Fraction(1, 10))
+    archive = archive_of(app)
+    if is_reserved:
+        with archive.database.writing() as connection:
+            now = datetime.now(timezone.utc)
+            pair = (taken.rep, "X/2") if bearer == "rep" else ("x.y/z/2001/01.01.00.00", taken.ibip)
+            add_reservation(connection, archive.served().id, *pair, None, now)
+    else:
+        import_records(archive, [{bearer: getattr(taken, bearer)}])
+    assert suffixes(minter.mint()) == ["2010/10.20.15.21.55.7"]
+
+
 @pytest.mark.one_database
 @pytest.mark.parametrize(
     "bearer",
@@ -433,7 +509,7 @@ def test_an_identifier_whose_deposit_failed_is_never_issued_again(
     record = ItemRecord(next_edition=taken.rep if fault == "rule" else None)
     if fault == "exception":
 
-        def fail(*parts: Any) -> None:
+        def fail(*parts: Any, **options: Any) -> None:
             raise RuntimeError("the host's record can't be saved")
 
         monkeypatch.setattr(ItemStore, "insert_items", fail)

@@ -22,8 +22,8 @@ MANY = pytest.mark.slow
 
 @pytest.mark.parametrize(
     ("processes", "rounds", "kills"),
-    [(2, 4, 1), pytest.param(6, 40, 4, marks=MANY)],
-    ids=["few", "many"],
+    [(2, 4, 1), pytest.param(6, 40, 4, marks=MANY), pytest.param(16, 60, 12, marks=MANY)],
+    ids=["few", "many", "sixteen"],
 )
 def test_no_identifier_is_issued_twice_if_processes_are_killed(
     uri: str, processes: int, rounds: int, kills: int
