@@ -18,10 +18,13 @@ from flask_ibi_archive.protocol import languages
 from flask_ibi_archive.protocol.hosts import check_url
 from flask_ibi_archive.protocol.relations import is_format
 
-TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+#: The hour is checked, because ``fromisoformat`` of newer Python versions accepts 24:00:00.
+TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}Z")
 DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+#: Matches most paths. Other paths may also be right.
+PLAIN_PATH = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_. -]*/)*[A-Za-z0-9_-][A-Za-z0-9_. -]*")
 #: The segments that a path must not contain. A segment is the text between two slashes.
 FORBIDDEN_SEGMENTS = frozenset({"", ".", ".."})
 MAX_TEXT = 1_000_000
@@ -65,12 +68,13 @@ def parse_text(field: str, value: Any) -> str:
         raise FieldError(field, f"the text is longer than {MAX_TEXT} characters")
     if "\0" in value:
         raise FieldError(field, "the text contains a NUL character")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise FieldError(
-            field, "the text contains half of a surrogate pair, which is not a character"
-        ) from None
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise FieldError(
+                field, "the text contains half of a surrogate pair, which is not a character"
+            ) from None
     return value
 
 
@@ -131,7 +135,7 @@ def parse_timestamp(field: str, value: Any) -> datetime:
     """Parse a time such as ``2009-07-21T13:23:45Z``."""
     if isinstance(value, str) and TIMESTAMP.fullmatch(value):
         try:
-            return datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+            return datetime.fromisoformat(value[:-1]).replace(tzinfo=timezone.utc)
         except ValueError:
             pass
     if isinstance(value, datetime) and value.tzinfo is None:
@@ -170,6 +174,8 @@ def parse_url(field: str, value: Any) -> str:
 
 def parse_path(field: str, value: Any) -> str:
     """Check that a value is a relative path without the segments "", "." and ".."."""
+    if isinstance(value, str) and len(value) <= MAX_PATH and PLAIN_PATH.fullmatch(value):
+        return value
     text = parse_text(field, value)
     segments = text.split("/")
     if not FORBIDDEN_SEGMENTS.isdisjoint(segments):

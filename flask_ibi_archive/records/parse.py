@@ -56,10 +56,7 @@ def find_errors(line: str | bytes) -> list[FieldError]:
 
 def _read_json(line: str | bytes) -> Any:
     try:
-        text = line.decode("utf-8") if isinstance(line, bytes) else line
-        return json.loads(
-            text, object_pairs_hook=_refuse_repeated_fields, parse_constant=_refuse_constant
-        )
+        return _DECODER.decode(line.decode("utf-8") if isinstance(line, bytes) else line)
     except UnicodeDecodeError as error:
         raise FieldError("", f"byte {error.start + 1} is not UTF-8") from None
     except json.JSONDecodeError as error:
@@ -107,8 +104,9 @@ def _find_conflicts(record: Record) -> Iterator[FieldError]:
     if record.rep is None and record.ibip is None:
         yield FieldError("rep", "an item needs a rep, an ibip or both")
     own = record.identifiers
-    for twice in (one for one, times in Counter(own).items() if times > 1):
-        yield FieldError("aliases", f"{twice} is already an identifier of the item")
+    if len(set(own)) != len(own):
+        for twice in (one for one, times in Counter(own).items() if times > 1):
+            yield FieldError("aliases", f"{twice} is already an identifier of the item")
     if record.state == "Copy" and record.original_archive is None:
         yield FieldError(
             "original_archive", "a Copy must have the service IBI of the Archive of its Original"
@@ -166,6 +164,12 @@ def _refuse_repeated_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not allowed in JSON")
+
+
+#: Created only once, because that takes more time than to decode a short text.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_refuse_repeated_fields, parse_constant=_refuse_constant
+)
 
 
 def _parse_aliases(name: str, value: Any) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 #: A value of a Dublin Core element, and the language of the value. The language may be None.
 Text = tuple[str, "str | None"]
@@ -113,6 +113,19 @@ class RelatedItem:
     is_removed: bool = False
 
 
+class References(NamedTuple):
+    """The identifiers of an item, and those of the other items to which its record refers.
+
+    :param identifiers: the identifiers of the item itself.
+    :param metadata: the identifier of the item with the metadata.
+    """
+
+    identifiers: tuple[str, ...]
+    next_edition: str | None
+    translations: Mapping[str, str]
+    metadata: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """The record of an item.
@@ -159,3 +172,9 @@ class Record:
         return bool(
             self.next_edition or self.translations or isinstance(self.metadata, MetadataItem)
         )
+
+    @property
+    def references(self) -> References:
+        """The identifiers of the other items to which the record refers."""
+        metadata = self.metadata.ibi if isinstance(self.metadata, MetadataItem) else None
+        return References(self.identifiers, self.next_edition, self.translations, metadata)

@@ -12,6 +12,7 @@ from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.storage.dialects import is_one_of
 from flask_ibi_archive.storage.models import ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.storage.states import State
 
@@ -28,7 +29,7 @@ class Copies:
         return set(
             self.connection.scalars(
                 select(ItemIdentifier.text).where(
-                    ItemIdentifier.text.in_(identifiers),
+                    is_one_of(self.connection, ItemIdentifier.text, identifiers),
                     ItemIdentifier.state == State.ORIGINAL.value,
                     ItemIdentifier.archive_id != self.archive_id,
                 )

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import BigInteger, Connection, DateTime, Dialect, Integer, TypeDecorator
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    DateTime,
+    Dialect,
+    Integer,
+    String,
+    Text,
+    TypeDecorator,
+    any_,
+    bindparam,
+    func,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.types import TypeEngine
 
 Value = TypeVar("Value")
 
@@ -48,6 +65,32 @@ class UTCDateTime(TypeDecorator[datetime]):
 def insert_or_update(connection: Connection, table: Any) -> Any:
     """Return an INSERT statement to which the caller adds an ON CONFLICT clause."""
     return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+
+
+def is_one_of(
+    connection: Connection, column: Any, values: Iterable[str] | Iterable[int]
+) -> ColumnElement[bool]:
+    """Return the condition that a column has one of the values.
+
+    The values are one parameter of the statement. SQLAlchemy needs much time for many parameters.
+    """
+    listed = list(values)
+    if connection.dialect.name == "postgresql":
+        is_equal: ColumnElement[bool] = column == any_(
+            bindparam(None, listed, type_=ARRAY(array_element(column.type)), unique=True)
+        )
+        return is_equal
+    rows = func.json_each(json.dumps(listed)).table_valued("value")
+    is_in: ColumnElement[bool] = column.in_(select(rows.c.value))
+    return is_in
+
+
+def array_element(column_type: TypeEngine[Any]) -> TypeEngine[Any]:
+    """Return the type of the elements of an array of values for a column.
+
+    PostgreSQL would silently cut texts at the length of a String type.
+    """
+    return Text() if isinstance(column_type, String) else column_type
 
 
 def batched(values: Iterable[Value], size: int = MAX_VALUES) -> Iterator[list[Value]]:

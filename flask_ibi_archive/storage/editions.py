@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
-from flask_ibi_archive.storage.dialects import batched
+from flask_ibi_archive.storage.bulk import insert_with_ids, update_rows
+from flask_ibi_archive.storage.dialects import is_one_of
 from flask_ibi_archive.storage.models import EditionSeries, Item
 
 #: The id of a series, and the number of an item in this series. The id is negative while the series
@@ -143,15 +144,14 @@ class EditionLinks:
         self._read(items)
 
     def _read(self, items: Iterable[int]) -> None:
-        for piece in batched(list(items)):
-            for item_id, series, number, following, previous in self._connection.execute(
-                _select_places(), {"items": piece}
-            ):
-                self._places[item_id] = series, number
-                if following is not None:
-                    self._next[item_id] = following
-                if previous is not None:
-                    self._previous[item_id] = previous
+        for item_id, series, number, following, previous in self._connection.execute(
+            _select_places().where(is_one_of(self._connection, Item.id, items))
+        ):
+            self._places[item_id] = series, number
+            if following is not None:
+                self._next[item_id] = following
+            if previous is not None:
+                self._previous[item_id] = previous
 
     def add(self, item_id: int, next_id: int, ibi: str) -> None:
         """Check and remember that ``next_id`` is the next edition of ``item_id``.
@@ -245,28 +245,24 @@ class EditionLinks:
             self._connection.execute(
                 delete(EditionSeries).where(EditionSeries.id.in_([old for old, _, _ in moves]))
             )
-        if places:
-            self._connection.execute(
-                update(table)
-                .where(table.c.id == bindparam("item"))
-                .values(edition_series_id=bindparam("series"), edition_no=bindparam("number")),
-                [
-                    {"item": item_id, "series": rows.get(place[0], place[0]), "number": place[1]}
-                    for item_id, place in sorted(places.items())
-                    if place is not None
-                ],
-            )
+        update_rows(
+            self._connection,
+            Item,
+            [
+                {
+                    "id": item_id,
+                    "edition_series_id": rows.get(place[0], place[0]),
+                    "edition_no": place[1],
+                }
+                for item_id, place in sorted(places.items())
+                if place is not None
+            ],
+        )
 
 
 def create_series(connection: Connection, archive_id: int, count: int) -> list[int]:
     """Store new series without items and return the ids of the series."""
-    if not count:
-        return []
-    return list(
-        connection.scalars(
-            insert(EditionSeries).returning(EditionSeries.id), [{"archive_id": archive_id}] * count
-        )
-    )
+    return insert_with_ids(connection, EditionSeries, [{"archive_id": archive_id}] * count)
 
 
 # The result is cached: SQLAlchemy needs more time to build this statement than to run it.
@@ -278,7 +274,7 @@ def _select_places() -> Any:
         Item.edition_no,
         _select_neighbour(after=True),
         _select_neighbour(after=False),
-    ).where(Item.id.in_(bindparam("items", expanding=True)), Item.edition_series_id.is_not(None))
+    ).where(Item.edition_series_id.is_not(None))
 
 
 def _select_neighbour(after: bool) -> Any:

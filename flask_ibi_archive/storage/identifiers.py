@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.storage import models
-from flask_ibi_archive.storage.dialects import batched
+from flask_ibi_archive.storage.dialects import batched, is_one_of
 
 HELD, USED, RELEASED = "held", "used", "released"
 
@@ -31,7 +31,7 @@ def find_owners(
     row = models.ItemIdentifier
     found = connection.execute(
         select(row.text, row.item_id, row.state).where(
-            row.text.in_(list(identifiers)), row.archive_id == archive_id
+            is_one_of(connection, row.text, identifiers), row.archive_id == archive_id
         )
     )
     return {text: (item_id, state) for text, item_id, state in found}
@@ -83,14 +83,14 @@ def settle_reservation(
     row = models.Reservation
     settled = connection.execute(
         update(row)
-        .where(_has_identifier([ibi]), row.archive_id == archive_id, row.status == HELD)
+        .where(_has_identifier(connection, [ibi]), row.archive_id == archive_id, row.status == HELD)
         .values(status=status, settled_at=now)
         .returning(row.rep, row.ibip)
     ).first()
     if settled is not None:
         return settled.rep, settled.ibip
     found = connection.execute(
-        select(row.archive_id, row.status).where(_has_identifier([ibi]))
+        select(row.archive_id, row.status).where(_has_identifier(connection, [ibi]))
     ).first()
     if found is None:
         raise StorageError(
@@ -107,7 +107,7 @@ def find_held(connection: Connection, archive_id: int, identifiers: Iterable[str
     found: set[str] = set()
     for part in batched(identifiers):
         held = select(row.rep, row.ibip).where(
-            _has_identifier(part), row.archive_id == archive_id, row.status == HELD
+            _has_identifier(connection, part), row.archive_id == archive_id, row.status == HELD
         )
         found.update(text for forms in connection.execute(held) for text in forms)
     return found
@@ -122,7 +122,7 @@ def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> No
         return
     reserved = connection.scalars(
         select(models.Reservation.rep)
-        .where(_has_identifier(identifiers), models.Reservation.status == HELD)
+        .where(_has_identifier(connection, identifiers), models.Reservation.status == HELD)
         .order_by(models.Reservation.reserved_at)
         .limit(1)
     ).first()
@@ -146,5 +146,8 @@ def read_reservations(connection: Connection, archive_id: int) -> list[Reservati
     return [Reservation(*found) for found in rows]
 
 
-def _has_identifier(identifiers: Sequence[str]) -> ColumnElement[bool]:
-    return or_(models.Reservation.rep.in_(identifiers), models.Reservation.ibip.in_(identifiers))
+def _has_identifier(connection: Connection, identifiers: Sequence[str]) -> ColumnElement[bool]:
+    row = models.Reservation
+    return or_(
+        is_one_of(connection, row.rep, identifiers), is_one_of(connection, row.ibip, identifiers)
+    )

@@ -20,6 +20,7 @@ from sqlalchemy import (
     update,
 )
 
+from flask_ibi_archive.storage.bulk import insert_rows
 from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import Import, ImportLine, Item
 from flask_ibi_archive.storage.translations import AssignedLanguage
@@ -167,21 +168,21 @@ class ImportLog:
 
     def add_lines(self, state: ImportState, lines: Sequence[PendingLine]) -> None:
         """Store pending lines of an import."""
-        if lines:
-            self._connection.execute(
-                insert(ImportLine),
-                [
-                    {
-                        "import_id": state.id,
-                        "line": one.line,
-                        "item_id": one.item_id,
-                        "written": one.replaced,
-                        "tied": one.has_references,
-                        "told": _format_languages(one.languages),
-                    }
-                    for one in lines
-                ],
-            )
+        insert_rows(
+            self._connection,
+            ImportLine,
+            [
+                {
+                    "import_id": state.id,
+                    "line": one.line,
+                    "item_id": one.item_id,
+                    "written": one.replaced,
+                    "tied": one.has_references,
+                    "told": _format_languages(one.languages),
+                }
+                for one in lines
+            ],
+        )
 
     def find_replaced(self, state: ImportState, items: Sequence[int]) -> set[int]:
         """Return the ids of those items that lines of an import have replaced.

@@ -21,6 +21,7 @@ from flask_ibi_archive.records.record import (
     Record,
 )
 from flask_ibi_archive.signals import Notice
+from flask_ibi_archive.storage.bulk import insert_rows, insert_with_ids
 from flask_ibi_archive.storage.copies import Copies
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.identifiers import check_not_reserved, find_owners
@@ -101,6 +102,7 @@ class ItemStore:
         contents: Sequence[Contents],
         now: datetime,
         is_service: bool = False,
+        is_minted: bool = False,
     ) -> list[int]:
         """Insert new items and return the ids of the items.
 
@@ -108,25 +110,23 @@ class ItemStore:
 
         :param contents: the stored contents of the files, for each record in the same order.
         :param is_service: True if the item is the service of the Archive.
+        :param is_minted: True if the identifiers were just minted and therefore are not reserved.
         :returns: the ids of the items, in the order of the records.
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft.
         """
         if not records:
             return []
-        check_not_reserved(
-            self.connection, [text for record in records for text in record.identifiers]
-        )
-        values = [
-            {**_columns(record, now), "archive_id": self.archive_id, "is_service": is_service}
-            for record in records
-        ]
-        ids = list(
-            self.connection.scalars(
-                insert(Item).returning(Item.id, sort_by_parameter_order=True), values
+        if not is_minted:
+            check_not_reserved(
+                self.connection, [text for record in records for text in record.identifiers]
             )
+        given = {"archive_id": self.archive_id, "is_service": is_service}
+        ids = insert_with_ids(
+            self.connection, Item, [{**given, **_columns(record, now)} for record in records]
         )
-        self.connection.execute(
-            insert(ItemIdentifier),
+        insert_rows(
+            self.connection,
+            ItemIdentifier,
             [
                 self._identifier_row(record, item_id, text)
                 for item_id, record in zip(ids, records, strict=True)
@@ -247,10 +247,8 @@ class ItemStore:
                         "original_archive": record.tombstone.original_archive,
                     }
                 )
-        if files:
-            self.connection.execute(insert(File), files)
-        if tombstones:
-            self.connection.execute(insert(TombstoneRow), tombstones)
+        insert_rows(self.connection, File, files)
+        insert_rows(self.connection, TombstoneRow, tombstones)
 
     def set_state(self, item_id: int, state: State, original_archive: str | None = None) -> None:
         """Change the state of an item.

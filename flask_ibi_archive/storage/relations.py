@@ -8,18 +8,16 @@ editions. The module :mod:`.translations` stores groups of translations.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy import Connection, delete, exists, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.identifiers import Form, parse_identifier
-from flask_ibi_archive.records.record import MetadataItem, Record
-from flask_ibi_archive.storage.dialects import batched
+from flask_ibi_archive.records.record import Record, References
+from flask_ibi_archive.storage.bulk import insert_rows, insert_with_ids, update_rows
 from flask_ibi_archive.storage.editions import EditionLinks, Editions
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.models import Access, AccessCount, ArchiveRow, Item, ItemIdentifier
@@ -61,8 +59,9 @@ class Relations:
         :raises RuleBroken: rule 6, 7 or 8.
         """
         if record.has_references:
-            batch = RelationBatch(self.connection, self.archive_id, [(item_id, record)], now)
-            batch.add(item_id, record)
+            references = record.references
+            batch = RelationBatch(self.connection, self.archive_id, [(item_id, references)], now)
+            batch.add(item_id, references)
             batch.write()
 
     def remove(self, item_id: int) -> None:
@@ -153,8 +152,9 @@ def create_stubs(
     if not identifiers:
         return {}
     new = [(text, parse_identifier(text).form) for text in identifiers]
-    ids = connection.scalars(
-        insert(Item).returning(Item.id, sort_by_parameter_order=True),
+    ids = insert_with_ids(
+        connection,
+        Item,
         [
             {
                 "archive_id": archive_id,
@@ -166,9 +166,10 @@ def create_stubs(
             }
             for text, form in new
         ],
-    ).all()
-    connection.execute(
-        insert(ItemIdentifier),
+    )
+    insert_rows(
+        connection,
+        ItemIdentifier,
         [
             {
                 "text": text,
@@ -211,7 +212,7 @@ class RelationBatch:
 
     The constructor stores stubs for items that the Archive does not know.
 
-    :param items: the ids and the records of all items for which :meth:`add` will be called.
+    :param items: the ids and the references of all items for which :meth:`add` will be called.
     :param now: the timestamp of new stubs.
     """
 
@@ -219,20 +220,19 @@ class RelationBatch:
         self,
         connection: Connection,
         archive_id: int,
-        items: Sequence[tuple[int, Record]],
+        items: Sequence[tuple[int, References]],
         now: datetime,
     ) -> None:
         self._connection, self._archive_id = connection, archive_id
         #: The keys are all identifiers in the records. Each value contains the id and the state of
         #: the item.
-        self.known: dict[str, tuple[int, str]] = {}
-        identifiers = (
-            text for _, record in items for text in (*record.identifiers, *_references(record))
+        self.known = find_owners(
+            connection,
+            archive_id,
+            {text for _, one in items for text in (*one.identifiers, *_others(one))},
         )
-        for piece in batched(list(dict.fromkeys(identifiers))):
-            self.known.update(find_owners(connection, archive_id, piece))
-        references = [text for _, record in items for text in _references(record)]
-        unknown = [text for text in dict.fromkeys(references) if text not in self.known]
+        others = dict.fromkeys(text for _, one in items for text in _others(one))
+        unknown = [text for text in others if text not in self.known]
         stubs = create_stubs(connection, archive_id, unknown, now)
         self.known.update((text, (item_id, ELSEWHERE)) for text, item_id in stubs.items())
         self._service_id = connection.execute(
@@ -244,9 +244,9 @@ class RelationBatch:
             archive_id,
             {
                 row_id
-                for item_id, record in items
-                if record.next_edition is not None
-                for row_id in (item_id, self.get_item_id(record.next_edition))
+                for item_id, one in items
+                if one.next_edition is not None
+                for row_id in (item_id, self.get_item_id(one.next_edition))
             },
         )
         self._translations = TranslationJoins(
@@ -254,9 +254,9 @@ class RelationBatch:
             archive_id,
             {
                 row_id
-                for item_id, record in items
-                if record.translations
-                for row_id in (item_id, *map(self.get_item_id, record.translations.values()))
+                for item_id, one in items
+                if one.translations
+                for row_id in (item_id, *map(self.get_item_id, one.translations.values()))
             },
         )
 
@@ -267,47 +267,43 @@ class RelationBatch:
         """
         return self.known[ibi][0]
 
-    def add(self, item_id: int, record: Record) -> None:
+    def add(self, item_id: int, references: References) -> None:
         """Check and remember the relations of an item; :meth:`write` stores the relations.
 
         :raises RuleBroken: rule 6, 7 or 8.
         """
-        ibi = record.identifiers[0]
-        others = [self.get_item_id(one) for one in _references(replace(record, metadata=None))]
+        identifiers, next_edition, translations, metadata = references
+        ibi = identifiers[0]
+        others = [
+            self.get_item_id(one)
+            for one in (next_edition, *translations.values())
+            if one is not None
+        ]
         if self._service_id in others:
             raise RuleBroken(
                 6, ibi, "the service of the Archive can't be an edition or a translation"
             )
-        if isinstance(record.metadata, MetadataItem):
-            self._metadata.append(
-                {"item": item_id, "metadata": self.get_item_id(record.metadata.ibi)}
-            )
-        if record.next_edition is not None:
-            self._editions.add(item_id, self.get_item_id(record.next_edition), ibi)
-        if record.translations:
+        if metadata is not None:
+            self._metadata.append({"id": item_id, "metadata_item_id": self.get_item_id(metadata)})
+        if next_edition is not None:
+            self._editions.add(item_id, self.get_item_id(next_edition), ibi)
+        if translations:
             members = {
-                language: self.get_item_id(other) for language, other in record.translations.items()
+                language: self.get_item_id(other) for language, other in translations.items()
             }
             self._translations.add(item_id, members, ibi)
 
     def write(self) -> None:
         """Store the relations that :meth:`add` has checked."""
-        if self._metadata:
-            table: Any = Item.__table__
-            self._connection.execute(
-                update(table)
-                .where(table.c.id == bindparam("item"))
-                .values(metadata_item_id=bindparam("metadata")),
-                self._metadata,
-            )
+        update_rows(self._connection, Item, self._metadata)
         self._editions.write()
         self._translations.write()
 
 
-def _references(record: Record) -> Iterator[str]:
+def _others(references: References) -> Iterator[str]:
     """Yield the identifiers of the items that a record refers to."""
-    if isinstance(record.metadata, MetadataItem):
-        yield record.metadata.ibi
-    if record.next_edition is not None:
-        yield record.next_edition
-    yield from record.translations.values()
+    if references.metadata is not None:
+        yield references.metadata
+    if references.next_edition is not None:
+        yield references.next_edition
+    yield from references.translations.values()

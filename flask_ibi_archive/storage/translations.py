@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, delete, func, select, update
 
 from flask_ibi_archive.errors import RuleBroken
-from flask_ibi_archive.storage.dialects import batched
+from flask_ibi_archive.storage.bulk import insert_with_ids, update_rows
+from flask_ibi_archive.storage.dialects import batched, is_one_of
 from flask_ibi_archive.storage.models import Item, TranslationGroup
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
@@ -207,14 +207,15 @@ class TranslationJoins:
         self._read("translation_group_id", self._members)
 
     def _read(self, column: str, values: Iterable[int]) -> None:
-        for piece in batched(list(values)):
-            for item_id, language, group in self._connection.execute(
-                _select_members(column), {"values": piece}
-            ):
-                self._languages[item_id] = language
-                if group is not None:
-                    self._groups[item_id] = group
-                    self._members.setdefault(group, set()).add(item_id)
+        for item_id, language, group in self._connection.execute(
+            select(Item.id, Item.language, Item.translation_group_id).where(
+                is_one_of(self._connection, getattr(Item, column), values)
+            )
+        ):
+            self._languages[item_id] = language
+            if group is not None:
+                self._groups[item_id] = group
+                self._members.setdefault(group, set()).add(item_id)
 
     def add(self, head_id: int, members: Mapping[str, int], ibi: str) -> None:
         """Put an item and its translations into one group.
@@ -268,21 +269,18 @@ class TranslationJoins:
     def write(self) -> None:
         """Store all changes that were added."""
         rows = self._store_new_groups()
-        table: Any = Item.__table__
-        if self._changed:
-            self._connection.execute(
-                update(table)
-                .where(table.c.id == bindparam("item"))
-                .values(translation_group_id=bindparam("group"), language=bindparam("assigned")),
-                [
-                    {
-                        "item": item_id,
-                        "group": rows.get(self._groups[item_id], self._groups[item_id]),
-                        "assigned": self._languages[item_id],
-                    }
-                    for item_id in sorted(self._changed)
-                ],
-            )
+        update_rows(
+            self._connection,
+            Item,
+            [
+                {
+                    "id": item_id,
+                    "translation_group_id": rows.get(self._groups[item_id], self._groups[item_id]),
+                    "language": self._languages[item_id],
+                }
+                for item_id in sorted(self._changed)
+            ],
+        )
         empty = [
             group
             for group, members in self._members.items()
@@ -296,16 +294,9 @@ class TranslationJoins:
         new = [group for group in sorted(self._heads) if self._members[group]]
         if not new:
             return {}
-        rows = self._connection.scalars(
-            insert(TranslationGroup).returning(TranslationGroup.id, sort_by_parameter_order=True),
+        ids = insert_with_ids(
+            self._connection,
+            TranslationGroup,
             [{"archive_id": self._archive_id, "head_item_id": self._heads[group]} for group in new],
         )
-        return dict(zip(new, rows, strict=True))
-
-
-# cached, because SQLAlchemy needs more time to build such a statement than to run it
-@cache
-def _select_members(column: str) -> Any:
-    return select(Item.id, Item.language, Item.translation_group_id).where(
-        getattr(Item, column).in_(bindparam("values", expanding=True))
-    )
+        return dict(zip(new, ids, strict=True))

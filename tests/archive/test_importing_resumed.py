@@ -183,8 +183,21 @@ def test_an_import_killed_many_times_continues_on_each_database(
     kill_and_restart(app, request, tmp_path, uri, kills=6, size=300)
 
 
+@pytest.mark.slow
+def test_a_large_import_killed_many_times_continues_on_each_database(
+    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str
+) -> None:
+    kill_and_restart(app, request, tmp_path, uri, kills=5, size=6000, batch=400)
+
+
 def kill_and_restart(
-    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, uri: str, kills: int, size: int
+    app: Flask,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    uri: str,
+    kills: int,
+    size: int,
+    batch: int = 15,
 ) -> None:
     """Import in a process that is killed at random moments; the result must be the same."""
     records = with_files(make_store(5, size), tmp_path)
@@ -195,7 +208,7 @@ def kill_and_restart(
     killed = 0
     while True:
         process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), uri, str(tmp_path), str(path), "error", "15"],
+            [sys.executable, str(PROGRAM), uri, str(tmp_path), str(path), "error", str(batch)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)},

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.cases import for_each
 from support.stores import FORMATS, LANGUAGES, ibip_of, rep_of
 
 from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.records import fields
 from flask_ibi_archive.records.dublin_core import ELEMENTS
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.format import format_line, format_record
@@ -335,6 +337,47 @@ def test_a_deleted_item_has_no_embargo() -> None:
     deleted = {"rep": A, "state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"}
     with pytest.raises(FieldError, match="embargo: a Deleted item has no files"):
         parse_record({**deleted, "embargo": "2027-03-01"})
+
+
+PATHS = st.lists(
+    st.sampled_from([".", "..", "/", "a", "B", "_", "-", " ", "\n", "\0", "\x7f", "é", "a" * 512])
+).map("".join)
+
+
+@given(PATHS | st.from_regex(fields.PLAIN_PATH))
+def test_the_quick_check_of_a_path_accepts_only_what_the_complete_check_accepts(path: str) -> None:
+    def accepts() -> bool:
+        try:
+            return fields.parse_path("path", path) == path
+        except FieldError:
+            return False
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fields, "PLAIN_PATH", re.compile("(?!)"))
+        complete = accepts()
+    assert accepts() == complete
+
+
+@given(
+    st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\n?", fullmatch=True)
+    | st.datetimes().map(lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
+)
+@example("2009-07-21T24:00:00Z")
+@example("2016-12-31T23:59:60Z")
+@example("2009-02-29T00:00:00Z")
+@example("٢٠٠٩-07-21T13:23:45Z")
+def test_a_time_is_read_as_the_standard_library_reads_it(text: str) -> None:
+    try:
+        meant = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    except ValueError:
+        meant = None
+    if not text.isascii():
+        meant = None
+    try:
+        found = fields.parse_timestamp("timestamp", text)
+    except FieldError:
+        found = None
+    assert found == meant
 
 
 @for_each(

@@ -317,7 +317,7 @@ def stage_files(
                     errors.add(error)
             else:
                 line.contents = add_files(source, line, add_file, errors)
-                source.staged.add(line)
+                source.staged.add(line.number, line)
         if reader.position - reported >= STEP:
             reported = reader.position
             progress.report_staging(reported)

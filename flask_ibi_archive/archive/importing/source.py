@@ -7,17 +7,19 @@ import os
 import pickle
 import shutil
 import tempfile
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Generic, TypeVar
 
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.parse import find_errors, parse_line
-from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.records.record import Record, References
 from flask_ibi_archive.storage.file_io import Content
+
+Parsed = TypeVar("Parsed")
 
 MAX_LINE = 16 << 20
 BLOCK = 1 << 20
@@ -52,8 +54,8 @@ class Limits:
     identifiers: int = 5000
 
 
-class LineSpool:
-    """A temporary file with parsed lines that a later pass of the import needs again.
+class LineSpool(Generic[Parsed]):
+    """A temporary file with parts of parsed lines that a later pass of the import needs again.
 
     Lines must be added and searched in ascending order of their numbers. The temporary file is
     created when the first line is added.
@@ -64,21 +66,21 @@ class LineSpool:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._file: BinaryIO | None = None
-        self._next: Line | None = None
+        self._next: tuple[int, Parsed] | None = None
         self._reading = False
 
-    def add(self, line: Line) -> None:
-        """Store a line.
+    def add(self, number: int, part: Parsed) -> None:
+        """Store a part of the line with a number.
 
-        :raises StorageError: if the line cannot be stored.
+        :raises StorageError: if the part cannot be stored.
         """
         with self._explain_errors():
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - see close
-            pickle.dump(line, self._file, pickle.HIGHEST_PROTOCOL)
+            pickle.dump((number, part), self._file, pickle.HIGHEST_PROTOCOL)
 
-    def find(self, number: int) -> Line | None:
-        """Return the stored line with a number, or None if this line was not stored.
+    def find(self, number: int) -> Parsed | None:
+        """Return the stored part of the line with a number, or None if it was not stored.
 
         The number must be larger than the number in the previous call.
         """
@@ -86,15 +88,15 @@ class LineSpool:
             return None
         if not self._reading:
             self._rewind()
-        while self._next is not None and self._next.number < number:
+        while self._next is not None and self._next[0] < number:
             self._advance()
-        return self._next if self._next is not None and self._next.number == number else None
+        return self._next[1] if self._next is not None and self._next[0] == number else None
 
-    def __iter__(self) -> Iterator[Line]:
-        """Yield all stored lines."""
+    def __iter__(self) -> Iterator[Parsed]:
+        """Yield all stored parts."""
         self._rewind()
         while self._next is not None:
-            yield self._next
+            yield self._next[1]
             self._advance()
 
     def close(self) -> None:
@@ -137,15 +139,15 @@ class ImportSource:
     :param place: the absolute path of the file. An interrupted import is found by this path. None
         means that the import cannot be resumed.
     :param staged: the lines that were parsed in the first pass, which adds files.
-    :param referring: the lines with references to other items. The last pass needs these lines.
+    :param referring: the references to other items. The last pass needs these references.
     """
 
     name: str
     stream: BinaryIO
     folder: Path
     place: str | None = None
-    staged: LineSpool = field(init=False)
-    referring: LineSpool = field(init=False)
+    staged: LineSpool[Line] = field(init=False)
+    referring: LineSpool[References] = field(init=False)
 
     @property
     def size(self) -> int:
@@ -286,7 +288,7 @@ class LineReader:
                 continue
             line = staged.find(self.line) or self.parse(text)
             if line.record.has_references:
-                referring.add(line)
+                referring.add(line.number, line.record.references)
             found.append(line)
             size += len(text)
             identifiers += len(line.record.identifiers)
@@ -298,16 +300,16 @@ class LineReader:
                 break
         return found
 
-    def read_lines(self, wanted: Mapping[int, int]) -> list[Line]:
-        """Return the lines with certain numbers.
+    def read_references(self, numbers: Iterable[int]) -> list[References]:
+        """Return the references of the lines with certain numbers.
 
         The file is read only up to the last of these lines.
 
-        :param wanted: a mapping whose keys are the numbers of the lines, in ascending order.
+        :param numbers: the numbers of the lines, in ascending order.
         :raises RecordError: if a line is not a valid record or no longer exists.
         """
-        found: list[Line] = []
-        for number in wanted:
+        found: list[References] = []
+        for number in numbers:
             self.skip_lines(number - 1)
             text = next(self.lines, b"")
             if not text.strip():
@@ -315,7 +317,7 @@ class LineReader:
                 raise self.error(
                     None, "the line contained an item when it was imported, but is empty now"
                 )
-            found.append(self.source.referring.find(number) or self.parse(text))
+            found.append(self.source.referring.find(number) or self.parse(text).record.references)
         return found
 
     def parse(self, text: bytes) -> Line:

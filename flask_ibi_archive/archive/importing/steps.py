@@ -9,6 +9,7 @@ from flask_ibi_archive.archive.importing.items import ItemBatch, rule_error
 from flask_ibi_archive.archive.importing.reporting import Errors
 from flask_ibi_archive.archive.importing.source import ImportSource, Limits, Line, LineReader
 from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.storage.bulk import prepare_for_many_rows
 from flask_ibi_archive.storage.imports import NO_BYTES, ImportLog, ImportState, Phase
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.relations import RelationBatch
@@ -83,6 +84,7 @@ class Steps:
         state, reader = self.state, self.reader
         if not lines:
             return self._begin_phase(Phase.LANGUAGES, lines=reader.line)
+        prepare_for_many_rows(store.connection)
         batch = ItemBatch(store, log, state, self.source.name, lines, self.errors)
         batch.write()
         return replace(
@@ -115,21 +117,21 @@ class Steps:
 
         :returns: the new progress of the import, or None if no lines are left.
         """
+        prepare_for_many_rows(store.connection)
         reader = self.reader
         wanted = log.read_references(self.state, self.limits.lines)
         if not wanted:
             return None
-        lines = reader.read_lines(wanted)
-        pairs = [(wanted[line.number], line.record) for line in lines]
-        batch = RelationBatch(store.connection, store.archive_id, pairs, self.state.started_at)
-        for line, (item_id, record) in zip(lines, pairs, strict=True):
-            if batch.known.get(record.identifiers[0], (0, ""))[0] != item_id:
-                reader.line = line.number
+        items = list(zip(wanted.values(), reader.read_references(wanted), strict=True))
+        batch = RelationBatch(store.connection, store.archive_id, items, self.state.started_at)
+        for number, (item_id, references) in zip(wanted, items, strict=True):
+            if batch.known.get(references.identifiers[0], (0, ""))[0] != item_id:
+                reader.line = number
                 raise reader.error(None, "the line contained another item when it was imported")
             try:
-                batch.add(item_id, record)
+                batch.add(item_id, references)
             except RuleBroken as error:
-                self.errors.add(rule_error(self.source.name, line.number, error))
+                self.errors.add(rule_error(self.source.name, number, error))
         batch.write()
         return replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)
 

@@ -16,7 +16,7 @@ from flask_ibi_archive.archive.operations.context import (
 from flask_ibi_archive.archive.operations.description import ItemDescription, read_description
 from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.noting import note, note_changed_item
-from flask_ibi_archive.archive.operations.updating import upsert_item
+from flask_ibi_archive.archive.operations.updating import insert_minted_item, upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import Record
@@ -66,7 +66,10 @@ def deposit(
             else:
                 note(store, item_minted, minted)
             record = replace(record, rep=minted.rep, ibip=minted.ibip)
-            item_id = upsert_item(store, record, contents, now, Event.DEPOSIT)
+            if reserved is None:
+                item_id = insert_minted_item(store, record, contents, now)
+            else:  # another item may already refer to the identifier
+                item_id = upsert_item(store, record, contents, now, Event.DEPOSIT)
             if edition_of is not None:
                 store.relations.editions.link(other_id, item_id, canonicalize(edition_of))
                 store.set_timestamp(other_id, now)

@@ -129,6 +129,20 @@ def upsert_item(
     return item_id
 
 
+def insert_minted_item(store: ItemStore, record: Record, contents: Contents, now: datetime) -> int:
+    """Insert an item whose identifiers were just minted, and return its row ID.
+
+    The minter has checked that no item, stub or reservation has the identifiers.
+
+    :raises RuleBroken: if a rule does not allow a relation of the record.
+    :raises IntegrityError: if another process has stored the identifiers since they were minted.
+    """
+    [item_id] = store.insert_items([record], [contents], now, is_minted=True)
+    store.relations.add(item_id, record, now)
+    _note(store, Event.DEPOSIT, None, record)
+    return item_id
+
+
 def _note(store: ItemStore, event: Event, before: Record | None, record: Record) -> None:
     if event is Event.DEPOSIT:
         note(store, item_deposited, record)
