@@ -37,6 +37,20 @@ log = getLogger("flask_ibi_archive.accesses")
 BATCH = 100
 
 
+class ThreadLock:
+    """A lock for the threads of a process. A forked process gets a new lock."""
+
+    def __init__(self) -> None:
+        self._owner = (os.getpid(), Lock())
+
+    def get(self) -> Lock:
+        """Return the lock of this process."""
+        process, lock = self._owner
+        if process != os.getpid():  # the lock of the parent process may have been in use
+            _, lock = self._owner = (os.getpid(), Lock())
+        return lock
+
+
 class AccessStorage:
     """Stores accesses in the database, also those that are in the spool.
 
@@ -62,8 +76,7 @@ class AccessStorage:
         self.anonymises = anonymises
         self.lock_timeout = lock_timeout
         self.host_items = host_items
-        #: The id of this process, and a lock that allows only one thread to import the spool.
-        self._import_lock = (os.getpid(), Lock())
+        self._import_lock = ThreadLock()  # only one thread imports the spool
 
     def import_spool(self, limit: int | None = None) -> int:
         """Store the accesses of the spool in the database, and delete their files.
@@ -96,9 +109,7 @@ class AccessStorage:
         """
         if self.spool.is_empty(archive):
             return
-        process, lock = self._import_lock
-        if process != os.getpid():  # the lock of the parent process may have been in use
-            process, lock = self._import_lock = (os.getpid(), Lock())
+        lock = self._import_lock.get()
         if not lock.acquire(blocking=False):
             return
         try:

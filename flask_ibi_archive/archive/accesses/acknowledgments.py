@@ -13,7 +13,8 @@ a warning with the reason is written to the log ``flask_ibi_archive.accesses``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum
 from logging import getLogger
@@ -23,6 +24,7 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.accesses.access_storage import (
     AccessStorage,
+    ThreadLock,
     log_refusal,
     store_access,
 )
@@ -49,6 +51,7 @@ from flask_ibi_archive.protocol.url_list import ArchiveFacts
 from flask_ibi_archive.storage.accesses import INSERTING, LOCK_TIMEOUT, get_utc_day
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.database_errors import get_driver_message
+from flask_ibi_archive.storage.engines import limit_lock_wait
 
 log = getLogger("flask_ibi_archive.accesses")
 
@@ -103,6 +106,7 @@ class Acknowledgments(AccessStorage):
         self.clock = clock
         self.visitors = Visitors()
         self.counter = AccessCounter(database)
+        self._write_lock = ThreadLock()
 
     def record(self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS) -> Outcome:
         """Check an acknowledgment and store the access in the database or in the spool.
@@ -148,7 +152,10 @@ class Acknowledgments(AccessStorage):
             )
             access = replace(access, delivery=delivered)
             self.visitors.load_salts(self.database, access.second, self.lock_timeout)
-            with self.database.writing(self.lock_timeout, INSERTING) as connection:
+            with (
+                self._queue() as lock_timeout,
+                self.database.writing(lock_timeout, INSERTING) as connection,
+            ):
                 number = store_access(connection, served.id, add_pseudonyms(), delivered)
         except IntegrityError as error:  # the item or the Archive has just been deleted
             raise NotCounted(
@@ -163,6 +170,30 @@ class Acknowledgments(AccessStorage):
         self.counter.update_if_due(number)
         self.import_some_files(served.id)
         return Outcome.COUNTED
+
+    @contextmanager
+    def _queue(self) -> Iterator[float]:
+        """On SQLite, let the threads of this process store their accesses one after the other.
+
+        SQLite has no queue: each waiting thread tries again and again, or sleeps for too long. The
+        number of seconds that is left to wait for locks of the database is yielded.
+
+        :raises NotReady: if other threads need longer than the timeout for locks.
+        """
+        if self.database.engine.dialect.name != "sqlite":
+            yield self.lock_timeout
+            return
+        lock = self._write_lock.get()
+        begun = time.monotonic()
+        budget = self.database.find_budget()
+        seconds = limit_lock_wait(budget, self.lock_timeout) / 1000
+        with nullcontext() if budget is None else budget.spending():
+            if not lock.acquire(timeout=seconds):
+                raise NotReady("other threads are storing accesses", "try again")
+        try:
+            yield max(0, self.lock_timeout - (time.monotonic() - begun))
+        finally:
+            lock.release()
 
     def _check_key(self, acknowledgment: Acknowledgment) -> KeyFacts:
         """Check the fields of an acknowledgment and its URL key; return the content of the key.
