@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Tombstone,
     )
     from flask_ibi_archive.records.work import Work
+    from flask_ibi_archive.records.work_types import WorkType
 
 __all__ = [
     "AccessRule",
@@ -51,6 +52,7 @@ __all__ = [
     "RecordCatalogue",
     "Tombstone",
     "Work",
+    "WorkType",
 ]
 
 #: The modules of the public names. The modules of the records have the other names.
@@ -65,6 +67,7 @@ _MODULES = {
     "Minted": "archive.minting",
     "RecordCatalogue": "archive.record_catalogue",
     "Work": "records.work",
+    "WorkType": "records.work_types",
 }
 
 

@@ -65,6 +65,7 @@ SECRETS = (
     "SECRET_KEY_FALLBACKS",
     "IBI_REGISTRATION_KEY",
     "IBI_DATABASE_URI",
+    "IBI_READ_DATABASE_URI",
     "IBI_RESOLVER_DATABASE_URI",
     "MAIL_PASSWORD",
 )
@@ -255,6 +256,7 @@ class ArchiveConfig:
     database_uri: str = setting(parse_text, "sqlite:///{instance_path}/ibi_archive.sqlite")
     database_timeout: float = setting(parse_timeout, DATABASE_TIMEOUT)
     database_bind: str | None = setting(parse_text)
+    read_database_uri: str | None = setting(parse_text)
     version_table: str = setting(parse_table_name, VERSION_TABLE)
     files_folder: Path = setting(parse_folder, "{instance_path}/ibi_files")
     granularity: Fraction = setting(parse_granularity_setting, "0.001")

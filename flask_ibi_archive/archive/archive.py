@@ -84,6 +84,7 @@ class Archive(ItemOperations):
         real time.
     :param formats: the metadata formats. URL lists contain those that the registry contains when
         the Archive answers its first request.
+    :param replica: a copy of the database that answers urlRequests, if the Archive has one.
     """
 
     config: ArchiveConfig
@@ -94,6 +95,7 @@ class Archive(ItemOperations):
     catalogue: RecordCatalogue | None = None
     clock: Clock = read_utc_clock
     formats: FormatRegistry = field(default_factory=lambda: FormatRegistry(BUILT_IN))
+    replica: Database | None = None
     _served: tuple[ServedArchive, ArchiveFacts] | None = None
 
     def __repr__(self) -> str:
@@ -101,7 +103,7 @@ class Archive(ItemOperations):
 
     @cached_property
     def url_keys(self) -> URLKeys:
-        """The object that issues and verifies URL keys (:mod:`..accesses.url_keys`)."""
+        """The object that issues and verifies URL keys."""
         return URLKeys(self.config.secret_keys, self.config.url_key_max_age)
 
     @cached_property
@@ -240,7 +242,7 @@ class Archive(ItemOperations):
     def list_urls(self, request: UrlRequest, requested_only: bool = False) -> list[UrlPair]:
         """Return the answer to a request for the URLs of an item.
 
-        The database is read with one SQL statement.
+        The database, or its replica, is read with one SQL statement.
 
         :param requested_only: if true, the answer may omit relations that were not requested.
         :raises NotReady: if the database does not respond.
@@ -251,7 +253,7 @@ class Archive(ItemOperations):
             catalogue = open_catalogue(connection, served, self.today, self.host_items)
             return answer_url_request(catalogue, request, facts, self._issue_key, requested_only)
 
-        return self.database.read(answer)
+        return (self.replica or self.database).read(answer)
 
     def _issue_key(self, item: CatalogueItem) -> str:
         return self.url_keys.issue(item.key)
@@ -329,7 +331,7 @@ class Archive(ItemOperations):
         return f"{self.config.persistent_url_base}/{require_ibi(item)}"
 
     def mint(self, count: int = 1) -> list[Minted]:
-        """Return new identifiers; see :meth:`Minter.mint`.
+        """Issue new identifiers, and wait until the date of the last one is reached.
 
         ::
 
@@ -339,6 +341,10 @@ class Archive(ItemOperations):
         A deposit mints identifiers itself. Hosts with their own catalogue call this method.
 
         :param count: the number of new identifiers.
+        :raises ConfigError: if the host name or the IP address for identifiers is missing.
+        :raises ClockError: if the wait would be longer than IBI_MINT_MAX_WAIT.
+        :raises MintingError: if an identifier cannot contain the date of the clock.
+        :raises NotReady: if the database does not respond.
         """
         minted = self.minter.mint(count)
         if item_minted.receivers:
@@ -363,7 +369,7 @@ class Archive(ItemOperations):
     def take_acknowledgment(
         self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS
     ) -> Outcome:
-        """Store the access that an acknowledgment reports; see :meth:`Acknowledgments.record`.
+        """Store the access that an acknowledgment reports, if it counts.
 
         :param agents: the User-Agent headers, by which robots are recognised.
         :raises NotReady: if the access can be stored neither in the database nor in the spool.
@@ -411,7 +417,7 @@ class Archive(ItemOperations):
         return self.statistics(item.ibi)
 
     def purge(self, days: int | None = None, dry_run: bool = False) -> PurgeResult:
-        """Delete old accesses, but keep the daily counts. See :func:`..purge_accesses`.
+        """Delete old accesses, but keep the daily counts.
 
         :param days: the number of days after which accesses are deleted; None means the value of
             the setting IBI_KEEP_ACCESSES.

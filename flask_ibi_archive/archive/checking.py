@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.archives import find_served
+from flask_ibi_archive.archive.archives import find_archives, find_served
 from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.archive.record_catalogue import CannotList
 from flask_ibi_archive.errors import IBIError, NotReady, RegistrationError, TransportError
@@ -39,6 +39,7 @@ def check_ready(archive: Archive) -> None:
     """
     archive.database.check()
     _check_served(archive)
+    check_replica(archive)
     check_files(archive.config.files_folder)
     check_writable_folder("the spool", archive.config.spool_folder, "IBI_SPOOL_FOLDER")
 
@@ -72,6 +73,22 @@ def _check_served(archive: Archive) -> None:
             f"the database was replaced: it contains the Archive {found.service_ibi} now, but this "
             f"server serves {served.service_ibi}",
             "restart the server",
+        )
+
+
+def check_replica(archive: Archive) -> None:
+    """Check that the replica, if there is one, has the tables and the Archive of the database.
+
+    :raises NotReady: if the replica does not answer, or is a copy of another database.
+    """
+    replica = archive.replica
+    if replica is None:
+        return
+    replica.check_revision()
+    if archive.served() not in replica.read(find_archives):
+        raise NotReady(
+            "the replica does not contain the Archive of the database",
+            "set IBI_READ_DATABASE_URI to a replica of the database of the Archive",
         )
 
 
@@ -142,7 +159,9 @@ def _check_configuration(archive: Archive) -> str:
 
 def _check_database(archive: Archive) -> str:
     archive.database.check()
-    return f"the database is up to date; the service IBI is {archive.served().service_ibi}"
+    check_replica(archive)
+    replica = "" if archive.replica is None else " and its replica answers"
+    return f"the database is up to date{replica}; the service IBI is {archive.served().service_ibi}"
 
 
 def _check_files(archive: Archive) -> str:

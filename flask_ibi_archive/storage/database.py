@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, event, func, select
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -138,6 +138,22 @@ class Database:
         if file := find_sqlite_file(engine.url):
             refuse_missing_file(engine, file, f"run: {history.init}")
         return cls(engine, history, find_budget)
+
+    def limit_page_cache(self, kibibytes: int) -> None:
+        """Limit the cache that each SQLite connection has for pages of the file.
+
+        Without this limit, the cache grows to 2000 KiB for each connection. The limit applies to
+        connections that are opened later. PostgreSQL has no such cache in this process.
+        """
+        if self.engine.dialect.name == "sqlite":
+            for engine in (self.engine, self.reader):
+                event.listen(
+                    engine,
+                    "connect",
+                    lambda connection, record: connection.execute(
+                        f"PRAGMA cache_size = -{kibibytes}"
+                    ),
+                )
 
     # --- reading ---------------------------------------------------------------------------------
 

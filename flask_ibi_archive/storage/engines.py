@@ -90,16 +90,11 @@ def begin(connection: Connection, budget: Budget | None, run: Callable[[str], ob
     options = connection.get_execution_options()
     name = connection.dialect.name
     statement: str = options.get(BEGIN, WRITE[name])
-    lock_timeout = options.get(LOCK_TIMEOUT)
-    if budget is not None:
-        most = max(budget.left, 0) * LOCK_SHARE
-        lock_timeout = most if lock_timeout is None else min(lock_timeout, most)
-    seconds = BUSY_TIMEOUT if lock_timeout is None else lock_timeout
-    milliseconds = max(1, int(seconds * 1000))  # PostgreSQL has no limit if the value is 0
+    milliseconds = limit_lock_wait(budget, options.get(LOCK_TIMEOUT))
     if name == "sqlite":
         driver: Any = connection.connection.driver_connection
-        driver.execute(f"PRAGMA busy_timeout = {milliseconds}")
-    elif lock_timeout is not None:
+        driver.execute(f"PRAGMA busy_timeout = {milliseconds or BUSY_TIMEOUT * 1000}")
+    elif milliseconds:
         statement += f"; SET LOCAL lock_timeout = {milliseconds}"
     if name == "postgresql" and TABLE_LOCK in options:
         statement += f"; {options[TABLE_LOCK]}"
@@ -108,6 +103,18 @@ def begin(connection: Connection, budget: Budget | None, run: Callable[[str], ob
     else:
         with budget.spending():
             run(statement)
+
+
+def limit_lock_wait(budget: Budget | None, lock_timeout: float | None = None) -> int:
+    """Return the number of milliseconds that a transaction may wait for locks; 0 means no limit.
+
+    :param budget: the time that the current request may wait; None outside of requests.
+    :param lock_timeout: the maximum number of seconds that the caller wants to wait.
+    """
+    limits = [] if lock_timeout is None else [lock_timeout]
+    if budget is not None:
+        limits.append(max(budget.left, 0) * LOCK_SHARE)
+    return max(1, int(min(limits) * 1000)) if limits else 0
 
 
 def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:

@@ -88,6 +88,16 @@ def archive_history(version_table: str) -> History:
     )
 
 
+def replica_history(history: History) -> History:
+    """Return the history of a replica, whose tables follow those of its database."""
+    return replace(
+        history,
+        setting="IBI_READ_DATABASE_URI",
+        init=f"{history.init}; then wait until the replica has followed",
+        upgrade=f"{history.upgrade}; then wait until the replica has followed",
+    )
+
+
 def refuse_shared(history: History, command: str) -> NoReturn:
     """Refuse to run migrations that are part of the history of the host.
 

@@ -87,7 +87,10 @@ def initialised_file() -> bytes:
 
 def close(app: Flask) -> None:
     """Close the connections of an app's Archive."""
-    archive_of(app).database.close()
+    archive = archive_of(app)
+    archive.database.close()
+    if archive.replica is not None:
+        archive.replica.close()
 
 
 def import_file(archive: Archive, path: Path, **options: Any) -> ImportResult:
