@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -55,8 +55,7 @@ class RegisteredRecord:
     last_failure_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class IncludedArchive:
+class IncludedArchive(NamedTuple):
     """An included Archive.
 
     :param id: the id of the Archive in the table.

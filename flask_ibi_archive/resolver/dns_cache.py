@@ -25,10 +25,10 @@ FRESH, USABLE = 60.0, 3600.0
 UNKNOWN_NAME = "can't be reached: the host name is unknown"
 INTERNAL = "has an internal IP address, which IBI_RESOLVER_INNER_HOSTS does not allow"
 
-#: Matches an allowed URL: printable ASCII characters, no user, no password and no fragment.
-_URL = re.compile(
-    r"http://(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?([/?][!-\"$-~]*)?"
-)
+#: Matches the beginning of an allowed URL, up to the path: no user and no password.
+_match_host = re.compile(
+    r"http://(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?(?![^/?])"
+).match
 
 Addresses = tuple[str, ...]
 
@@ -46,13 +46,15 @@ class LookupResult:
 
 
 def is_valid_url(url: str) -> bool:
-    """Return True if a URL is an http URL without spaces and control characters."""
-    return _URL.fullmatch(url) is not None
+    """Return True if a URL is an http URL of printable ASCII, without spaces and fragment."""
+    # the methods of str read a long query ten times as fast as a regular expression
+    is_plain = url.isascii() and url.isprintable() and " " not in url and "#" not in url
+    return is_plain and _match_host(url) is not None
 
 
 def split_host(url: str) -> tuple[str, str]:
     """Return the host and the port of a valid URL. The host is in lower case, without brackets."""
-    ip, name, port, _ = _URL.match(url).groups()  # type: ignore[union-attr]
+    ip, name, port = _match_host(url).groups()  # type: ignore[union-attr]
     return (ip or name).lower(), port or "80"
 
 

@@ -48,7 +48,7 @@ class IBIResolver:
         """Add the resolver to an app. The app's config must be complete before this call.
 
         :raises ConfigError: if a value is missing or wrong. The error names the first wrong key.
-        :raises MissingLibrary: if pycurl is not installed.
+        :raises IBIError: if pycurl is not installed.
         :raises RuntimeError: if the app already has a resolver.
         """
         if RESOLVER_EXTENSION in app.extensions:

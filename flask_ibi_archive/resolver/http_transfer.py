@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import pycurl
 
@@ -57,8 +57,7 @@ RETRYABLE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TransferResult:
+class TransferResult(NamedTuple):
     """The result of a transfer.
 
     :param status: the HTTP status of the answer. 0 if the transfer failed.

@@ -36,6 +36,11 @@ from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.migrate import RESOLVER
 from flask_ibi_archive.web.requests import RESOLVER_EXTENSION
 
+#: KiB of the file that each SQLite connection caches. Each resolution reads another hint, so the
+#: cached pages are hardly ever used again. Without this limit, the cache of each connection would
+#: fill up to SQLite's default of 2000 KiB.
+PAGE_CACHE = 64
+
 
 class ResolverService:
     """The resolver of an app. The class is thread-safe.
@@ -52,6 +57,7 @@ class ResolverService:
     ) -> None:
         self.config = config
         self.database = database
+        database.limit_page_cache(PAGE_CACHE)
         self.registry = Registry(database, config, notifier=notifier)
         self.document_registry = DocumentRegistry(database, config) if config.registry else None
         self.circuit_breaker = CircuitBreaker()

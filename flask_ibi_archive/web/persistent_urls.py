@@ -82,6 +82,10 @@ def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> H
         is_unrouted = isinstance(failure, NotFound | BadHost | RequestRedirect)
         if not is_unrouted and not (request.endpoint == STATIC and has_only_resolver()):
             return None
+        if failure is not None:
+            # The traceback refers to the request, which refers to the exception. The garbage
+            # collector would free such a cycle, with the response, only after many requests.
+            failure.__traceback__ = failure.__context__ = None
         if response := refuse_malformed_host():
             return response
         if _route_to_service():

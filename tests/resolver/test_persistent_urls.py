@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import sqlite3
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, request, request_finished
 from support.accesses import stored
 from support.archive_servers import Servers, http, servers
 from support.archives import SERVICE, archive_of, close, make_app
@@ -221,6 +223,23 @@ def test_other_paths_are_left_to_the_app(make: Callable[..., Flask]) -> None:
     for target in ("/favicon.ico", "/robots.txt", "/about/us"):
         answer = ask(app, target)
         assert (answer.status, "alert" in answer.text) == (404, False)
+
+
+@pytest.mark.one_database
+@for_each("target", [f"/{X}", f"/{Z}", "/a.br//b", f"/{X}?ibiurl.language=?"])
+def test_a_request_is_freed_without_the_garbage_collector(app: Flask, target: str) -> None:
+    requests: list[weakref.ref[Any]] = []
+
+    def remember(sender: Flask, **more: object) -> None:
+        requests.append(weakref.ref(request._get_current_object()))  # type: ignore[attr-defined]
+
+    gc.disable()
+    try:
+        with request_finished.connected_to(remember, app):
+            ask(app, target)
+        assert [one() for one in requests] == [None]
+    finally:
+        gc.enable()
 
 
 # --- what is acknowledged ------------------------------------------------------------------------
