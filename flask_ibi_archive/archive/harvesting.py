@@ -7,14 +7,17 @@ timestamps in a host's own catalogue.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.host_calls import logging_failure
 from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.archive.public_works import describe_host_item, is_public, read_works
+from flask_ibi_archive.errors import CannotFindSets, CannotWriteMetadata
 from flask_ibi_archive.records.oai_pmh.requests import Position, Selection, is_set_spec
 from flask_ibi_archive.records.oai_pmh.responses import Header
 from flask_ibi_archive.records.record import Record
@@ -24,6 +27,10 @@ from flask_ibi_archive.storage.identifiers import find_owners
 
 #: The largest number of notes about changed items that one request processes.
 BATCH = 1000
+
+#: The largest number of records that can't be written, and that one request skips. If it is
+#: reached, the function that writes the format is wrong, rather than the items.
+MAX_SKIPPED = 1_000
 
 #: The largest length of a setSpec.
 MAX_SPEC = 255
@@ -56,8 +63,14 @@ class HarvestSets:
     def list_sets(self, work: Work) -> set[str]:
         """Return the sets of an item. A set "a:b" is a part of the set "a" (OAI-PMH 2.0, 2.6).
 
-        :raises ValueError: if the function of the host returns an unknown set.
+        If the function of the host fails or returns an unknown set, this is logged, and the item
+        belongs to no set: harvesters still find it in the list of all items.
         """
+        with suppress(CannotFindSets), logging_failure(CannotFindSets(work.ibi)):
+            return self._list_sets(work)
+        return set()
+
+    def _list_sets(self, work: Work) -> set[str]:
         found: set[str] = set()
         for spec in () if self.find is None else self.find(work):
             if spec not in self.names:
@@ -233,9 +246,6 @@ class HostHarvests:
         first = next(self._items.iterate_changes(None, None, 1), None)
         return None if first is None else first[0][0].replace(microsecond=0)
 
-    def note_all(self) -> None:
-        """Do nothing: the sets are computed for each list."""
-
     def _make(self, record: Record, position: tuple[datetime, str]) -> HarvestedRecord:
         work = describe_host_item(self._archive, self._items, record)
         is_deleted = record.state == "Deleted"
@@ -255,20 +265,81 @@ def open_harvests(archive: Archive, sets: HarvestSets) -> StoredHarvests | HostH
     return StoredHarvests(archive, sets)
 
 
+@dataclass
+class Part:
+    """A part of a list.
+
+    :ivar entries: the records, as the writer has written them.
+    :ivar skipped: the number of records that the writer could not write.
+    :ivar rest: the selection of the rest of the list; None at the end of the list.
+    """
+
+    entries: list[str] = field(default_factory=list)
+    skipped: int = 0
+    rest: Selection | None = None
+
+
 def list_part(
-    harvests: StoredHarvests | HostHarvests, selection: Selection, limit: int, with_works: bool
-) -> tuple[list[HarvestedRecord], Selection | None]:
-    """Return the next part of a list, and the selection of the rest of the list.
+    harvests: StoredHarvests | HostHarvests,
+    selection: Selection,
+    limit: int,
+    with_works: bool,
+    write: Callable[[HarvestedRecord], str],
+) -> Part:
+    """Return the next part of a list.
+
+    A part must not be empty (OAI-PMH 2.0, 3.5). So a part has a rest only if a later record can be
+    written, too. After :data:`MAX_SKIPPED` records that can't be written, the search ends.
 
     :param limit: the maximum number of records in the part.
-    :returns: the records, which are empty if no record fits the selection; and None instead of the
-        selection at the end of the list.
+    :param write: writes a record; it raises CannotWriteMetadata if this is impossible.
     """
-    found = harvests.list_records(selection, limit + 1, with_works)
-    if not found and selection.after is not None:
-        # All remaining records have changed, and are now later than the argument until. A response
-        # must not be empty, so the first of them is returned.
-        found = harvests.list_records(replace(selection, until=None), 1, with_works)
-    part = found[:limit]
-    rest = replace(selection, after=part[-1].position) if len(found) > limit else None
-    return part, rest
+    part = _write_part(harvests, selection, limit, with_works, write)
+    is_empty = not part.entries and not part.skipped
+    if is_empty and selection.after is not None and selection.until is not None:
+        # All remaining records have changed, and are now later than the argument until. So the
+        # first of them is returned.
+        part = _write_part(harvests, replace(selection, until=None), 1, with_works, write)
+        part.rest = None
+    return part
+
+
+def _write_part(
+    harvests: StoredHarvests | HostHarvests,
+    selection: Selection,
+    limit: int,
+    with_works: bool,
+    write: Callable[[HarvestedRecord], str],
+) -> Part:
+    part = Part()
+    position = selection.after
+    for found in _iterate_records(harvests, selection, limit + 1, with_works):
+        try:
+            entry = write(found)
+        except CannotWriteMetadata:
+            part.skipped += 1
+        else:
+            if len(part.entries) == limit:
+                part.rest = replace(selection, after=position)
+                break
+            part.entries.append(entry)
+        position = found.position
+        if part.skipped == MAX_SKIPPED:
+            part.rest = replace(selection, after=position)
+            break
+    return part
+
+
+def _iterate_records(
+    harvests: StoredHarvests | HostHarvests, selection: Selection, limit: int, with_works: bool
+) -> Iterator[HarvestedRecord]:
+    """Yield all records of a selection.
+
+    :param limit: the number of records that are read together.
+    """
+    while True:
+        found = harvests.list_records(selection, limit, with_works)
+        yield from found
+        if len(found) < limit:
+            return
+        selection = replace(selection, after=found[-1].position)

@@ -45,6 +45,11 @@ class HostItems:
         self._catalogue = catalogue
         self._name = type(catalogue).__name__
 
+    @property
+    def can_list(self) -> bool:
+        """True if the catalogue of the host lists its items."""
+        return type(self._catalogue).records is not RecordCatalogue.records
+
     def find(self, ibi: str, scope: Scope, today: date) -> CatalogueItem | None:
         """Return the item with an identifier for a urlRequest; None if there is no such item."""
         with self._explaining():

@@ -129,7 +129,7 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
         # the original of a copy is in another Archive
         "canonical_url": work.url if work.state == "Copy" else work.page_url,
         "meta_tags": list(tags),
-        "json_ld": Markup(write_json_ld(work)) if is_described else None,
+        "json_ld": Markup(write_json_ld(work, indent=None)) if is_described else None,
     }
 
 
@@ -164,7 +164,8 @@ def linkset_response(item: ItemView, work: Work) -> Response:
 def write_metadata(format: MetadataFormat, work: Work) -> bytes:
     """Return the metadata of a work in a format.
 
-    The function that writes the format may be a function of the host.
+    The function that writes the format may be a function of the host, which may raise anything. So
+    call this function in a block of ``logging_failure``.
 
     :raises TypeError: if the function returns neither a text nor bytes.
     """

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
-from flask import Response, current_app, request
+from flask import Response, request
 from flask.typing import ResponseReturnValue
 
+from flask_ibi_archive.archive.host_calls import logging_failure
 from flask_ibi_archive.archive.viewing import ItemView, find_metadata_url
+from flask_ibi_archive.errors import CannotWriteMetadata
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.relations import Step, StepKind
@@ -16,7 +18,11 @@ from flask_ibi_archive.records.formats.oai_dc import format_oai_dc, write_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
 from flask_ibi_archive.web.access import AccessDecision, check_access, select_readable_files
 from flask_ibi_archive.web.item_pages import describe_work
-from flask_ibi_archive.web.machine_readable import add_part_links, linkset_response, write_metadata
+from flask_ibi_archive.web.machine_readable import (
+    add_part_links,
+    linkset_response,
+    write_metadata,
+)
 from flask_ibi_archive.web.pages import (
     message,
     no_format_page,
@@ -30,8 +36,6 @@ from flask_ibi_archive.web.requests import UNKNOWN_USER, current_archive, user_a
 from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.translations import gettext
 
-#: The name of the metadata format "Dublin Core in XML".
-OAI_DC = "oai_dc"
 #: Matches characters that the name of a downloaded file must not contain.
 NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 
@@ -55,8 +59,9 @@ def metadata(item: ItemView) -> ResponseReturnValue:
         return no_format_page(item)
     format = None if choice is None else current_archive().formats.get(choice)
     is_own = isinstance(item.record.metadata, DublinCoreMetadata)
+    is_listed = format is None or format.name in current_archive().facts().own_formats
     # a metadata item itself has the page of its metadata, and their Dublin Core
-    if not is_own and (format is None or format.name == OAI_DC or not item.dublin_core):
+    if not is_own and (is_listed or not item.dublin_core):
         return _linked_metadata(item, step, format)
     if choice is None:
         url = current_archive().addresses.metadata(item)
@@ -68,15 +73,13 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     """Return the metadata of an item in a format; an error page if the format can't be written."""
     work = describe_work(select_readable_files(item))
     try:
-        if format.write is write_oai_dc:
-            # a work contains cleaned values; oai_dc keeps every value as it is
-            body = format_oai_dc(item.dublin_core).encode()
-        else:
-            body = write_metadata(format, work)
-    except Exception:  # the function of a host may raise any exception
-        current_app.logger.exception(
-            "the metadata of the item %s can't be written in the format %s", item.ibi, format.name
-        )
+        with logging_failure(CannotWriteMetadata(work.ibi, format.name)):
+            if format.write is write_oai_dc:
+                # a work contains cleaned values; oai_dc keeps every value as it is
+                body = format_oai_dc(item.dublin_core).encode()
+            else:
+                body = write_metadata(format, work)
+    except CannotWriteMetadata:
         return message(500, gettext("The metadata can't be shown in this format"), item=item)
     # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
     charset = "" if format.media_type.endswith("json") else "; charset=utf-8"
@@ -124,6 +127,8 @@ def _linked_metadata(
         url = archive.read_catalogue(
             lambda catalogue: find_metadata_url(catalogue, facts, identifier, user, step, is_open)
         )
+    if format is not None and url == archive.addresses.metadata(item, format.name):
+        return _send_metadata(item, format)
     if url is not None:
         return redirect_to(url)
     if target is not None and not access.is_allowed:

@@ -24,13 +24,15 @@ from flask_ibi_archive.archive.harvesting import (
     list_part,
     open_harvests,
 )
+from flask_ibi_archive.archive.host_calls import logging_failure
 from flask_ibi_archive.archive.record_catalogue import CannotList
 from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.errors import ConfigError, HarvestError, NotReady
+from flask_ibi_archive.errors import CannotWriteMetadata, ConfigError, HarvestError, NotReady
 from flask_ibi_archive.protocol.hosts import extract_host
 from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.oai_pmh import requests, responses
 from flask_ibi_archive.records.oai_pmh.requests import PREFIX, TOKEN, Selection
+from flask_ibi_archive.web.machine_readable import write_metadata
 from flask_ibi_archive.web.pages import unavailable_page
 from flask_ibi_archive.web.requests import EXTENSION, current_archive
 from flask_ibi_archive.web.responses import set_headers
@@ -131,7 +133,7 @@ class _Answer:
         earliest = self._harvests.find_earliest()
         return responses.write_identify(
             responses.ArchiveDescription(
-                name=self._config.archive_address,
+                name=self._config.archive_name,
                 host=self._host,
                 base_url=self._base_url,
                 # every host has this mailbox (RFC 5321, 4.5.1)
@@ -159,7 +161,10 @@ class _Answer:
     def _get_record(self, arguments: Mapping[str, str]) -> str:
         format = self._find_format(arguments[PREFIX])
         found = self._find(arguments)
-        record = responses.write_record(self._host, found.header, found.work, format)
+        try:
+            record = self._write_record(found, format)
+        except CannotWriteMetadata as error:
+            raise HarvestError("cannotDisseminateFormat", str(error)) from error
         return f"<GetRecord>\n{record}\n</GetRecord>"
 
     def _find(self, arguments: Mapping[str, str]) -> HarvestedRecord:
@@ -185,18 +190,35 @@ class _Answer:
             format = self._formats[selection.prefix]
         self._harvests.publish()
         with_works = verb == "ListRecords"
-        found, rest = list_part(self._harvests, selection, PART, with_works)
-        if not found:
+
+        def write(found: HarvestedRecord) -> str:
+            if with_works:
+                return self._write_record(found, format)
+            return responses.write_header(self._host, found.header)
+
+        part = list_part(self._harvests, selection, PART, with_works, write)
+        if part.skipped and not part.entries:
+            raise HarvestError(
+                "cannotDisseminateFormat",
+                f"{part.skipped} records can't be written in the format {format.name},"
+                " and no other record was found",
+            )
+        if not part.entries:
             raise HarvestError("noRecordsMatch", "no record fits the arguments")
         # the last part of a list has an empty token, if the list has several parts
-        next_token = self._write_token(rest) if rest else None if token is None else ""
-        entries = (
-            responses.write_record(self._host, one.header, one.work, format)
-            if with_works
-            else responses.write_header(self._host, one.header)
-            for one in found
-        )
-        return responses.write_list(verb, entries, next_token)
+        next_token = self._write_token(part.rest) if part.rest else None if token is None else ""
+        return responses.write_list(verb, part.entries, next_token)
+
+    def _write_record(self, found: HarvestedRecord, format: MetadataFormat) -> str:
+        """Return a record.
+
+        :raises CannotWriteMetadata: if the metadata can't be written in the format.
+        """
+        if found.work is None:
+            return responses.write_record(self._host, found.header, None)
+        with logging_failure(CannotWriteMetadata(found.work.ibi, format.name)):
+            document = write_metadata(format, found.work)
+            return responses.write_record(self._host, found.header, document)
 
     def _find_format(self, name: str) -> MetadataFormat:
         found = self._formats.get(name)

@@ -62,7 +62,7 @@ def test_records_with_any_text_fit_the_schema(title: str, about: str, moment: da
     elements = {"title": ((title, None),), "description": ((about, "pt-BR"),)}
     work = make_work(Record("a.br/b/2001/01.01.00.00"), elements, "http://urlib.net")
     header = Header(work.ibi, moment, sets=("a:b",))
-    record = write_record("a.br", header, work, BUILT_IN[0])
+    record = write_record("a.br", header, str(BUILT_IN[0].write(work)).encode())
     body = write_list("ListRecords", [record], about)
     parse(write_response("http://a.br/ibi/oai", NOW, {"verb": "ListRecords"}, body).encode())
 

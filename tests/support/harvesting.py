@@ -8,9 +8,9 @@ from typing import Any
 from flask import Flask
 from lxml import etree
 
-from support.commands import ROOT
+from support.schemas import load_schema
 
-SCHEMA = etree.XMLSchema(file=str(ROOT / "tests/data/schemas/responses.xsd"))
+SCHEMA = load_schema("responses")
 OAI = "{http://www.openarchives.org/OAI/2.0/}"
 MORNING = datetime(2026, 3, 1, 8, tzinfo=timezone.utc)
 

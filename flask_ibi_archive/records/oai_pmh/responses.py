@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from xml.parsers.expat import ExpatError, ParserCreate
 
 from flask_ibi_archive.errors import HarvestError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.formats.xml_text import DECLARATION, element
-from flask_ibi_archive.records.work import Work
 
 _NAMESPACE = "http://www.openarchives.org/OAI/2.0/"
 _IDENTIFIER_NAMESPACE = f"{_NAMESPACE}oai-identifier"
@@ -171,17 +171,33 @@ def write_header(host: str, header: Header) -> str:
     return _wrap("header", lines, ' status="deleted"' if header.is_deleted else "")
 
 
-def write_record(host: str, header: Header, work: Work | None, format: MetadataFormat) -> str:
+def write_record(host: str, header: Header, document: bytes | None) -> str:
     """Return a record.
 
-    :param work: the description of the item; None for a deleted item.
+    :param document: the metadata as an XML document; None for a deleted item.
+    :raises ValueError: if the document can't be a part of the response, because it is not
+        well-formed, not UTF-8, or has declarations of its own.
     """
     lines = [write_header(host, header)]
-    if work is not None:
-        written = format.write(work)
-        document = written.decode() if isinstance(written, bytes) else written
-        lines.append(f"<metadata>{_PROLOGUE.sub('', document, count=1).rstrip()}</metadata>")
+    if document is not None:
+        text = _PROLOGUE.sub("", document.decode(), count=1).rstrip()
+        _check_part(text)
+        lines.append(f"<metadata>{text}</metadata>")
     return _wrap("record", lines)
+
+
+def _check_part(text: str) -> None:
+    """Raise ValueError if a text is no XML document that another document can contain."""
+
+    def refuse(*_: object) -> None:
+        raise ValueError("the metadata have declarations, which can't be part of a response")
+
+    parser = ParserCreate(namespace_separator=" ")  # this checks the prefixes of namespaces
+    parser.StartDoctypeDeclHandler = refuse
+    try:
+        parser.Parse(text, True)
+    except ExpatError as error:
+        raise ValueError(f"the metadata are not well-formed XML: {error}") from error
 
 
 def write_list(verb: str, entries: Iterable[str], token: str | None) -> str:
