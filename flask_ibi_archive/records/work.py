@@ -61,7 +61,7 @@ class Work:
     All texts contain only characters that XML allows. Languages are language tags such as
     ``pt-BR``, or None.
 
-    :param ibi: the identifier that :attr:`url` contains.
+    :param ibi: the identifier that ``url`` contains.
     :param identifiers: all identifiers of the item.
     :param url: the persistent URL.
     :param page_url: the URL of the landing page.

@@ -190,6 +190,22 @@ def find_licence(text: str) -> str | None:
     return f"https://creativecommons.org/licenses/{name}/{version}/"
 
 
+def name_licence(url: str) -> str:
+    """Return the short name of a Creative Commons licence, such as ``CC BY 4.0``.
+
+    :returns: the URL itself if the licence is another one.
+    """
+    found = _LICENCE_URL.fullmatch(url)
+    if found is None:
+        return url
+    conditions, version, zero = found.groups()
+    return f"CC0 {zero}" if zero else f"CC {conditions.upper()} {version}"
+
+
+_LICENCE_URL = re.compile(
+    r"https?://(?:www\.)?creativecommons\.org/"
+    r"(?:licenses/(by(?:-nc|-nd|-sa)*)/([0-9]\.[0-9])|publicdomain/zero/([0-9]\.[0-9]))/?"
+)
 _ISSN = re.compile(r"(?:(?:e-?|p-?)?issn|urn:issn)?[\s:]*([0-9]{4}-[0-9]{3}[0-9Xx])", re.IGNORECASE)
 _ISBN = re.compile(r"(?:isbn|urn:isbn)[\s:]*((?:97[89][- ]?)?[0-9][0-9 -]{7,14}[0-9Xx])", re.I)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from lxml import etree
 from rdflib import RDF, Graph, Literal, URIRef
 from rdflib.namespace import SDO
-from support.commands import ROOT
+from support.schemas import load_schema
 from support.works import BASE, IBI, make, works
 
 from flask_ibi_archive.records.formats import BUILT_IN, FormatRegistry, MetadataFormat
@@ -22,10 +22,7 @@ from flask_ibi_archive.records.work_types import WorkType
 # rdflib's own parser of JSON-LD uses the class
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")
 
-SCHEMAS = {
-    name: etree.XMLSchema(file=str(ROOT / f"tests/data/schemas/{name}.xsd"))
-    for name in ("oai_dc", "datacite")
-}
+SCHEMAS = {name: load_schema(name) for name in ("oai_dc", "datacite")}
 WRITE = {format.name: format.write for format in BUILT_IN}
 DATACITE = "{http://datacite.org/schema/kernel-4}"
 

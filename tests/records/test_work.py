@@ -20,6 +20,7 @@ from flask_ibi_archive.records.work_values import (
     find_isbn,
     find_issn,
     find_licence,
+    name_licence,
     parse_container,
     parse_date,
     parse_name,
@@ -122,6 +123,25 @@ def test_the_url_of_a_doi_contains_only_characters_of_urls() -> None:
 )
 def test_a_licence_is_recognised(text: str, url: str | None) -> None:
     assert find_licence(text) == url
+
+
+@for_each("name", ["CC BY 4.0", "CC BY-NC-SA 3.0", "CC0 1.0"])
+def test_a_licence_has_a_short_name(name: str) -> None:
+    url = find_licence(name)
+    assert url is not None
+    assert name_licence(url) == name_licence(url.replace("https", "http")) == name
+
+
+@for_each(
+    "url",
+    [
+        "https://a.example/licence",
+        "https://creativecommons.org/licenses/by/x/",
+        "https://creativecommons.org/licenses/by/4.0/legalcode?x",
+    ],
+)
+def test_other_licences_are_named_by_their_url(url: str) -> None:
+    assert name_licence(url) == url
 
 
 def test_standard_numbers_are_recognised() -> None:

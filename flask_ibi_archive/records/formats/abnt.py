@@ -1,7 +1,8 @@
 """Citations in the Brazilian style ABNT NBR 6023:2018.
 
 A citation consists of parts with a style, so that a page can set the title in bold type. Numbers
-such as 7.1 in this module are sections of the norm.
+such as 7.1 in this module are sections of the norm, whose rules are implemented as published guides
+describe them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _MONTHS = {
            "nov.", "dic."),
 }  # fmt: skip
 #: The articles and the other words of one syllable at the beginning of a title. If a work has no
-#: author, such a word and the next word are in capitals (8.1.3).
+#: author, such a word and the next word are in capitals (8.1).
 _SHORT_WORDS = frozenset({
     "a", "à", "ao", "aos", "as", "às", "com", "da", "das", "de", "do", "dos", "e", "em", "na",
     "nas", "no", "nos", "o", "os", "por", "um", "uma", "umas", "uns",
@@ -63,7 +64,7 @@ _PROCEEDINGS = re.compile(
     re.IGNORECASE,
 )
 _NO_PLACE, _NO_PUBLISHER = Part("S. l.", "italic"), Part("s. n.", "italic")
-#: The number of authors above which only the first author is named (8.1.1.2).
+#: The number of authors above which only the first author is named (8.1).
 MAX_AUTHORS = 3
 
 
@@ -122,7 +123,7 @@ def _format_author(name: Name) -> str:
     """Return an author. The family name or the organisation is in capitals.
 
     An addition in parentheses is not in capitals, and of a body of a government only the name of
-    the government is (8.1.2), as in ``BRASIL. Ministério da Justiça``.
+    the government is (8.1), as in ``BRASIL. Ministério da Justiça``.
     """
     if name.given is not None:
         return f"{name.family.upper()}, {name.given}"
@@ -135,7 +136,7 @@ def _format_author(name: Name) -> str:
 def _list_titles(work: Work, style: Style) -> Iterator[Part]:
     """Yield the title and the subtitle, as a sentence. Only the title is in the style.
 
-    If the work has no author, its first word is in capitals instead (8.1.3).
+    If the work has no author, its first word is in capitals instead (8.1).
     """
     # catalogues also write a space in front of the colon
     title, *subtitle = re.split(" ?: ", work.title, maxsplit=1)
@@ -159,7 +160,7 @@ def _capitalize_first_word(title: str) -> str:
 
 
 def _describe_thesis(work: Work) -> Iterator[Part]:
-    """Yield title, year, degree and institution of a thesis (7.1.1)."""
+    """Yield title, year, degree and institution of a thesis (7.1)."""
     yield from _list_titles(work, "bold")
     year = _format_year(work.issued)
     stated = work.type_text or ""
@@ -171,7 +172,7 @@ def _describe_thesis(work: Work) -> Iterator[Part]:
 
 
 def _describe_article(work: Work, journal: Container) -> Iterator[Part]:
-    """Yield title, journal, volume, number, pages and date of an article (7.7.5)."""
+    """Yield title, journal, volume, number, pages and date of an article (7.7)."""
     yield from _list_titles(work, "")
     yield Part(" ")
     yield Part(journal.title, "bold")
@@ -188,7 +189,11 @@ def _describe_article(work: Work, journal: Container) -> Iterator[Part]:
 
 
 def _describe_section(work: Work, container: Container) -> Iterator[Part]:
-    """Yield title, book or event, imprint and pages of a chapter or paper (7.3 and 7.8.6)."""
+    """Yield title, book or event, imprint and pages of a chapter or paper (7.3 and 7.8).
+
+    Dublin Core does not name the editors of the book. So the title of the book is its entry, with
+    the first word in capitals (8.1).
+    """
     yield from _list_titles(work, "")
     yield Part(" ")
     yield Part("In", "italic")
@@ -201,9 +206,7 @@ def _describe_section(work: Work, container: Container) -> Iterator[Part]:
         yield Part(collection.capitalize(), "bold")
         yield Part(" [...]. ")
     else:
-        yield Part(": ")
-        yield Part(container.title, "bold")
-        yield Part(". ")
+        yield Part(f": {_end_sentence(_capitalize_first_word(container.title))} ")
     yield from _list_imprint(work)
     if container.pages:
         yield Part(f" p. {container.pages}.")
@@ -222,7 +225,7 @@ def _list_imprint(work: Work) -> Iterator[Part]:
 
 
 def _format_year(issued: IssuedDate | None) -> str:
-    """Return the year. Brackets mark what the work itself does not state (8.6.1.3)."""
+    """Return the year. Brackets mark what the work itself does not state (8.6)."""
     if issued is None:
         return "[s. d.]"
     if issued.year is None:
@@ -231,7 +234,7 @@ def _format_year(issued: IssuedDate | None) -> str:
 
 
 def _format_date(work: Work) -> str:
-    """Return day, month and year as far as known, in the language of the work (8.6.2)."""
+    """Return day, month and year as far as known, in the language of the work (8.6)."""
     issued = work.issued
     if issued is None or issued.month is None:
         return _format_year(issued)

@@ -43,12 +43,15 @@ def find_schema_type(type: WorkType) -> str:
     return _TYPES.get(type, "CreativeWork")
 
 
-def write_json_ld(work: Work) -> str:
+def write_json_ld(work: Work, indent: int | None = 1) -> str:
     """Return the JSON-LD document of a work.
 
     The text may be the content of a ``script`` element of HTML, because it contains no ``<``.
+
+    :param indent: the number of spaces of each level; None: the document is one line, which needs
+        less time.
     """
-    text = json.dumps(describe_work(work), ensure_ascii=False, indent=1)
+    text = json.dumps(describe_work(work), ensure_ascii=False, indent=indent)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text + "\n"
