@@ -36,6 +36,7 @@ DEFAULTS = {
     "SESSION_COOKIE_SAMESITE": "Lax",
     "WTF_CSRF_TIME_LIMIT": None,  # as long as the session
     "IBI_BASE_TEMPLATE": "base.html",
+    "IBI_ARCHIVE_NAME": "Vale University Repository",
     "IBI_ARCHIVE_ADDRESS": "localhost:5000",
     "IBI_ARCHIVE_SERVICE_IBI": "sid.inpe.br/mtc-m18@80/2008/03.17.15.17",
     "IBI_PLATFORM_SOFTWARE_IBI": "dpi.inpe.br/banon/1998/08.02.08.56",

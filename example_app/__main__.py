@@ -32,6 +32,8 @@ RECORDS = Path(__file__).parent / "records"
 RESOLVER_SERVICE = "J8LNKB5R7W/3FUQHC5"
 #: The IBIs of the Archives' services.
 SERVICES = ("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
+#: The names of the Archives.
+NAMES = ("Vale University Repository", "Serra University Repository")
 #: The beginnings of the repository names of the items in the second Archive.
 IN_SECOND = (
     "sid.inpe.br/mtc-m18/2012/",
@@ -81,6 +83,7 @@ class Example:
         home = self.folder / f"archive{number}"
         return {
             "IBI_ARCHIVE_ADDRESS": address,
+            "IBI_ARCHIVE_NAME": NAMES[number - 1],
             "IBI_ARCHIVE_SERVICE_IBI": service,
             "IBI_DATABASE_URI": f"sqlite:///{home}/repository.sqlite",
             "UPLOAD_FOLDER": str(home / "uploads"),

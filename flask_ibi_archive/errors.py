@@ -29,6 +29,9 @@
           TooManyWrongKeys        too many wrong keys were sent
       DocumentRegistryError       a request of the registry protocol of 2008 is refused
       HarvestError                a request of a harvester (OAI-PMH) is wrong
+      HostFunctionFailed          a function of the host raises an exception for an item
+        CannotWriteMetadata       the metadata of the item can't be written in a format
+        CannotFindSets            the sets of the item can't be found
       MailError                   an e-mail cannot be sent
       StorageError
         NotReady                  the database is unreachable, empty or of another revision
@@ -76,7 +79,7 @@ class RefusedText(IBIError, ValueError):
     """A text does not follow its grammar.
 
     :param code: the code of the reason. The codes are the keys of
-        :data:`flask_ibi_archive.reasons.ENGLISH`.
+        ``flask_ibi_archive.reasons.ENGLISH``.
     :param facts: the values that the message for this code contains.
     """
 
@@ -419,6 +422,34 @@ class HarvestError(IBIError):
         self.code = code
         self.message = message
         super().__init__(f"{code}: {message}")
+
+
+class HostFunctionFailed(IBIError):
+    """A function of the host raises an exception for an item, or returns a wrong value."""
+
+
+class CannotWriteMetadata(HostFunctionFailed):
+    """The metadata of an item can't be written in a format.
+
+    :param ibi: an identifier of the item.
+    :param format: the name of the format.
+    """
+
+    def __init__(self, ibi: str, format: str) -> None:
+        self.ibi = ibi
+        self.format = format
+        super().__init__(f"the metadata of the item {ibi} can't be written in the format {format}")
+
+
+class CannotFindSets(HostFunctionFailed):
+    """The sets of an item, in which harvesters find it, can't be found.
+
+    :param ibi: an identifier of the item.
+    """
+
+    def __init__(self, ibi: str) -> None:
+        self.ibi = ibi
+        super().__init__(f"the sets of the item {ibi} can't be found")
 
 
 class DocumentRegistryError(IBIError):

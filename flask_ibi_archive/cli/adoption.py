@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import Bars, get_archive, standard_output, write
+from flask_ibi_archive.cli.group import Bars, get_archive, resume_option, standard_output, write
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.host_rows import IdentifiedItem
@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 @click.argument("model", metavar="MODULE:MODEL")
 @click.option("--where", metavar="SQL", help="Adopt only the rows that fulfil an SQL condition.")
 @click.option("--dry-run", is_flag=True, help="Report all problems. Change nothing.")
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Commit in batches. Continue after the last batch of an interrupted run.",
-)
+@resume_option
 @with_appcontext
 def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) -> None:
     """Assign identifiers and items to existing rows of a model.

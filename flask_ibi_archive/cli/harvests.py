@@ -20,7 +20,9 @@ def renew_harvests_command() -> None:
     Example:
       flask --app example_app ibi renew-harvests
     """
-    from flask_ibi_archive.archive.harvesting import HarvestSets, open_harvests
+    from flask_ibi_archive.archive.harvesting import HarvestSets, StoredHarvests
 
-    open_harvests(get_archive(), HarvestSets()).note_all()
+    archive = get_archive()
+    archive.check_has_items()
+    StoredHarvests(archive, HarvestSets()).note_all()
     write("harvesters will read all items again")

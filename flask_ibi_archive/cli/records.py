@@ -16,6 +16,7 @@ from flask.cli import with_appcontext
 from flask_ibi_archive.cli.group import (
     Bars,
     get_archive,
+    resume_option,
     say,
     standard_input,
     standard_output,
@@ -45,11 +46,7 @@ ITEMS_PER_UPDATE = 100
     help="What to do with an item that already exists.",
 )
 @click.option("--dry-run", is_flag=True, help="Check the file. Change nothing.")
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Commit in batches. Continue after the last batch of an interrupted run.",
-)
+@resume_option
 @click.option(
     "--restart",
     is_flag=True,

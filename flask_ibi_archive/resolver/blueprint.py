@@ -16,7 +16,6 @@ from flask_ibi_archive.protocol.inclusion import (
     parse_registration_request,
 )
 from flask_ibi_archive.protocol.log_keys import hide_keys
-from flask_ibi_archive.protocol.messages import MAX_QUERY
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.verbs import NO_VERBS
 from flask_ibi_archive.resolution.languages import LanguageRange
@@ -28,7 +27,12 @@ from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web import health
 from flask_ibi_archive.web.persistent_urls import create_fallback_hook, is_like_persistent_url
 from flask_ibi_archive.web.requests import user_address
-from flask_ibi_archive.web.responses import RETRY_AFTER, error_response, pairs_response
+from flask_ibi_archive.web.responses import (
+    RETRY_AFTER,
+    error_response,
+    pairs_response,
+    refuse_request,
+)
 from flask_ibi_archive.web.routing import add_page, prepare_app
 from flask_ibi_archive.web.static_files import add_static_files
 
@@ -103,16 +107,10 @@ def answer_registration_request() -> Response:
     The registration key in the request is not logged. A HEAD request is checked, but changes
     nothing (RFC 9110, 9.3.2).
     """
-    if request.method not in ("GET", "HEAD"):
-        text = f"the method {request.method} is not supported; use GET or HEAD"
-        return error_response(405, text, Allow="GET, HEAD")
-    query = request.query_string
-    if len(query) > MAX_QUERY:
-        return error_response(
-            414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed"
-        )
+    if (refusal := refuse_request()) is not None:
+        return refusal
     try:
-        message = parse_registration_request(decode_query_string(query))
+        message = parse_registration_request(decode_query_string(request.query_string))
         registry = current_resolver().registry
         if request.method == "HEAD":
             registry.authenticate(message, user_address())

@@ -114,7 +114,7 @@ def decode_facts(ibi: Identifier) -> list[tuple[str, str, str]]:
         "host": gettext("Host"),
         "ip": gettext("IP address"),
         "port": gettext("Port"),
-        "date": gettext("Minted on (UTC)"),
+        "date": gettext("Minted on"),
     }
     return [(name, labels[name], value) for name, value in facts.items() if value is not None]
 

@@ -5,7 +5,7 @@ This package needs pytest. A host names it as a plugin in its ``conftest.py``::
     pytest_plugins = ["flask_ibi_archive.testing"]
 
 The fixtures are ``ibi_settings``, ``ibi_database_uri``, ``ibi_clock``, ``ibi_app``, ``ibi_server``
-and ``ibi_resolver`` (:mod:`.fixtures`). A test that uses them::
+and ``ibi_resolver``. A test that uses them::
 
     def test_a_thesis_is_found_by_a_resolver(ibi_settings, ibi_server, ibi_resolver):
         app = create_app(ibi_settings)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 
 from flask import Response
 
 from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
+from flask_ibi_archive.archive.host_calls import logging_failure
 from flask_ibi_archive.archive.viewing import ItemView
+from flask_ibi_archive.errors import CannotWriteMetadata
 from flask_ibi_archive.reasons import translatable
+from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.record import FileRecord, RelatedItem
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.records.work_types import WorkType
 from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
 from flask_ibi_archive.web.downloads import find_media_type
+from flask_ibi_archive.web.machine_readable import write_metadata
 from flask_ibi_archive.web.requests import current_archive
 from flask_ibi_archive.web.translations import format_date, format_number, gettext
 
@@ -24,6 +30,8 @@ MONTHS, CHART_HEIGHT = 12, 90
 SWATCHES = (draw_swatch(0), draw_swatch(1))
 #: The forms of the list of files, and their media types. The first form is the default.
 FILE_LIST_FORMS = {"html": "text/html", "text": "text/plain", "json": "application/json"}
+#: The formats of reference managers.
+CITATION_FORMATS = ("bibtex", "ris", "csl-json")
 #: The names of types for readers. Other types are shown in the words of the metadata.
 TYPE_NAMES = {
     WorkType.ARTICLE: translatable("Article"),
@@ -52,6 +60,14 @@ TYPE_NAMES = {
     WorkType.THESIS: translatable("Thesis"),
     WorkType.VIDEO: translatable("Video"),
 }
+#: The names of the types of files that need words; the other files are named by their extension.
+FILE_TYPE_NAMES = {
+    "audio": translatable("Sound"),
+    "image": translatable("Image"),
+    "video": translatable("Video"),
+}
+#: Matches the extension at the end of a file name.
+_EXTENSION = re.compile(r"\.([A-Za-z0-9]{1,8})$")
 
 
 def describe_work(item: ItemView) -> Work:
@@ -79,6 +95,22 @@ def _describe_file(item: ItemView, file: FileRecord) -> WorkFile:
     return WorkFile(file.path, url, find_media_type(file.path), item.sizes.get(file.path))
 
 
+def name_file_type(name: str) -> str:
+    """Return the type of a file for readers, such as ``PDF`` or ``Image (PNG)``.
+
+    :param name: the name of the file; the type is that of its extension.
+    """
+    media_type = find_media_type(name)
+    if media_type == "text/plain":
+        return gettext("Text")
+    family = FILE_TYPE_NAMES.get(media_type.partition("/")[0])
+    found = _EXTENSION.search(name)
+    if found is None:
+        return gettext("File")
+    extension = found[1].upper()
+    return f"{gettext(family)} ({extension})" if family else extension
+
+
 def name_type(work: Work) -> str:
     """Return the name of the type of a work for readers; "" if no type is stated."""
     if work.type_text is None:
@@ -86,6 +118,22 @@ def name_type(work: Work) -> str:
     if work.type is WorkType.OTHER:
         return work.type_text
     return gettext(TYPE_NAMES[work.type])
+
+
+def list_citations(item: ItemView, work: Work) -> list[tuple[MetadataFormat, str]]:
+    """Return each format of reference managers, and the work in this format.
+
+    A format that the host has replaced is left out if its function fails.
+    """
+    citations: list[tuple[MetadataFormat, str]] = []
+    if not item.dublin_core:
+        return citations
+    for format in filter(None, map(current_archive().formats.get, CITATION_FORMATS)):
+        failure = CannotWriteMetadata(work.ibi, format.name)
+        with suppress(CannotWriteMetadata), logging_failure(failure):
+            text = write_metadata(format, work).decode().strip("\r\n")
+            citations.append((format, text))
+    return citations
 
 
 def find_newest_edition(item: ItemView) -> RelatedItem | None:

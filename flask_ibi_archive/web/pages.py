@@ -19,17 +19,20 @@ from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, Not
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_query_string, list_candidate_paths
-from flask_ibi_archive.records.formats.abnt import cite, format_citation
+from flask_ibi_archive.records.formats.abnt import cite
 from flask_ibi_archive.records.work import Work
+from flask_ibi_archive.records.work_values import name_licence
 from flask_ibi_archive.web.access import AccessDecision, check_access, select_readable_files
 from flask_ibi_archive.web.downloads import describe_version, send_content
 from flask_ibi_archive.web.item_pages import (
+    CITATION_FORMATS,
     FILE_LIST_FORMS,
     SWATCHES,
     describe_work,
     draw_recent_months,
     file_list_response,
     find_newest_edition,
+    list_citations,
     name_type,
 )
 from flask_ibi_archive.web.machine_readable import (
@@ -166,7 +169,7 @@ def tombstone(item: ItemView) -> Response:
         410,
         item=item,
         stated_title=stated_title,
-        citation=format_citation(describe_work(item), has_address=False) if stated_title else "",
+        citation=cite(describe_work(item), has_address=False) if stated_title else (),
         replacing=[one for one in item.related if one.ibi in (instead, item.record.next_edition)],
     )
     if instead:
@@ -255,7 +258,10 @@ def _landing_page(
         work=work,
         type_name=name_type(work),
         newest_edition=find_newest_edition(item),
+        licence=name_licence(work.licence_url) if work.licence_url else "",
         citation=cite(work),
+        citations=list_citations(readable, work),
+        citation_formats=CITATION_FORMATS,
         counts=counts,
         chart=draw_recent_months(counts, item.today),
         swatches=SWATCHES,

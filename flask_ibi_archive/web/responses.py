@@ -11,10 +11,12 @@ from jinja2 import Template, TemplateNotFound
 from werkzeug.datastructures import Headers
 
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
+from flask_ibi_archive.protocol.messages import MAX_QUERY
 from flask_ibi_archive.protocol.pairs import format_alert
 from flask_ibi_archive.setting_values import TEMPLATE
 from flask_ibi_archive.web.requests import (
     RESOLVER_EXTENSION,
+    current_archive,
     current_request,
     request_root,
     shared_config,
@@ -61,12 +63,17 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
 
 
 def _find_home_url() -> str | None:
-    """Return the URL of the home page of the app; None if the app has none."""
+    """Return the URL of the home page of the app: "/", or the list of all items.
+
+    :returns: None if the app has neither.
+    """
     adapter = current_app.create_url_adapter(current_request())
-    has_home = RESOLVER_EXTENSION in current_app.extensions or (
+    if RESOLVER_EXTENSION in current_app.extensions or (
         adapter is not None and adapter.test("/", "GET")
-    )
-    return f"{request_root()}/" if has_home else None
+    ):
+        return f"{request_root()}/"
+    items = current_archive().host_items
+    return f"{request_root()}/ibi/items" if items is None or items.can_list else None
 
 
 def list_templates(template: str) -> list[str]:
@@ -142,6 +149,23 @@ def error_response(status: int, text: str, **headers: str) -> Response:
     :param headers: additional headers by name. Each "-" in a name is written as "_".
     """
     return pairs_response(format_alert(text), status, **headers)
+
+
+def refuse_request() -> Response | None:
+    """Return the response to a message whose method is wrong or whose query is too long.
+
+    :returns: None if the current request is right in this respect.
+    """
+    request = current_request()
+    if request.method not in ("GET", "HEAD"):
+        text = f"the method {request.method} is not allowed; use GET or HEAD"
+        return error_response(405, text, Allow="GET, HEAD")
+    length = len(request.query_string)
+    if length > MAX_QUERY:
+        return error_response(
+            414, f"the query has {length} bytes; a query may have at most {MAX_QUERY} bytes"
+        )
+    return None
 
 
 def summarise_error(error: IBIError) -> str:

@@ -22,6 +22,7 @@ from flask_ibi_archive.web import (
     statistics,
 )
 from flask_ibi_archive.web.downloads import find_media_type
+from flask_ibi_archive.web.item_pages import name_file_type
 from flask_ibi_archive.web.local_resolution import answer_persistent_url
 from flask_ibi_archive.web.responses import add_policy_hook
 from flask_ibi_archive.web.service import answer_service_request, route_service_request
@@ -76,6 +77,7 @@ def prepare_app(state: BlueprintSetupState) -> None:
     state.app.url_map.converters[OWN_WORD] = OwnWordConverter
     state.app.jinja_env.add_extension(PageFunctions)
     state.app.jinja_env.globals["ibi_media_type"] = find_media_type
+    state.app.jinja_env.globals["ibi_file_type"] = name_file_type
     add_policy_hook(state.app)
 
 

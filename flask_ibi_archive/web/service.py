@@ -37,6 +37,7 @@ from flask_ibi_archive.web.responses import (
     RETRY_AFTER,
     error_response,
     pairs_response,
+    refuse_request,
     summarise_error,
 )
 
@@ -127,15 +128,10 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     """
     if failure is not None:
         return _unavailable(failure)
+    if (refusal := refuse_request()) is not None:
+        return refusal
     request = current_request()
-    if request.method not in ("GET", "HEAD"):
-        text = f"the method {request.method} is not allowed; use GET or HEAD"
-        return error_response(405, text, Allow="GET, HEAD")
     query = request.query_string
-    if len(query) > MAX_QUERY:
-        return error_response(
-            414, f"the query has {len(query)} bytes; a query may have at most {MAX_QUERY} bytes"
-        )
     # a request with HEAD must not change anything (RFC 9110, 9.3.2)
     is_get = request.method == "GET"
     count = _count_access if is_get else _count_nothing

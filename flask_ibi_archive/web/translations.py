@@ -1,9 +1,9 @@
 """Translates the texts of the pages, and formats dates, numbers and names of languages.
 
 Python code calls the functions of this module. The templates of the package, and those of a host
-that replace them, call the same functions: ``_``, ``ngettext``, ``format_date``, ``format_number``,
-``language_name`` and ``list_languages``. All other templates of the host keep functions with these
-names, such as those of Flask-Babel.
+that replace them, call the same functions: ``_``, ``ngettext``, ``format_date``, ``format_moment``,
+``format_number``, ``format_size``, ``language_name`` and ``list_languages``. All other templates of
+the host keep functions with these names, such as those of Flask-Babel.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from functools import cache, lru_cache
 from typing import Literal
 from urllib.parse import urlsplit
@@ -243,6 +243,16 @@ def format_date(value: date | str, width: Literal["long", "short"] = "long") -> 
     return dates.format_date(value, "long", locale)
 
 
+def format_moment(value: str) -> str:
+    """Return a moment as readers write it, such as ``1 March 2027 at 10:00:00 UTC``.
+
+    :param value: the text of a moment in UTC, such as ``2027-03-01T10:00:00Z``. A fraction of a
+        second is not shown.
+    """
+    moment = datetime.fromisoformat(value[:19])
+    return dates.format_datetime(moment, "long", locale=_current_catalogue().locale)
+
+
 def get_language_name(code: str) -> str:
     """Return the name of a language, such as ``português (Brasil)``.
 
@@ -264,6 +274,7 @@ FUNCTIONS = {
     "_": gettext,
     "ngettext": ngettext,
     "format_date": format_date,
+    "format_moment": format_moment,
     "format_number": format_number,
     "format_size": format_size,
     "language_name": get_language_name,

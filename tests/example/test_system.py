@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
@@ -12,35 +11,19 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from support.commands import ROOT, Outcome, environment, python
+from support.loopback import free_ports
 
 PAGE = (ROOT / "docs/try-the-example.rst").read_text(encoding="utf-8")
 IBI = "8JMKD3MGP8W/35MMLL8"
 INCLUDED = "status.archive included status.confirmation successful"
 NEW_EDITION = "sid.inpe.br/mtc-m18/2012/07.12.18.08"
-
-
-def free_ports(number: int = 1) -> int:
-    """Return the first of three consecutive free ports; each process searches another range.
-
-    :param number: the number of the call in a test, so that each call returns other ports.
-    """
-    first = 20_000 + os.getpid() % 1_300 * 9 + 3 * number
-    for port in range(first, 60_000, 3):
-        with ExitStack() as stack:
-            try:
-                for number in range(3):
-                    stack.enter_context(socket.create_server(("127.0.0.1", port + number)))
-            except OSError:
-                continue
-            return port
-    pytest.fail("no three consecutive ports are free")
 
 
 class System:

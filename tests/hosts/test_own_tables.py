@@ -332,8 +332,9 @@ def test_commands_cover_the_items_of_the_host_or_say_that_they_do_not(
         assert "the items and files are in the tables of the repository (Shelf): not" in (
             runs(*words).err
         )
-    refused = runs("import", exported).error
-    assert refused.startswith("the items of this Archive are in the tables of the repository")
+    for words in (["import", exported], ["renew-harvests"]):
+        refused = runs(*words).error
+        assert refused.startswith("the items of this Archive are in the tables of the repository")
 
 
 @pytest.mark.one_database
@@ -372,6 +373,43 @@ def test_a_key_must_be_an_identifier(host: Host) -> None:
 def test_a_catalogue_that_cannot_list_its_items_says_so(host: Host) -> None:
     with pytest.raises(StorageError, match=r"BareShelf can't list its items.*records\(\)"):
         list(host(a_record(), kind=BareShelf).archive.find())
+
+
+class Plain:
+    """An item of a host that is not hashable, such as an object of a plain dataclass."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+
+class PlainShelf(Shelf):
+    def find(self, ibi: str, *rest: Any) -> Any:
+        found = super().find(ibi, *rest)
+        return None if found is None else Plain(found)
+
+
+@pytest.mark.one_database
+def test_the_items_of_a_host_need_not_be_hashable(host: Host, ibi_settings: dict[str, Any]) -> None:
+    ibi_settings["IBI_FILTER_URL_LIST"] = False
+    records = (a_record(A, next_edition=B), a_record(B))
+    expected = host(*records).request_urls(A)
+    assert expected.keys() == host(*records, kind=PlainShelf).request_urls(A).keys()
+
+
+@pytest.mark.one_database
+@for_each(("kind", "has_list"), [(Shelf, True), (BareShelf, False)])
+def test_the_home_link_leads_to_the_list_of_items_if_there_is_one(
+    host: Host, kind: type[Shelf], has_list: bool
+) -> None:
+    client = host(a_record(), kind=kind).app.test_client()
+    page = client.get(f"/col/{A}/", headers={"Accept-Language": "en"}).text
+    assert ('href="/ibi/items"' in page) is has_list
+    assert client.get("/ibi/items").status_code == (200 if has_list else 404)
 
 
 @pytest.mark.one_database

@@ -232,9 +232,10 @@ def test_none_means_the_usual_address(moved: Flask) -> None:
 
 def test_pages_and_redirects_contain_the_addresses_of_the_function(moved: Flask) -> None:
     links = Page(ask(moved, f"/col/{REPORT}/files").text).links
-    # the path to the page and the link back to the item enclose the files
-    assert links[0] == links[-1] == f"{HOST}/thesis/01"
-    assert links[1] == "https://files.example/report.pdf"
+    # the path to the page begins with the home page; the link back to the item follows the files
+    assert links[0] == "/ibi/items"
+    assert links[1] == links[-1] == f"{HOST}/thesis/01"
+    assert links[2] == "https://files.example/report.pdf"
     assert not [link for link in links if f"/{REPORT}/doc/" in link or link.endswith(f"/{REPORT}/")]
     redirect = ask(moved, f"/{EMPTY}")
     assert (redirect.status, redirect.headers["Location"]) == (302, f"{HOST}/thesis/15")

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, Response
+from flask import Flask, Response, render_template
 from support.browser import CONSOLE, render, serving
 from support.cases import for_each
 from support.commands import command
+from support.documentation import blocks
 from support.loopback import nobody
 from support.pages import Page
 from support.web import GONE, NOBODY, REPORT, REPORT_IBIP, ask
@@ -215,6 +216,31 @@ def test_the_host_adds_a_style_sheet_to_our_layout(host: Host, tmp_path: Path) -
         text = see(app, path)
         assert OWN_STYLE in text
         assert '<link rel="stylesheet" href="/theme/theme.css">' in text
+
+
+def test_the_templates_of_the_documentation_work(host: Host, tmp_path: Path) -> None:
+    layout, base, part = (
+        # an app without static files
+        block.text.replace("url_for('static', filename='style.css')", "'/theme/theme.css'")
+        for block in blocks("howto/theme.rst")
+        if block.language == "jinja"
+    )
+    landing = {"ibi_archive/landing.html": part}
+    own = host(
+        templates={"layout.html": layout, **landing},
+        place=tmp_path / "own",
+        IBI_BASE_TEMPLATE="layout.html",
+        after=lambda app: app.add_url_rule("/", "home", lambda: render_template("layout.html")),
+    )
+    ours = host(templates={"ibi_archive/base.html": base, **landing}, place=tmp_path / "ours")
+    for app in own, ours:
+        text = see(app, f"/col/{REPORT}/")
+        assert "Printed copies: ask at the desk." in text
+        assert '<link rel="stylesheet" href="/theme/theme.css">' in text
+        assert text.count("?lang=pt") == 1
+    assert "University of Example" in see(own, f"/col/{REPORT}/")
+    # a page of the host
+    assert 'href="/?lang=pt"' in see(own, "/")
 
 
 # --- the Content-Security-Policy

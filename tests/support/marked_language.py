@@ -68,6 +68,7 @@ def marked_language() -> Iterator[None]:
         return mark_date(value)
 
     with (
+        patch.object(translations.dates, "format_datetime", mark_date),
         patch.object(translations, "_catalogues", lambda: catalogues),
         patch.object(translations.dates, "format_date", mark_date),
         patch.object(translations.dates, "format_skeleton", mark_skeleton),
@@ -88,7 +89,9 @@ class _Texts(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.attributes += [value or "" for name, value in attrs if name in ATTRIBUTES]
         # identifiers are data; a citation has the words of its standard
-        is_data = tag in ("code", "script") or "ibi-citation" in (dict(attrs).get("class") or "")
+        is_data = tag in ("code", "script", "textarea") or "ibi-citation" in (
+            dict(attrs).get("class") or ""
+        )
         if tag not in VOID:
             self.open.append((tag, is_data))
 

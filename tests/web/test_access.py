@@ -181,6 +181,7 @@ def test_users_outside_the_networks_get_no_file_and_no_list(
             answer = ask(web, f"/col/{ibi}/{rest}", remote=remote)
             assert answer.status == 403
             assert "Access to this item is restricted" in answer.text
+            # the links to other languages, before <main>, repeat the requested path
             assert "report.pdf" not in answer.text.partition("<main")[2]
             assert answer.headers["Cache-Control"].startswith("private")
         landing = ask(web, f"/col/{ibi}/", remote=remote)

@@ -169,6 +169,7 @@ def test_pages_say_the_day_in_the_language_of_the_reader(
         assert answer.status == (403 if rest else 200)
         assert text in answer.text
         assert "network" not in answer.text
+        # the links to other languages, before <main>, repeat the requested path
         assert "report.pdf" not in answer.text.partition("<main")[2]
 
 

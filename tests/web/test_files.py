@@ -40,6 +40,8 @@ from support.web import (
     rep,
 )
 
+from flask_ibi_archive.web.item_pages import name_file_type
+
 pytestmark = pytest.mark.one_database
 
 PDF = CONTENTS["report.pdf"]
@@ -284,6 +286,28 @@ def test_a_file_has_the_type_of_its_name(web: Flask, name: str, content_type: st
     policy = answer.headers.get("Content-Security-Policy", "")
     assert policy.startswith("sandbox") is (name in ("page.html", "image.svg"))
     assert "allow-same-origin" not in policy
+
+
+@for_each(
+    ("name", "shown"),
+    [
+        ("report.pdf", "PDF"),
+        ("data/table.CSV", "CSV"),
+        ("new.txt", "Texto"),
+        ("picture.png", "Imagem (PNG)"),
+        ("interview.mp3", "Áudio (MP3)"),
+        ("lecture.mp4", "Vídeo (MP4)"),
+        ("data.tar.gz", "GZ"),
+        ("thesis.docx", "DOCX"),
+        ("odd.xyzzy", "XYZZY"),
+        ("README", "Arquivo"),
+        ("v1.0/README", "Arquivo"),
+        ("a title. With a sentence", "Arquivo"),
+    ],
+)
+def test_readers_see_a_name_of_the_type(app: Flask, name: str, shown: str) -> None:
+    with app.test_request_context(headers={"Accept-Language": "pt"}):
+        assert name_file_type(name) == shown
 
 
 def test_a_file_with_scripts_is_sent_with_the_sandbox_policy(app: Flask, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from support.marked_language import (
     list_words,
     marked_language,
 )
-from support.pages import LANGUAGES, Page, reading
+from support.pages import LANGUAGES, Page, reading, see
 from support.resolver_app import resolver_app
 from support.web import (
     CLOSED,
@@ -39,9 +39,11 @@ from support.web import (
 )
 
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.records.work_types import WorkType
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.web import translations
 from flask_ibi_archive.web.alerts import alert_response
+from flask_ibi_archive.web.item_pages import TYPE_NAMES
 
 pytestmark = pytest.mark.one_database
 
@@ -276,14 +278,42 @@ ITEM_PAGES = [
 def test_pages_of_items_have_no_text_without_a_translation(
     web: Flask, tmp_path: Path, rest: str, ibi: str, remote: str
 ) -> None:
-    data = list_words(str(shelf(tmp_path)))
+    records = str(shelf(tmp_path))
+    # lists of files contain the extensions, such as PDF
+    data = list_words(f"{records} {records.upper()}")
     with marked_language():
         text = ask(web, f"/col/{ibi}/{rest}", headers=MARKED, remote=remote).text
     assert f'lang="{TAG}"' in text
     assert list_unmarked_words(text) - data <= NAMES
 
 
-def test_the_page_of_the_statistics_has_no_text_without_a_translation(web: Flask) -> None:
+@for_each("path", ["/ibi/statistics", "/ibi/items", "/ibi/items/2009", "/ibi/items/2009?after=x"])
+def test_pages_of_the_archive_have_no_text_without_a_translation(
+    web: Flask, tmp_path: Path, path: str
+) -> None:
+    data = list_words(f"{HOST} {shelf(tmp_path)}")
     with marked_language():
-        text = ask(web, "/ibi/statistics", headers=MARKED).text
-    assert list_unmarked_words(text) - list_words(HOST) <= NAMES
+        text = ask(web, path, headers=MARKED).text
+    assert f'lang="{TAG}"' in text
+    assert list_unmarked_words(text) - data <= NAMES
+
+
+@for_each("language", ["es", "pt"])
+def test_lists_of_items_are_translated(web: Flask, language: str) -> None:
+    headings = {
+        "es": ("Todos los ítems por año", "Ítems de 2009"),
+        "pt": ("Todos os itens por ano", "Itens de 2009"),
+    }[language]
+    for path, heading in zip(("", "/2009"), headings, strict=True):
+        assert see(web, f"/ibi/items{path}", language=language).text("h1") == heading
+
+
+@for_each("language", ["es", "pt"])
+def test_the_names_of_types_and_moments_are_translated(language: str) -> None:
+    with reading(language):
+        names = {kind: translations.gettext(name) for kind, name in TYPE_NAMES.items()}
+        assert translations.format_moment("2009-02-16T17:46:00Z").startswith("16 de ")
+    assert names.keys() == set(WorkType) - {WorkType.OTHER}
+    # words that are the same in the languages
+    same = {TYPE_NAMES[kind] for kind in names if names[kind] == TYPE_NAMES[kind]}
+    assert same <= {"Preprint", "Software"}

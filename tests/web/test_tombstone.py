@@ -84,7 +84,7 @@ def test_the_page_shows_item_date_reason_and_successor(
     assert moment["datetime"] == shown["timestamp"].replace("Z", "+00:00")
     removed_at = datetime.fromisoformat(moment["datetime"])
     assert page.text("time") == f"{removed_at.day} {removed_at:%B %Y}"
-    assert page.links == [f"{BASE}{NOBODY}", f"{BASE}{removed[0]}"]
+    assert page.links == ["/ibi/items", f"{BASE}{NOBODY}", f"{BASE}{removed[0]}"]
     assert "never be assigned to another" in page.text("p")
 
 
@@ -125,7 +125,8 @@ def deleted(ibi: str, **fields: object) -> dict[str, object]:
 def test_without_a_successor_the_page_links_to_the_next_edition(app: Flask) -> None:
     import_records(archive_of(app), [deleted(rep(1), next_edition=rep(2)), {"rep": rep(2)}])
     page = see(app, f"/col/{rep(1)}/", 410)
-    assert page.links == [f"http://mtc-m16c.sid.inpe.br/col/{rep(2)}/", BASE + rep(1)]
+    edition = f"http://mtc-m16c.sid.inpe.br/col/{rep(2)}/"
+    assert page.links == ["/ibi/items", edition, BASE + rep(1)]
     assert "Next edition" in page.text("p")
     assert ask(app, f"/col/{rep(1)}/").headers["Link"] == (
         f'<{BASE}{rep(2)}>; rel="successor-version"'
@@ -136,7 +137,7 @@ def test_a_tombstone_without_a_reason_has_a_page(app: Flask) -> None:
     import_records(archive_of(app), [deleted(rep(1))])
     page = see(app, f"/col/{rep(1)}/", 410)
     assert page.text("title") == f"This item was removed: {rep(1)}"
-    assert page.links == [BASE + rep(1)]
+    assert page.links == ["/ibi/items", BASE + rep(1)]
     assert "Reason" not in page.text("dt")
     assert "Link" not in ask(app, f"/col/{rep(1)}/").headers
 
@@ -182,3 +183,18 @@ def test_the_page_of_a_copy_names_the_archive_with_the_original(app: Flask) -> N
     assert "This is a copy." in page.text("p")
     assert far in page.text("code")
     assert BASE + rep(1) in page.links
+
+
+def test_the_citation_that_the_archive_wrote_is_marked_as_portuguese(app: Flask) -> None:
+    record = {"rep": rep(1), "metadata": {"dc": {"title": ["Rain"], "creator": ["Silva, Ana"]}}}
+    import_records(archive_of(app), [record])
+    archive_of(app).delete(rep(1), reason="withdrawn")
+    text = see(app, f"/col/{rep(1)}/", 410).source
+    assert '<p class="ibi-citation ibi-text" id="ibi-citation" lang="pt">SILVA, Ana. Rain.' in text
+    other = {"reason": "withdrawn", "citation": "Silva, Rain."}
+    import_records(archive_of(app), [deleted(rep(2), metadata=record["metadata"], tombstone=other)])
+    text = see(app, f"/col/{rep(2)}/", 410).source
+    assert '<p class="ibi-citation ibi-text" id="ibi-citation">Silva, Rain.</p>' in text
+    import_records(archive_of(app), [deleted(rep(3), metadata=record["metadata"])])
+    text = see(app, f"/col/{rep(3)}/", 410).source
+    assert 'id="ibi-citation" lang="pt">SILVA, Ana. <strong>Rain</strong>.' in text

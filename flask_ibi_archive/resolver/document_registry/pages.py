@@ -124,7 +124,7 @@ def _registry_page(
 
 def _record_page(record: DocumentRecord) -> Response:
     base = resolver_config().base_url or f"{request.scheme}://{request.host}"
-    return _page("registry_record", 200, record=record, base=base, format_moment=format_moment)
+    return _page("registry_record", 200, record=record, base=base, iso_moment=format_moment)
 
 
 def _unavailable_response(error: NotReady, name: str) -> Response:
