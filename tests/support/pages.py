@@ -25,6 +25,7 @@ class Page(HTMLParser):
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.main_links: list[dict[str, str | None]] = []
+        self.all_links: list[str] = []
         self.words: dict[str, list[str]] = {}
         self.feed(text)
         self.close()
@@ -35,8 +36,10 @@ class Page(HTMLParser):
         # the title of a chart is not the title of the page
         drawn = "svg:" if "svg" in self.open else ""
         self.tags.append((drawn + tag, dict(attrs)))
-        if tag == "a" and "main" in self.open:
-            self.main_links.append(dict(attrs))
+        if tag == "a":
+            self.all_links.append(dict(attrs)["href"] or "")
+            if "main" in self.open:
+                self.main_links.append(dict(attrs))
         if tag not in VOID:
             self.open.append(tag)
 
@@ -57,7 +60,10 @@ class Page(HTMLParser):
 
     @property
     def links(self) -> list[str]:
-        """The targets of all links in the main part of the page."""
+        """The targets of all links in the main part of the page, with those of the breadcrumb.
+
+        Header and footer have the same links on all pages; ``all_links`` contains them too.
+        """
         return [attrs["href"] or "" for attrs in self.main_links]
 
     @property

@@ -5,128 +5,29 @@ The checks of accessibility are those of axe-core (WCAG 2.2 AA).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from flask import Flask
-from playwright.sync_api import Browser, sync_playwright
-from support.accesses import insert_counts, item_id
-from support.archives import archive_of, close, import_records, make_app
+from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
 from support.browser import browser as find_browser
-from support.browser import serving
-from support.web import rep, source
+from support.page_sites import FIRST, IBIP, serving_sites
 
-from flask_ibi_archive.resolver import IBIResolver
-
-FIRST, SECOND, TRANSLATION, METADATA, GONE, COPY, BARE, UNKNOWN = map(rep, range(1, 9))
-IBIP = "8JMKD3MGP8W/35MME4E"
-ABSTRACT = "Twelve years of measurements show how often ice clouds form over the Amazon basin."
-THESIS: dict[str, Any] = {
-    "title": [{"value": "Ice clouds over the Amazon basin: twelve years of lidar", "lang": "en"}],
-    "creator": ["Silva, Ana", "Instituto Nacional de Pesquisas Espaciais"],
-    "contributor": ["Souza, Davi de"],
-    "description": [{"value": ABSTRACT, "lang": "en"}],
-    "subject": ["cirrus", "lidar"],
-    "date": ["2025-03-14"],
-    "type": ["Doctoral thesis"],
-    "publisher": ["Instituto Nacional de Pesquisas Espaciais"],
-    "rights": ["https://creativecommons.org/licenses/by/4.0/", "Free for teaching"],
-    "identifier": ["https://doi.org/10.1000/182"],
-}
-#: The path of a page of each kind, and the status of the page.
-ARCHIVE_PAGES = {
-    f"/col/{SECOND}/": 200,
-    f"/col/{FIRST}/": 200,
-    f"/col/{TRANSLATION}/": 200,
-    f"/col/{COPY}/": 200,
-    f"/col/{BARE}/": 200,
-    f"/col/{GONE}/": 410,
-    f"/col/{SECOND}/files": 200,
-    f"/col/{SECOND}/metadata": 200,
-    f"/col/{SECOND}/statistics": 200,
-    "/ibi/statistics": 200,
-    f"/col/{UNKNOWN}/": 404,
-    f"/col/{COPY}/doc/report.pdf": 403,
-    f"/{IBIP}:(marcxml)": 404,
-}
-RESOLVER_PAGES = {
-    "/": 200,
-    "/?ibi=8JMKD3MGP8W/34PGRBS&do=decode": 200,
-    "/?ibi=8JMKD3MGP8W": 400,
-    "/8JMKD3MGP8W": 400,
-    "/8JMKD3MGP8W/34PGRBS": 404,
-    "/ibi/registry": 200,
-    "/ibi/registry?ibi=wrong": 400,
-}
 NARROW, WIDE = 320, 1280
-LANGUAGES = ("en", "pt-BR", "es")
-#: Combinations of language, width, colours and JavaScript. The others are slow tests.
-QUICK = {("en", NARROW, "dark", True), ("pt-BR", WIDE, "light", False)}
-ALL = [
-    pytest.param(*case, marks=[] if case in QUICK else pytest.mark.slow)
-    for case in product(LANGUAGES, (NARROW, WIDE), ("light", "dark"), (True, False))
-]
-
-
-def records(folder: Path) -> list[dict[str, Any]]:
-    """Return the records of an item of each kind."""
-    files = [{"path": name, "source": source(folder, name)} for name in ("report.pdf", "table.csv")]
-    portuguese = {"title": ["Nuvens de gelo sobre a bacia amazônica"], "creator": ["Silva, Ana"]}
-    return [
-        {
-            "rep": FIRST,
-            "ibip": IBIP,
-            "language": "en",
-            "next_edition": SECOND,
-            "metadata": {"dc": {**THESIS, "title": ["Ice clouds, first results"]}},
-            "files": files,
-        },
-        {
-            "rep": SECOND,
-            "aliases": ["83LX3pFwXQZeBBx/hwiTk"],
-            "language": "en",
-            "translations": {"pt": TRANSLATION},
-            "metadata": {"dc": THESIS},
-            "files": [*files, {"path": "raw.nc", "url": "https://example.org/raw.nc"}],
-        },
-        {"rep": TRANSLATION, "language": "pt", "metadata": {"ibi": METADATA}, "files": files},
-        {"rep": METADATA, "content_type": "Metadata", "metadata": {"dc": portuguese}},
-        {
-            "rep": GONE,
-            "state": "Deleted",
-            "timestamp": "2024-05-02T10:00:00Z",
-            "metadata": {"dc": THESIS},
-            "tombstone": {"reason": "The data contain an error.", "successor": SECOND},
-        },
-        {
-            "rep": COPY,
-            "state": "Copy",
-            "original_archive": "sid.inpe.br/mtc-m99@80/2009/07.21.13.23",
-            "metadata": {"dc": {"title": ["Calibration of the lidar"]}},
-            "embargo": "9999-03-01",
-            "files": files[:1],
-        },
-        {"rep": BARE, "files": files},
-    ]
-
-
-def add_counts(app: Flask) -> None:
-    """Add accesses to the second item in the current month and the month before."""
-    archive = archive_of(app)
-    row = {"item_id": item_id(archive, SECOND), "role": "asked", "double_clicks": 1, "robots": 2}
-    insert_counts(
-        archive,
-        [
-            {**row, "day": day, "content_type": kind, "accesses": 1234}
-            for day in (archive.today, archive.today.replace(day=1))
-            for kind in ("Data", "Metadata")
-            if day == archive.today or archive.today.day > 1
-        ],
-    )
+#: All combinations of language, width, colours and JavaScript.
+ALL = list(product(("en", "pt-BR", "es"), (NARROW, WIDE), ("light", "dark"), (True, False)))
+QUICK = (
+    ("en", NARROW, "dark", True),
+    ("pt-BR", WIDE, "light", False),
+    ("es", NARROW, "light", True),
+    ("en", WIDE, "dark", True),
+)
+#: The rules of axe, and what it reports.
+OPTIONS = {
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    "resultTypes": ["violations"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -140,72 +41,120 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, int]]]:
-    """The pages of an Archive and of a resolver, by the base URL of each."""
-    folder = tmp_path_factory.mktemp("sites")
-    app = make_app(f"sqlite:///{folder / 'ibi.sqlite'}", folder)
-    archive_of(app).init()
-    import_records(archive_of(app), records(folder))
-    add_counts(app)
-    resolver = Flask("resolver", instance_path=str(folder), static_folder=None)
-    resolver.config.update(
-        IBI_RESOLVER_REGISTRY=True,
-        IBI_RESOLVER_REGISTRY_MINT_HOST="registry.example.org",
-        IBI_ARCHIVE_NAME="Resolver",
-    )
-    IBIResolver(resolver)
-    resolver.extensions["ibi_resolver"].resolver.init()
-    with serving(app) as (port, _), serving(resolver) as (other, _):
-        yield {
-            f"http://127.0.0.1:{port}": ARCHIVE_PAGES,
-            f"http://127.0.0.1:{other}": RESOLVER_PAGES,
-        }
-    resolver.extensions["ibi_resolver"].resolver.close()
-    close(app)
+    """The status of each page by its path, by the base URL of the site."""
+    with serving_sites(tmp_path_factory.mktemp("sites")) as found:
+        yield found
 
 
-@pytest.mark.parametrize(("language", "width", "scheme", "script"), ALL)
-def test_every_page_is_accessible_and_fits_into_the_window(
-    browser: Browser,
-    sites: dict[str, dict[str, int]],
-    language: str,
-    width: int,
-    scheme: Any,
-    script: bool,
+class Reader:
+    """A reader with a language, a window, colours, and with or without JavaScript.
+
+    axe needs JavaScript. It therefore checks the document of a page without JavaScript in a second
+    window, where the script of the page is empty.
+    """
+
+    def __init__(
+        self, browser: Browser, language: str, width: int, scheme: str, has_script: bool
+    ) -> None:
+        self.language = language
+        self.problems: list[str] = []
+        self.axe = Axe()
+        self.contexts = [
+            browser.new_context(
+                locale=language,
+                viewport={"width": width, "height": 800},
+                color_scheme=scheme,
+                java_script_enabled=enabled,
+            )
+            for enabled in ((True,) if has_script else (False, True))
+        ]
+        self.page, self.checked = (self._open(one) for one in (self.contexts * 2)[:2])
+
+    def _open(self, context: BrowserContext) -> Page:
+        page = context.new_page()
+        page.on("pageerror", lambda error: self._note(str(error)))
+        # the browser also reports the status of the page itself, such as 404
+        page.on("console", lambda one: "status of" in one.text or self._note(one.text))
+        page.on("request", lambda one: self._check_address(one.url))
+        return page
+
+    def _note(self, problem: str) -> None:
+        self.problems.append(f"{self.page.url}: {problem}")
+
+    def _check_address(self, url: str) -> None:
+        if not url.startswith(f"{self.base}/"):
+            self._note(f"requests {url}")
+
+    def visit(self, base: str, path: str, status: int) -> None:
+        """Open a page and check it. The status 0 is that of any alert."""
+        self.base = base
+        response = self.page.goto(base + path)
+        assert response is not None
+        assert response.status == status or (status == 0 and response.status >= 400), path
+        assert self.page.evaluate("document.documentElement.lang") == self.language[:2]
+        root = "document.documentElement"
+        if not self.page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth"):
+            self._note("is wider than the window")
+        if len(self.contexts) == 2:
+            self._copy(response.url)
+        else:
+            self.checked = self.page
+        results = self.axe.run(self.checked, options=OPTIONS)
+        if results.violations_count:
+            self._note(results.generate_report())
+
+    def _copy(self, url: str) -> None:
+        """Open the document of the page without JavaScript in the window of axe."""
+        html = self.page.content()
+        assert "<noscript" not in html
+
+        def answer(route: Route) -> None:
+            if route.request.resource_type == "document":
+                route.fulfill(body=html, content_type="text/html; charset=utf-8")
+            elif route.request.resource_type == "script":
+                route.fulfill(body="", content_type="text/javascript")
+            else:
+                route.continue_()
+
+        self.checked.unroute_all()
+        self.checked.route("**/*", answer)
+        self.checked.goto(url)
+
+    def close(self) -> None:
+        for context in self.contexts:
+            context.close()
+
+
+def visit_all(
+    browser: Browser, case: tuple[str, int, str, bool], pages: Sequence[tuple[str, str, int]]
 ) -> None:
-    axe = Axe()
-    context = browser.new_context(
-        locale=language,
-        viewport={"width": width, "height": 800},
-        color_scheme=scheme,
-        java_script_enabled=script,
-    )
-    page = context.new_page()
-    requested: list[str] = []
-    problems: list[str] = []
-    page.on("request", lambda one: requested.append(one.url))
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on(
-        "console",
-        lambda one: None if "status of" in one.text else problems.append(one.text),
-    )
-    for base, paths in sites.items():
-        for path, status in paths.items():
-            response = page.goto(base + path)
-            assert response is not None
-            assert response.status == status, path
-            assert page.evaluate("document.documentElement.lang") == language[:2]
-            root = "document.documentElement"
-            assert page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth"), path
-            if script:  # axe needs JavaScript
-                results = axe.run(page, options={"runOnly": RULES})
-                assert results.violations_count == 0, (path, results.generate_report())
-            assert all(url.startswith(base) for url in requested), requested
-            requested.clear()
-    context.close()
-    assert problems == []
+    """Check pages as a reader; each page has its base URL, path and status."""
+    reader = Reader(browser, *case)
+    for page in pages:
+        reader.visit(*page)
+    reader.close()
+    assert reader.problems == []
 
 
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+def list_pages(sites: dict[str, dict[str, int]]) -> list[tuple[str, str, int]]:
+    return [(base, *page) for base, pages in sites.items() for page in pages.items()]
+
+
+def test_pages_are_accessible_and_fit_into_the_window(
+    browser: Browser, sites: dict[str, dict[str, int]]
+) -> None:
+    """Visit every second page, as four readers in turn; the slow test visits all as all readers."""
+    pages = list_pages(sites)[::2]
+    for number, case in enumerate(QUICK):
+        visit_all(browser, case, pages[number :: len(QUICK)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ALL, ids=lambda case: "-".join(map(str, case)))
+def test_every_page_suits_every_reader(
+    browser: Browser, sites: dict[str, dict[str, int]], case: tuple[str, int, str, bool]
+) -> None:
+    visit_all(browser, case, list_pages(sites))
 
 
 def test_the_copy_button_copies_the_persistent_url(
@@ -218,11 +167,23 @@ def test_the_copy_button_copies_the_persistent_url(
     page.get_by_role("button", name="Copy the persistent URL").click()
     page.get_by_text("Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == f"http://urlib.net/{IBIP}"
+    # each citation has a button, also those in the formats of reference managers
+    page.get_by_text("For reference managers").click()
+    for name, start in (
+        ("citation", "SILVA, Ana"),
+        ("bibtex", "@"),
+        ("ris", "TY  - "),
+        ("csl-json", "["),
+    ):
+        page.locator(f"button[data-copy=ibi-{name}]").click()
+        page.locator(f"button[data-copy=ibi-{name}]", has_text="Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()").startswith(start)
     context.close()
     # without JavaScript, the field with the URL remains, and there are no buttons
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{base}/col/{FIRST}/")
     assert page.locator("#ibi-url").input_value() == f"http://urlib.net/{IBIP}"
+    assert page.locator("#ibi-bibtex").input_value().startswith("@")
     assert not page.locator("button[data-copy]").first.is_visible()
     context.close()
