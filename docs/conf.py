@@ -33,6 +33,10 @@ autodoc_preserve_defaults = True
 # short names in signatures, as in the code
 python_use_unqualified_type_names = True
 add_module_names = False
+# a reference to a name that does not exist is an error; classes are exempt, because those of other
+# packages and of internal modules are not on these pages
+nitpicky = True
+nitpick_ignore_regex = [("py:class", ".*")]
 # copy the commands of a session without "$" and without their output
 copybutton_prompt_text = "$ "
 copybutton_line_continuation_character = "\\"

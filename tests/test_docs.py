@@ -12,13 +12,15 @@ from flask import Flask
 from support.archives import SERVICE
 from support.commands import ROOT
 
+import flask_ibi_archive
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.cli import ibi
-from flask_ibi_archive.config import KEYS
+from flask_ibi_archive.config import KEYS, PAGE_POLICY
 from flask_ibi_archive.identifiers import is_private_address
 from flask_ibi_archive.records.parse import FIELDS
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.web.translations import COOKIE
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 DOCS = ROOT / "docs"
@@ -54,11 +56,24 @@ def commands() -> list[str]:
     return [*names_of(ibi), *names_of(ibi_resolver, "ibi-resolver ")]
 
 
+def test_the_reference_of_python_has_each_public_name() -> None:
+    text = page("reference/python.rst")
+    # all errors are on this page, from their module
+    for name in {*flask_ibi_archive.__all__} - {"IBIError"}:
+        assert f".. autoclass:: flask_ibi_archive.{name}\n" in text
+
+
 def test_the_table_of_settings_has_each_setting_once() -> None:
     cells = first_cells(page("reference/settings.rst"))
     keys = [key for cell in cells for key in re.findall(r"IBI_[A-Z_]+", cell)]
     assert len(keys) == len(set(keys))
     assert set(keys) == set(KEYS)
+
+
+def test_the_page_about_security_shows_the_policy_of_pages_and_their_cookie() -> None:
+    text = page("security.rst")
+    assert f"\n   {PAGE_POLICY}\n" in text
+    assert f"``{COOKIE}``" in text
 
 
 def test_the_table_of_the_import_format_has_each_field_once() -> None:

@@ -9,12 +9,16 @@ import sys
 import uuid
 from pathlib import Path
 
+import click
 import pytest
 from jinja2 import Environment
 from sqlalchemy import make_url
 from support.commands import ROOT
 from support.databases import POSTGRESQL, why_no_postgresql
-from support.documentation import Shell, blocks, commands, pages, read
+from support.documentation import FILES, Shell, blocks, commands, pages, read
+
+from flask_ibi_archive.cli import ibi
+from flask_ibi_archive.resolver.cli import ibi_resolver
 
 pytestmark = pytest.mark.one_database
 #: Pages whose commands other tests execute, and these tests.
@@ -22,7 +26,8 @@ ELSEWHERE = {
     "tutorial.rst": "documentation/test_tutorial.py",
     "try-the-example.rst": "example/test_system.py",
     "howto/embed.rst": "hosts/test_embedding.py",
-    "howto/migrations.rst": "hosts/test_migrations_of_hosts.py",
+    "howto/migrations.rst": "hosts/test_embedding.py",
+    "figures.rst": "benchmarks/test_parts.py",
     "document-registry.rst": "resolver/document_registry/test_documentation.py",
 }
 #: Commands that no session executes: the page and the beginning of the command, with the reason.
@@ -32,16 +37,14 @@ NOT_EXECUTED = {
     ("howto/upgrade.rst", "pip install"): "test_the_tutorial_installs_the_package does it",
     ("howto/gunicorn-and-systemd.rst", "pip install"): "gunicorn is part of the extra test",
     ("howto/gunicorn-and-systemd.rst", "sudo"): "needs root; systemd-analyze checks the service",
-    ("howto/reverse-proxy.rst", "sudo"): "needs root; nginx -t checks the files, if there is nginx",
-    ("howto/container.rst", "docker"): "needs a Docker daemon; a test compares the Dockerfile",
+    ("howto/reverse-proxy.rst", "sudo"): "needs root; test_reverse_proxy starts both servers",
+    ("howto/container.rst", "docker"): "needs a Docker daemon; test_container runs the Dockerfile",
     ("howto/move.rst", "flask ibi check"): "needs the resolver; tests/cli executes it",
     ("howto/upgrade.rst", "flask ibi check"): "needs the resolver; tests/cli executes it",
     ("howto/move.rst", "flask ibi register-archive"): "needs the resolver; run-a-resolver has one",
     ("howto/join-a-resolver.rst", "flask ibi register-archive"): "as before",
 }
 SESSIONS = [name for name in pages() if name not in ELSEWHERE and commands(name)]
-#: The value of a caption that makes a code block a file.
-FILES = {block.caption: block.text for name in pages() for block in blocks(name) if block.caption}
 
 
 def is_executed(name: str, command: str) -> bool:
@@ -68,6 +71,35 @@ def test_no_command_is_outside_of_a_session() -> None:
         for text in [*literal, *(one.text for one in blocks(name) if one.language == "sh")]:
             assert not re.search(r"^ *(pip|python3?|curl|sudo|docker) ", text, re.MULTILINE), name
             assert set(re.findall(r"flask (ibi(?:-resolver)? [a-z-]+)", text)) <= executed, name
+
+
+def test_each_command_in_a_text_exists_with_its_options() -> None:
+    texts = {name: read(name) for name in pages()}
+    texts |= {name: (ROOT / name).read_text() for name in ("README.rst", "CHANGES.rst")}
+    found = 0
+    for name, text in texts.items():
+        joined = re.sub(r"\s*\n\s+(?=[^`\n]*``)", " ", text)
+        for line in re.findall(r"\bflask (?:--app \S+ )?(ibi(?:-resolver)? [^`\n]*)", joined):
+            check_command(line, f"{name}: flask {line}")
+            found += 1
+    assert found > 100
+
+
+def check_command(line: str, place: str) -> None:
+    """Check that a command and its options exist."""
+    first, *words = line.replace("=", " ").split()
+    command: click.Command = {"ibi": ibi, "ibi-resolver": ibi_resolver}[first]
+    while isinstance(command, click.Group) and words and re.fullmatch("[a-z][a-z-]*", words[0]):
+        known = command.get_command(click.Context(command), words.pop(0))
+        assert known is not None, place
+        command = known
+    options = {
+        option
+        for parameter in command.get_params(click.Context(command))
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    given = {word.strip("[].,;)") for word in words if re.match(r"\[?--?[a-z]", word)}
+    assert given <= options, (place, given - options)
 
 
 def test_the_python_and_the_templates_of_the_documentation_are_correct() -> None:
@@ -128,39 +160,10 @@ def use_postgresql(shell: Shell) -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
 def test_systemd_accepts_the_service(tmp_path: Path) -> None:
     service = tmp_path / "repository.service"
-    program = Path(sys.executable).parent / "gunicorn"
-    service.write_text(
-        FILES["repository.service"].replace("/srv/repository/.venv/bin/gunicorn", str(program))
-    )
+    programs = f"{Path(sys.executable).parent}/"
+    service.write_text(FILES["repository.service"].replace("/srv/repository/.venv/bin/", programs))
     done = subprocess.run(
         ["systemd-analyze", "verify", str(service)], capture_output=True, text=True
     )
     about = [line for line in done.stderr.splitlines() if "repository.service" in line]
     assert (done.returncode, about) == (0, [])
-
-
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="there is no nginx")
-def test_nginx_accepts_the_configuration(tmp_path: Path) -> None:
-    certificate = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=a"]
-    keys = ["-keyout", str(tmp_path / "privkey.pem"), "-out", str(tmp_path / "fullchain.pem")]
-    subprocess.run([*certificate, *keys], check=True, capture_output=True)
-    for name in ("nginx.conf", "proxy_headers.conf"):
-        text = re.sub(r"/etc/letsencrypt/live/[\w.]+|/var/log/nginx", str(tmp_path), FILES[name])
-        (tmp_path / name).write_text(text)
-    done = subprocess.run(
-        ["nginx", "-t", "-p", str(tmp_path), "-c", "nginx.conf", "-e", "stderr"],
-        capture_output=True,
-        text=True,
-    )
-    # a test without root cannot create the folders of nginx; certificates are read before this line
-    assert "syntax is ok" in done.stderr, done.stderr
-
-
-def test_the_dockerfile_copies_and_runs_what_the_pages_contain() -> None:
-    text = FILES["Dockerfile"]
-    [copied] = re.findall(r"^COPY (app.py .*) \./$", text, re.MULTILINE)
-    assert set(copied.split()) <= set(FILES)
-    assert "exec gunicorn app:app" in text
-    assert "/ibi/health/ready" in text
-    [extra] = re.findall(r"flask_ibi_archive\[(\w+)\]", text)
-    assert f"\n{extra} =" in (ROOT / "setup.cfg").read_text()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,9 +16,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
 from threading import Timer
+
+import pytest
 
 from support.commands import ROOT
 
@@ -85,6 +89,61 @@ def commands(name: str) -> list[str]:
         if block.language == "console"
         for command, _ in block.commands()
     ]
+
+
+def rows(name: str, heading: str) -> list[list[str]]:
+    """Return the cells of the rows of a table; the lines of a cell are joined.
+
+    :param heading: the first cell of the first row, which names the columns. It is not returned.
+    """
+    for table in re.findall(
+        r"^(=+(?:  =+)+\n.*\n=[= ]+\n(?:.+\n)+?)=[= ]+$", read(name), re.MULTILINE
+    ):
+        border, names, _, *lines = table.splitlines()
+        if re.split(r" {2,}", names)[0] != heading:
+            continue
+        starts = [found.start() for found in re.finditer("=+", border)]
+        found: list[list[str]] = []
+        for line in lines:
+            cells = [line[start:end].strip() for start, end in pairwise([*starts, None])]
+            if cells[0]:
+                found.append(cells)
+            else:
+                found[-1] = [" ".join(both).strip() for both in zip(found[-1], cells, strict=True)]
+        return found
+    raise AssertionError(f"{name} has no table with the heading {heading}")
+
+
+#: The files of all pages by name: the code blocks with a caption.
+FILES = {block.caption: block.text for name in pages() for block in blocks(name) if block.caption}
+
+
+def copy_of_the_clone(folder: Path) -> Path:
+    """Copy the files of the repository, without what git ignores, and return the new folder."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            copy = folder / "flask_ibi_archive" / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy)
+    return folder / "flask_ibi_archive"
+
+
+def need_package_index(folder: Path) -> None:
+    """Skip the test if pip can download no package here; CI must be able to."""
+    download = ["pip", "download", "-q", "--no-deps", "-d", str(folder / "wheels"), "blinker"]
+    done = subprocess.run(
+        [sys.executable, "-m", *download], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        assert not os.environ.get("CI"), done.stderr
+        pytest.skip("there is no package index")
 
 
 def free_port() -> int:

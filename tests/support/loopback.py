@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any
 
+import pytest
 import requests
 from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -46,6 +48,23 @@ def serving(app: Any, port: int = 0) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def free_ports(number: int = 1) -> int:
+    """Return the first of three consecutive free ports; each process searches another range.
+
+    :param number: the number of the call in a test, so that each call returns other ports.
+    """
+    first = 20_000 + os.getpid() % 1_300 * 9 + 3 * number
+    for port in range(first, 60_000, 3):
+        with ExitStack() as stack:
+            try:
+                for number in range(3):
+                    stack.enter_context(socket.create_server(("127.0.0.1", port + number)))
+            except OSError:
+                continue
+            return port
+    pytest.fail("no three consecutive ports are free")
 
 
 class Resolver:

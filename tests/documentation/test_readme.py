@@ -1,0 +1,32 @@
+"""The commands of the README work in an empty clone. CI executes the second one, with all tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support.commands import ROOT
+from support.documentation import Shell, copy_of_the_clone, need_package_index
+from support.loopback import free_ports
+
+pytestmark = pytest.mark.one_database
+README = (ROOT / "README.rst").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_readme_starts_the_example_and_builds_the_documentation(tmp_path: Path) -> None:
+    need_package_index(tmp_path)
+    clone = copy_of_the_clone(tmp_path)
+    [start] = re.findall(r"^    (python3 -m venv .* -m example_app)$", README, re.MULTILINE)
+    [build] = re.findall(r"``(pip install [^`]*sphinx-build [^`]*)``", README)
+    with Shell(clone) as shell:
+        # other ports, and in the background until the end of the shell
+        server = shell.execute(
+            f"exec 9< <({start} --port {free_ports()} 2>&1);"
+            " while read -ru 9 line; do echo $line; [[ $line =~ Press ]] && break; done"
+        )
+        [page] = re.findall(r"(http://localhost:\d+/) +the repository", server)
+        assert "</html>" in shell.execute(f"curl -s {page}")
+        shell.execute(f". .venv/bin/activate; {build}")
+        assert (clone / "build/docs/index.html").is_file()

@@ -1,0 +1,49 @@
+"""The page about themes lists each CSS variable and each block of a template, and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from support.commands import ROOT
+from support.documentation import rows
+
+pytestmark = pytest.mark.one_database
+PAGE = "howto/theme.rst"
+WEB = ROOT / "flask_ibi_archive/web"
+#: The default of the fonts is a list; the page says what it is.
+FONTS = "--ibi-font"
+
+
+def names(cell: str) -> list[str]:
+    """Return the names in a cell of a table, in their order."""
+    return re.findall(r"``([^`]+)``", cell)
+
+
+def test_the_page_lists_the_variables_of_the_stylesheet_with_their_defaults() -> None:
+    style = (WEB / "static/ibi.css").read_text(encoding="utf-8")
+    light, dark = re.findall(r":where\(\.ibi-site\) \{([^}]*)\}", style)
+    default = dict(re.findall(r"(--ibi-[\w-]+): ([^;]+);", light))
+    in_dark_mode = dict(re.findall(r"(--ibi-[\w-]+): ([^;]+);", dark))
+    assert set(re.findall(r"--ibi-[\w-]+", style)) == set(default)
+    table = rows(PAGE, "variable")
+    assert [names(row[0]) for row in table] == [[name] for name in default]
+    for row in table:
+        [name] = names(row[0])
+        if name != FONTS:
+            assert names(row[1]) == [default[name]], name
+        assert (
+            names(row[2]) == [in_dark_mode[name]] if name in in_dark_mode else row[2] == "the same"
+        )
+
+
+def test_the_page_lists_the_blocks_of_each_template_and_explains_each_block() -> None:
+    listed = {names(row[0])[0]: names(row[2]) for row in rows(PAGE, "template")}
+    blocks = {
+        path.stem: re.findall(r"\{%-? *block (\w+)", path.read_text(encoding="utf-8"))
+        for path in (WEB / "templates/ibi_archive/default").glob("*.html")
+    }
+    assert listed == blocks
+    explained = [name for row in rows(PAGE, "block") for name in names(row[0])]
+    assert len(explained) == len(set(explained))
+    assert set(explained) == {name for found in blocks.values() for name in found}
