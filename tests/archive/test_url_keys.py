@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import random
 import re
 from collections.abc import Callable
@@ -85,10 +86,12 @@ def test_keys_of_older_secrets_are_valid_while_the_secrets_are_configured() -> N
     [
         (0, True),
         (3599, True),
+        (3599.25, True),  # an hour after the issued second
         (3600.25, False),
         (10**9, False),
         (-CLOCK_LEEWAY, True),
-        (-62, False),
+        (-CLOCK_LEEWAY - 0.75, True),
+        (-CLOCK_LEEWAY - 1, False),
     ],
 )
 def test_a_key_is_valid_for_an_hour_and_not_before_it_is_issued(later: float, good: bool) -> None:
@@ -100,6 +103,51 @@ def test_the_maximum_age_of_keys_is_a_setting() -> None:
     key = keys().issue(7)
     assert keys(now=NOW + 100, max_age=99).verify(key) is None
     assert keys(now=NOW + 100, max_age=101).verify(key) is not None
+
+
+def sign(value: bytes) -> str:
+    """Return a key with any content, signed as described in the module, with "a secret"."""
+    secret = hmac.digest(b"a secret", b"flask_ibi_archive.url_key", "sha256")
+    signature = hmac.digest(secret, b"%d-%b" % (int(NOW), value), "sha256")[:16]
+    return f"{int(NOW)}-{int.from_bytes(value + signature, 'big')}"
+
+
+NONCE = bytes(range(8))
+
+
+@for_each(
+    ("value", "item"),
+    [
+        (b"\1" + (7).to_bytes(8, "big") + NONCE, 7),
+        (b"\2" + b"8JMKD3MGP8W/35MME4E" + NONCE, "8JMKD3MGP8W/35MME4E"),
+        (b"\2" + b"x" + NONCE, "x"),
+    ],
+)
+def test_keys_that_an_earlier_version_issued_are_valid(value: bytes, item: int | str) -> None:
+    facts = keys().verify(sign(value))
+    assert facts is not None
+    assert (facts.item, facts.issued, facts.nonce) == (item, int(NOW), NONCE)
+
+
+@for_each(
+    "value",
+    [
+        b"\1" + (7).to_bytes(7, "big") + NONCE,
+        b"\1" + (7).to_bytes(9, "big") + NONCE,
+        b"\2" + NONCE,
+        b"\2" + NONCE[:7],
+        b"\2",
+        b"\3" + (7).to_bytes(8, "big") + NONCE,
+        NONCE[1:],
+        b"",
+    ],
+)
+def test_a_signed_text_of_another_form_is_no_key(value: bytes) -> None:
+    assert keys().verify(sign(value)) is None
+
+
+def test_a_key_is_valid_for_an_hour_by_default() -> None:
+    assert URLKeys(["a secret"]).max_age == 3600
 
 
 def test_a_key_cannot_be_changed_into_that_of_another_item() -> None:

@@ -114,3 +114,30 @@ def test_a_text_that_is_not_a_decimal_number_is_refused(text: str) -> None:
 
 def test_zeros_that_a_database_adds_change_nothing() -> None:
     assert parse_decimal("1287587646.4000000") == parse_decimal("1287587646.4")
+
+
+@for_each(
+    ("date", "second"),
+    [
+        (Fraction(253402300800), "253402300800"),
+        (Fraction(-62135596801), "-62135596801"),
+        (Fraction(10**59), "1" + "0" * 59),
+        (Fraction(10**90), "10^90"),
+        (Fraction(-(10**90)), "-10^90"),
+    ],
+)
+def test_the_error_names_the_second_and_shortens_a_long_number(date: Fraction, second: str) -> None:
+    with pytest.raises(ValueError, match="in the years 0001 to 9999") as caught:
+        format_date(date)
+    assert str(caught.value).startswith(f"the date {second} (in POSIX seconds)")
+
+
+def test_the_error_names_the_limit_of_a_fraction() -> None:
+    with pytest.raises(ValueError, match="cannot be written with 255 decimal digits"):
+        format_decimal(Fraction(1, 3))
+
+
+def test_a_decimal_text_has_at_most_510_characters() -> None:
+    assert parse_decimal("0" * 509 + "7") == 7
+    with pytest.raises(ValueError, match=r"^'0{80}' is not a decimal number such as"):
+        parse_decimal("0" * 510 + "7")

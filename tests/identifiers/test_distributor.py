@@ -17,6 +17,7 @@ from flask_ibi_archive.identifiers import (
     next_suffix_date,
     next_suffix_dates,
     parse_granularity,
+    wait_until,
 )
 
 TABLE_6_2 = load("distributor.json")
@@ -122,6 +123,13 @@ def test_many_dates_at_once_are_those_of_repeated_calls(
         expected.append(last)
     assert dates == expected
     assert wait == single_wait, "all wait until the last date has come"
+
+
+def test_the_first_date_of_a_prefix_is_the_present_step() -> None:
+    """Without a last date, Algorithm 4 allows no earlier step, even if its suffix is shorter."""
+    for granularity in GRANULARITIES:
+        now = 600 + granularity
+        assert next_suffix_date(now, None, granularity) == (now, 0), granularity
 
 
 def test_zero_dates_need_no_wait() -> None:
@@ -238,3 +246,18 @@ def test_the_first_date_needs_no_wait(now: Fraction, granularity: Fraction) -> N
     date, wait = next_suffix_date(now, None, granularity)
     assert wait == 0
     assert date <= now
+
+
+@given(st.integers(-(10**8), 10**8).map(lambda number: Fraction(number, 10**6)), st.integers(0, 60))
+def test_a_wait_ends_at_the_moment_or_after_the_maximum(ahead: Fraction, max_wait: int) -> None:
+    waits: list[float] = []
+    wait_until(NOW + ahead, max_wait, lambda: NOW, waits.append)
+    expected = min(float(ahead), max_wait)
+    assert waits == ([expected] if expected > 0 else [])
+
+
+def test_a_clock_that_is_set_back_during_the_wait_does_not_make_the_wait_longer() -> None:
+    times = iter([NOW, NOW - 3600, NOW - 7200])
+    waits: list[float] = []
+    wait_until(NOW + 8, 10, lambda: next(times), waits.append)
+    assert waits == [8]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -218,6 +219,50 @@ def test_a_prefix_without_an_address_is_refused(prefix: str, reason: str) -> Non
 def test_a_suffix_without_a_date_is_refused(suffix: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         decode_ibip_suffix(suffix)
+
+
+@for_each(
+    ("decode", "part", "message"),
+    [
+        (
+            decode_ibip_prefix,
+            "3" * 41 + "W",
+            f"'{'3' * 40}' is too long for the code of an IPv4 address",
+        ),
+        (
+            decode_ibip_prefix,
+            "3" * 35 + "X",
+            f"'{'3' * 35}' is too long for the code of an IPv6 address",
+        ),
+        (
+            decode_ibip_prefix,
+            "8JMKD3MGP8W" + "U" * 41,
+            f"'{'U' * 40}' is not the code of a port from 1 to 65535",
+        ),
+        (
+            decode_ibip_prefix,
+            "8JMKD3MGP8W2222",
+            "'2222' is not the code of a port from 1 to 65535",
+        ),
+        (
+            decode_ibip_prefix,
+            "2" * 16 + "8JMKD3MGP8W",
+            f"150.163.34.243 with port 800 is written '8JMKD3MGP8W', not '{'2' * 16}8JMKD3MGP8W'",
+        ),
+        (decode_ibip_suffix, "234PGRBS", "the date is written '34PGRBS', not '234PGRBS'"),
+        (
+            decode_ibip_suffix,
+            "2" * 50 + "34PGRBS",
+            f"the date is written '2', not '{'2' * 40}'",
+        ),
+    ],
+)
+def test_the_error_names_the_wrong_part_and_the_right_text(
+    decode: Callable[[str], object], part: str, message: str
+) -> None:
+    with pytest.raises(ValueError) as caught:
+        decode(part)
+    assert str(caught.value) == message
 
 
 # --- numbers in the bases 11, 17 and 27

@@ -128,8 +128,12 @@ def test_a_host_name_is_short_enough_for_a_date_to_follow() -> None:
 def test_a_name_of_more_than_255_characters_is_refused() -> None:
     longest = "a" * (255 - len("/2009/02.16.17.46") - len(".br")) + ".br"
     for port, date in ((81, DATE), (80, DATE + 1), (80, DATE + Fraction(1, 10))):
-        with pytest.raises(ValueError, match=r"would have (258|260) characters; at most 255"):
+        with pytest.raises(ValueError, match=r"would have (258|260) characters; ") as caught:
             build_repository_name(longest, port, date)
+        assert str(caught.value).startswith(f"identifier 'br/{'a' * 37}'... would have ")
+        assert str(caught.value).endswith(
+            "at most 255 are allowed; use a shorter host name or a coarser granularity"
+        )
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65536])

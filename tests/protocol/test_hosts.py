@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
@@ -10,13 +11,16 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from werkzeug.urls import iri_to_uri
 
+from flask_ibi_archive.protocol import hosts
 from flask_ibi_archive.protocol.hosts import (
     NO_INNER_HOSTS,
+    check_url,
     extract_host,
     is_archive_address,
     is_host,
     is_public_host,
     is_public_ip,
+    normalize_host,
     parse_inner_hosts,
 )
 
@@ -49,6 +53,49 @@ def test_these_are_hosts(host: str) -> None:
 )
 def test_these_are_not_hosts(host: str) -> None:
     assert not is_host(host)
+
+
+def accepts(url: str) -> bool:
+    try:
+        check_url(url)
+    except ValueError:
+        return False
+    return True
+
+
+#: Texts that are often almost a URL.
+PARTS = [
+    "http",
+    "https",
+    "HTTP",
+    ":",
+    "/",
+    "//",
+    "://",
+    "@",
+    "?",
+    "#",
+    ".",
+    "-",
+    "_",
+    "[",
+    "]",
+    "%",
+]
+URLS = st.from_regex(hosts._PLAIN_URL) | st.lists(
+    st.sampled_from([*PARTS, "a", "a.br", "a" * 63, "80", "0", "65536", " ", "\n", "ü", "{", "\\"])
+).map("".join)
+
+
+@given(URLS | st.tuples(st.just("http://a.br"), URLS, URLS).map("".join))
+@example("http://" + "a." * 126 + "a")
+@example("http://" + "a." * 127 + "a")
+@example("http://a.br:80\n")
+def test_the_quick_check_of_a_url_accepts_only_what_the_complete_check_accepts(url: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hosts, "_PLAIN_URL", re.compile("(?!)"))
+        complete = accepts(url)
+    assert accepts(url) == complete
 
 
 @given(
@@ -100,7 +147,17 @@ def test_an_ip_address_is_public_or_internal(ip: str, is_public: bool) -> None:
         ("10.0.0.0/8", "10.0.0.1.corp", "192.168.0.1", False),
         ("fd00::/8", "a.br", "fd00::1", True),
         ("files.corp", "Files.Corp.", "192.168.0.1", True),
+        ("files.corp.", "files.corp", "192.168.0.1", True),
         ("files.corp", "a.files.corp", "192.168.0.1", False),
+        ("[fd00::1]", "[fd00::1]", "fd00::1", True),
+        ("[fd00::1]", "[fd00::2]", "fd00::2", False),
+        (".corp", "corp", "192.168.0.1", False),
+        (".corp", "files.corp", "192.168.0.1", True),
+        (".files.corp", "a.b.files.corp", "192.168.0.1", True),
+        (".files.corp", "files.corp.a", "192.168.0.1", False),
+        (".corp", "a." * 124 + "corp", "192.168.0.1", True),
+        (".corp", "aa." * 83 + "corp", "192.168.0.1", True),
+        (".corp", "aaa." * 63 + "corp", "192.168.0.1", False),  # 256 characters are no host
         (".corp", "a.files.corp", "192.168.0.1", True),
         ("localhost", "localhost", "127.0.0.1", True),
         ("localhost", "a.br", "127.0.0.1", False),
@@ -110,6 +167,73 @@ def test_an_internal_address_is_allowed_by_its_network_or_its_host_name(
     setting: str, host: str, ip: str, is_allowed: bool
 ) -> None:
     assert parse_inner_hosts([setting]).allow(host, ip_address(ip)) is is_allowed
+
+
+@for_each(
+    ("host", "is_public"),
+    [
+        ("a.br", True),
+        ("a.br.", True),
+        ("A.BR", True),
+        ("150.163.34.243.", True),
+        ("localhost", False),
+        ("LOCALHOST.", False),
+        ("br.", False),
+        ("printer.Local.", False),
+        ("127.0.0.1.", False),
+        (".localhost", False),
+    ],
+)
+def test_a_name_with_a_top_level_name_of_the_internet_is_public(host: str, is_public: bool) -> None:
+    assert is_public_host(host) is is_public
+
+
+@for_each("item", ["", " ", "a b", "a.1", "1.2.3", "10.0.0.0/33", "files.corp/8", " files.corp"])
+def test_other_texts_are_not_internal_hosts(item: str) -> None:
+    with pytest.raises(
+        ValueError, match="is not a host name, an IP address or a network"
+    ) as refusal:
+        parse_inner_hosts(["files.corp", item])
+    assert str(refusal.value).startswith(repr(item))
+
+
+@for_each(
+    ("host", "normalized"),
+    [
+        ("URLib.Net", "urlib.net"),
+        ("urlib.net:80", "urlib.net"),
+        ("urlib.net:443", "urlib.net"),
+        ("urlib.net:", "urlib.net"),
+        ("urlib.net:8080", "urlib.net:8080"),
+        ("[2001:DB8::80]:80", "[2001:db8::80]"),
+    ],
+)
+def test_hosts_are_compared_in_lower_case_without_default_ports(host: str, normalized: str) -> None:
+    assert normalize_host(host) == normalized
+
+
+@for_each(
+    ("address", "is_right"),
+    [
+        ("a.br", True),
+        ("a.br:1", True),
+        ("a.br:65535", True),
+        ("a.br:0", False),
+        ("a.br:65536", False),
+        ("a.br:", False),
+        ("a.br.", False),
+        ("a..br", False),
+        ("[::1]:80", True),
+        ("::1", False),
+    ],
+)
+def test_an_archiveaddress_is_a_host_with_or_without_a_port(address: str, is_right: bool) -> None:
+    assert is_archive_address(address) is is_right
+
+
+def test_the_host_of_another_text_is_the_text() -> None:
+    for text in ("", "a.br:port", "::1"):
+        assert extract_host(text) == text
 
 
 @given(st.integers(0, 2**32 - 1).map(IPv4Address))

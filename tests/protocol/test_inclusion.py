@@ -263,6 +263,34 @@ def test_a_wrong_value_is_one_line_that_names_its_pair(name: str, values: list[s
         assert len(str(refusal.value)) < 1000
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "archiveaddress",
+            "a b",
+            "'a b' should be a host or host:port, such as mtc-m16c.sid.inpe.br:8080",
+        ),
+        ("archiveprotocol", "http", "'http' should be HTTP"),
+        ("archiveplatformversion", "é", "'\\xe9' should be ASCII text, such as 2014:"),
+        ("archiveadmemailaddress", "a", "'a' should be an e-mail address, such as banon@dpi"),
+        ("archiveip", "a", "'a' is not an IP address"),
+        ("archiveserviceibi", "a", "'a' is not an IBI"),
+        ("archiveplatformversion", "x" * 256, "the value has 256 characters; at most 255 are "),
+    ],
+)
+def test_the_error_says_how_a_value_should_be(name: str, value: str, message: str) -> None:
+    with pytest.raises(BadParameter) as refusal:
+        parse_registration_request(pairs(**{name: value}))
+    assert message in str(refusal.value)
+
+
+def test_a_value_has_at_most_255_characters() -> None:
+    version = "x" * 255
+    request = parse_registration_request(pairs(archiveplatformversion=version))
+    assert request.platform_version == version
+
+
 @pytest.mark.parametrize("key", ["hush-hush", "123456789", f"{KEY}-1234567890", "1234567890 "])
 def test_a_wrong_key_is_not_shown(key: str) -> None:
     with pytest.raises(BadParameter) as refusal:

@@ -407,3 +407,94 @@ def test_an_acknowledgment_is_never_refused(pairs):
 def test_random_bytes_raise_only_the_documented_errors(raw):
     with suppress(PeerProtocolError):
         read(raw)
+
+
+@for_each(
+    ("words", "message"),
+    [
+        (
+            ["rep"],
+            '\'rep\' is not a list of forms; the list should be "rep R", "ibip I" or '
+            '"rep R ibip I"',
+        ),
+        (
+            ["rep", REP.text, "rep", REP.text],
+            f"'rep {REP.text} rep {REP.text}' is not a list of forms; the list should be "
+            '"rep R", "ibip I" or "rep R ibip I"',
+        ),
+        (
+            ["ibip", REP.text],
+            f"'{REP.text}' follows the word ibip, but is an identifier of another form",
+        ),
+        (
+            ["rep", IBIP.text],
+            f"'{IBIP.text}' follows the word rep, but is an identifier of another form",
+        ),
+        ([""], "the list of forms has no identifier"),
+    ],
+)
+def test_the_error_says_how_a_list_of_forms_is_written(words: list[str], message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_ibi_forms(words)
+    assert str(caught.value) == message
+
+
+ACKNOWLEDGED = {
+    "servicesubject": "acknowledgment",
+    "clientinformation.ipaddress": "150.163.2.175",
+    "contenttype": "Data",
+    "state": "Original",
+    "url": "http://a.br/x",
+    "url.persistent": "http://urlib.net/8JMKD3MGP7W/3EPGUE5",
+    "urlkey": "1424636122-1234567890",
+    "ibi": f"rep {REP.text} ibip {IBIP.text}",
+}
+NAMES = sorted(ACKNOWLEDGED.keys() - {"servicesubject"})
+
+
+@for_each("name", NAMES)
+@for_each("value", ["a", "{", "\0"])
+def test_the_wrong_pairs_of_an_acknowledgment_are_named(name: str, value: str) -> None:
+    assert parse_request(list(ACKNOWLEDGED.items())).wrong == frozenset()
+    wrong = parse_request(list((ACKNOWLEDGED | {name: value}).items()))
+    assert wrong.wrong == {name}
+    assert wrong == parse_request([(one, ACKNOWLEDGED[one]) for one in ACKNOWLEDGED if one != name])
+
+
+@for_each("name", NAMES)
+def test_a_repeated_pair_is_wrong_and_a_missing_or_empty_pair_is_not(name: str) -> None:
+    repeated = [*ACKNOWLEDGED.items(), (name, ACKNOWLEDGED[name])]
+    assert parse_request(repeated).wrong == {name}
+    assert parse_request([*repeated, (name, "")]).wrong == {name}
+    assert parse_request(list((ACKNOWLEDGED | {name: ""}).items())).wrong == frozenset()
+    missing = [pair for pair in ACKNOWLEDGED.items() if pair[0] != name]
+    assert parse_request(missing).wrong == frozenset()
+
+
+@for_each(
+    ("text", "ibi"),
+    [
+        (f"{{ibip {IBIP.text}}}", (IBIP,)),
+        (f" ibip  {IBIP.text} rep {REP.text} ", (REP, IBIP)),
+        (f"{{ibip {IBIP.text}", None),
+        (f"ibip {IBIP.text}}}", None),
+        (f"ibip\t{IBIP.text}", None),
+    ],
+)
+def test_braces_around_both_ends_of_the_forms_are_ignored(text: str, ibi: object) -> None:
+    assert parse_request(list((ACKNOWLEDGED | {"ibi": text}).items())).ibi == ibi
+
+
+@for_each(
+    ("name", "value", "message"),
+    [
+        ("parsedibiurl.ibi", "a", "'a' is not an IBI"),
+        ("clientinformation.ipaddress", " ", "the list of IP addresses is empty; the IP address"),
+        ("parsedibiurl.verblist", "Get", "'Get' is not a verb; the verbs are GetTranslation"),
+    ],
+)
+def test_a_wrong_pair_of_a_url_request_is_explained(name: str, value: str, message: str) -> None:
+    with pytest.raises(BadParameter) as caught:
+        parse_request(list((URL_REQUEST | {name: value}).items()))
+    assert name in str(caught.value)
+    assert message in str(caught.value)

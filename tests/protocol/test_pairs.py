@@ -8,6 +8,7 @@ from support.vectors import FOLDER, load
 
 from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
 from flask_ibi_archive.protocol.pairs import (
+    MAX_DEPTH,
     Pair,
     encode_word,
     format_alert,
@@ -212,3 +213,25 @@ def test_any_text_is_a_list_or_an_error_with_a_position(data):
     assert 0 <= position <= len(data)
     written = format_pairs([pair for pair in pairs if pair.name])
     assert format_pairs(parse_pairs(written)) == written
+
+
+@for_each(
+    ("text", "message"),
+    [
+        ("{} {a}", "the name of a pair is empty"),
+        ("a b c", "the name 'c' has no value"),
+        (f"a b {'c' * 90}", f"the name '{'c' * 80}' has no value"),
+        ("a }", "a closing brace has no opening brace"),
+        ("a " + "{" * 200 + "}" * 200, f"braces are nested more than {MAX_DEPTH} deep"),
+    ],
+)
+def test_the_error_says_what_is_wrong_with_a_list(text: str, message: str) -> None:
+    with pytest.raises(PeerProtocolError) as caught:
+        parse_pairs(text)
+    assert caught.value.text == message
+
+
+def test_the_error_says_that_a_pair_to_write_has_no_name() -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        format_pairs([("", "a")])
+    assert str(caught.value) == "a pair has an empty name; a name must have at least one character"

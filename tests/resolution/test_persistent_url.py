@@ -26,8 +26,10 @@ from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
     add_query,
     format_persistent_target,
+    is_persistent_url,
     parse_persistent_target,
     parse_persistent_url,
+    read_persistent_url,
 )
 
 VECTORS = load("persistent_urls.json")
@@ -702,6 +704,52 @@ def test_every_file_name_is_read_as_it_was_written(name):
     path = quote(name.encode("utf-8", "replace") if isinstance(name, str) else name, safe="")
     assume(match_identifier(f"{ITEM}/{path}") is None)
     assert read(f"{ITEM}/{path}").path == f"/{path}"
+
+
+@for_each(
+    "text",
+    [
+        *(
+            f"http://urlib.net/{ITEM}!:",
+            f"https://a.br:8080/{ITEM}!:",
+            f"HTTP://urlib.net/{ITEM}!:",
+        ),
+        *(f"HTTPS:/urlib.net/{ITEM}!:", f"http:/urlib.net/{ITEM}!:"),
+        *(f"{ITEM}!:", f"/{ITEM}!:", f"//{ITEM}!:"),
+    ],
+)
+def test_a_user_may_type_a_whole_persistent_url_or_the_part_after_the_host(text):
+    assert read_persistent_url(text) == read(f"{ITEM}!:")
+    assert is_persistent_url(text) is text.lower().startswith("http")
+
+
+@for_each("text", [f"{ITEM}/", f"{ITEM}/a/", "X/x", "XX/y"])
+def test_what_follows_the_host_is_read_as_in_a_whole_persistent_url(text):
+    whole, part = (
+        get_outcome(read_persistent_url, typed) for typed in (f"{BASE}/{text}", f"/{text}")
+    )
+    if isinstance(whole, PersistentUrl):
+        assert part == whole
+    else:
+        assert part.rule == whole.rule
+    assert get_outcome(read_persistent_url, f" {text}") != whole
+
+
+def test_the_error_shows_how_a_persistent_url_begins():
+    for text in (f"ftp://urlib.net/{ITEM}", ITEM):
+        with pytest.raises(MalformedPersistentUrl) as caught:
+            parse_persistent_url(text)
+        assert str(caught.value).endswith(
+            "a persistent URL must begin with http:// or https://, for example "
+            "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
+        )
+
+
+def test_the_error_names_a_wrong_value_of_a_parameter():
+    refusal = refusal_of(f"{ITEM}?ibiurl.requireditemstatus={'x' * 100}")
+    assert f"ibiurl.requireditemstatus is '{'x' * 80}'; the only allowed value is Original" in str(
+        refusal
+    )
 
 
 LONG = [
