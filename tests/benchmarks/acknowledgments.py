@@ -2,7 +2,8 @@
 
 32 threads send 5,000 acknowledgments to three processes, which are killed and restarted during the
 run. Every acknowledgment that gets an answer must be counted once. Run it with
-``python tests/benchmarks/acknowledgments.py [--postgresql URL] [--count N] [--kills N]``.
+``python tests/benchmarks/acknowledgments.py [--postgresql URL] [--count N] [--kills N]``. With
+``--kills 0``, the rate does not include the time to start processes.
 """
 
 from __future__ import annotations

@@ -95,6 +95,28 @@ def serve(numbers: Sequence[int], seconds: float, pipe: Connection) -> None:
     servers.run()
 
 
+@contextmanager
+def serving_archives(count: int, milliseconds: float) -> Iterator[list[str]]:
+    """Serve Archives in other processes, and yield their addresses."""
+    context = multiprocessing.get_context("spawn")
+    addresses = [""] * count
+    processes = []
+    for first in range(PROCESSES):
+        numbers = range(first, count, PROCESSES)
+        ours, theirs = context.Pipe()
+        processes.append(
+            context.Process(target=serve, args=(numbers, milliseconds / 1000, theirs), daemon=True)
+        )
+        processes[-1].start()
+        addresses[first::PROCESSES] = ours.recv()
+    try:
+        yield addresses
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
 class Bare:
     """A minimal client for comparison: one open socket for each Archive."""
 
@@ -187,28 +209,20 @@ def main() -> None:
     )
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="numbers of Archives")
     given = parser.parse_args()
-    context = multiprocessing.get_context("spawn")
-    addresses: list[str] = [""] * max(given.counts)
-    for process in range(PROCESSES):
-        numbers = range(process, len(addresses), PROCESSES)
-        ours, theirs = context.Pipe()
-        context.Process(
-            target=serve, args=(numbers, given.milliseconds / 1000, theirs), daemon=True
-        ).start()
-        addresses[process::PROCESSES] = ours.recv()
     chance = random.Random(4)
     worst = 0.0
     print(f"each Archive takes {given.milliseconds} ms; medians of {given.rounds} rounds")
-    for count in given.counts:
-        with TemporaryDirectory() as folder:
-            medians = measure(addresses[:count], given.rounds, chance, folder)
-        base, *waits = (median * 1000 for median in medians)
-        worst = max(worst, *(one / base for one in waits))
-        named = zip(("FanOut", "resolution"), waits, strict=True)
-        print(
-            f"N = {count:3}: bare client {base:5.2f} ms, "
-            + ", ".join(f"{name} {one:5.2f} ms (ratio {one / base:.2f})" for name, one in named)
-        )
+    with serving_archives(max(given.counts), given.milliseconds) as addresses:
+        for count in given.counts:
+            with TemporaryDirectory() as folder:
+                medians = measure(addresses[:count], given.rounds, chance, folder)
+            base, *waits = (median * 1000 for median in medians)
+            worst = max(worst, *(one / base for one in waits))
+            named = zip(("FanOut", "resolution"), waits, strict=True)
+            print(
+                f"N = {count:3}: bare client {base:5.2f} ms, "
+                + ", ".join(f"{name} {one:5.2f} ms (ratio {one / base:.2f})" for name, one in named)
+            )
     print(f"the worst ratio is {worst:.2f}, the limit {LIMIT}")
     sys.exit(worst > LIMIT)
 

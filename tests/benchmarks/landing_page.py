@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from flask import Flask, render_template
 from jinja2 import DictLoader
 from support.archives import archive_of, close, import_records, make_app
-from web.test_design import SECOND, add_counts, records
+from support.page_sites import SECOND, add_counts, records
 
 ROUNDS, CALLS = 30, 20
 

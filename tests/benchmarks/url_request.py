@@ -11,18 +11,19 @@ import argparse
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from flask import Flask
-from sqlalchemy import text
+from sqlalchemy import Engine, bindparam, column, select, table
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
 from support.vectors import FOLDER
+
+from benchmarks import worker
+from benchmarks.worker import requests_to
 
 LIMIT = 3.5
 ROUNDS = 15
@@ -46,40 +47,9 @@ QUERIES = {
 }
 
 
-def environment(path: str, query: str = "") -> dict[str, Any]:
-    """Return a WSGI environment such as a server creates."""
-    return {
-        "REQUEST_METHOD": "GET",
-        "SCRIPT_NAME": "",
-        "PATH_INFO": path,
-        "QUERY_STRING": query,
-        "SERVER_NAME": "localhost",
-        "SERVER_PORT": "80",
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "REMOTE_ADDR": "127.0.0.1",
-        "wsgi.url_scheme": "http",
-        "wsgi.input": sys.stdin,
-        "wsgi.errors": sys.stderr,
-        "wsgi.version": (1, 0),
-        "wsgi.multithread": False,
-        "wsgi.multiprocess": False,
-        "wsgi.run_once": False,
-    }
-
-
 def cost(app: Flask, path: str, query: str = "") -> float:
     """Return the CPU seconds of several calls."""
-
-    def start_response(status: str, headers: Any, error: Any = None) -> Callable[[bytes], object]:
-        assert status.startswith("200"), status
-        return lambda data: None
-
-    start = time.process_time()
-    for _ in range(CALLS):
-        body = app.wsgi_app(environment(path, query), start_response)
-        b"".join(body)
-        getattr(body, "close", lambda: None)()
-    return time.process_time() - start
+    return worker.measure(requests_to(app.wsgi_app, path, query), CALLS)["cpu"]
 
 
 def measure(uri: str, folder: Path) -> bool:
@@ -99,14 +69,7 @@ def measure(uri: str, folder: Path) -> bool:
     )
     bare = Flask("bare")
     bare.add_url_rule("/constant", view_func=lambda: "constant")
-    table = archive.database.engine
-
-    def one_select() -> str:
-        with table.connect() as connection:
-            connection.execute(SELECT, {"ibi": "8JMKD3MGP8W/35MME4E"}).all()
-        return "constant"
-
-    bare.add_url_rule("/select", view_func=one_select)
+    bare.add_url_rule("/select", view_func=create_select_view(archive.database.engine))
     right = True
     for name, query in {"(one Core SELECT)": None, **QUERIES}.items():
         ratios = []
@@ -124,7 +87,17 @@ def measure(uri: str, folder: Path) -> bool:
     return right
 
 
-SELECT = text("SELECT item_id, archive_id FROM ibi_identifier WHERE text = :ibi")
+def create_select_view(engine: Engine) -> Callable[[], str]:
+    """Return a view with one SELECT of SQLAlchemy Core, and a constant body."""
+    identifiers = table("ibi_identifier", column("text"), column("item_id"), column("archive_id"))
+    statement = select(identifiers).where(identifiers.c.text == bindparam("ibi"))
+
+    def one_select() -> str:
+        with engine.connect() as connection:
+            connection.execute(statement, {"ibi": "8JMKD3MGP8W/35MME4E"}).all()
+        return "constant"
+
+    return one_select
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""Benchmarks; ``python -m tests.benchmarks`` runs those of the documentation's page of figures."""

@@ -1,0 +1,36 @@
+"""The check of servers under a long load finds what grows."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.soak import report
+
+pytestmark = pytest.mark.one_database
+
+COUNTS = range(0, 30_000, 500)
+
+
+def growing(name: str, by: float) -> list[tuple[int, dict[str, float]]]:
+    """Return samples of a quantity that grows with each thousand requests, and varies a little."""
+    return [
+        (count, {name: 100_000 + by * count / 1000 + 8 * (place % 3)})
+        for place, count in enumerate(COUNTS)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "by", "good"),
+    [
+        ("resolver 1: memory, KB", 122, False),
+        ("resolver 1: memory, KB", 0, True),
+        ("archive 1: open files", 1, False),
+        ("archive 1: open files", 0, True),
+        ("connections to PostgreSQL", 1, False),
+    ],
+)
+def test_growth_is_found(
+    name: str, by: float, good: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert report(growing(name, by)) is good
+    assert ("GROWS" in capsys.readouterr().out) is not good
