@@ -94,21 +94,26 @@ def serving(name: str, port: int, workers: int, environment: dict[str, str]) -> 
         server = Server(name, address, process)
         # as many at the same time as there are workers, so that each worker has started
         with ThreadPoolExecutor(4 * workers) as pool:
-            list(pool.map(lambda _: wait_for(address), range(4 * workers)))
+            list(pool.map(wait_for, [server] * 4 * workers))
         yield server
     finally:
         process.terminate()
         process.wait()
 
 
-def wait_for(address: str) -> None:
-    """Wait until a server answers."""
-    while True:
-        with suppress(OSError), closing(http.client.HTTPConnection(address, timeout=60)) as one:
-            one.request("GET", "/ibi/health/live")
-            one.getresponse().read()
+def wait_for(server: Server) -> None:
+    """Wait until a server answers.
+
+    :raises RuntimeError: if the server has ended, for example because its port is taken.
+    """
+    while server.process.poll() is None:
+        connection = http.client.HTTPConnection(server.address, timeout=60)
+        with suppress(OSError), closing(connection):
+            connection.request("GET", "/ibi/health/live")
+            connection.getresponse().read()
             return
         time.sleep(0.1)
+    raise RuntimeError(f"the server {server.name} at {server.address} has ended")
 
 
 def free_port() -> int:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
+from benchmarks.gunicorn_servers import Server, wait_for
 from benchmarks.soak import report
 
 pytestmark = pytest.mark.one_database
@@ -34,3 +38,10 @@ def test_growth_is_found(
 ) -> None:
     assert report(growing(name, by)) is good
     assert ("GROWS" in capsys.readouterr().out) is not good
+
+
+def test_a_server_that_has_ended_is_not_waited_for() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    with pytest.raises(RuntimeError, match=r"the server archive at 127\.0\.0\.1:1 has ended"):
+        wait_for(Server("archive", "127.0.0.1:1", process))
