@@ -162,8 +162,8 @@ def is_public_ip(ip: IP) -> bool:
     if isinstance(ip, IPv6Address):
         if ip.ipv4_mapped is not None:
             return is_public_ip(ip.ipv4_mapped)
-        if ip.sixtofour is not None and not is_public_ip(ip.sixtofour):
-            return False
+        if ip.sixtofour is not None:  # versions of Python differ about is_global of these addresses
+            return is_public_ip(ip.sixtofour)
         # This check also excludes the addresses of NAT64.
         if ip not in GLOBAL_UNICAST:
             return False
