@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import Bars, get_archive, resume_option, standard_output, write
+from flask_ibi_archive.cli.group import get_archive, resume_option
+from flask_ibi_archive.cli.terminal import Bars, standard_output, write
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.host_rows import IdentifiedItem

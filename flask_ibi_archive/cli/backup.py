@@ -12,18 +12,8 @@ from typing import TYPE_CHECKING
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import (
-    Bars,
-    get_archive,
-    json_option,
-    note_host_items,
-    read_ibi,
-    say,
-    standard_output,
-    warn,
-    write,
-    write_json,
-)
+from flask_ibi_archive.cli.group import get_archive, json_option, note_host_items, read_ibi
+from flask_ibi_archive.cli.terminal import Bars, say, standard_output, warn, write, write_json
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.backup import BackupSummary, ContentFault

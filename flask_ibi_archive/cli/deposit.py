@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import (
-    get_archive,
-    json_option,
-    read_ibi,
-    say,
-    standard_output,
-    warn_of_private_address,
-    write,
-    write_json,
-)
+from flask_ibi_archive.cli.group import get_archive, json_option, read_ibi, warn_of_private_address
+from flask_ibi_archive.cli.terminal import say, standard_output, write, write_json
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

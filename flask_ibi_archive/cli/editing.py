@@ -10,8 +10,9 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.deposit import OPTIONS, dublin_core_options, get_elements
-from flask_ibi_archive.cli.group import get_archive, read_ibi, standard_output, write
+from flask_ibi_archive.cli.group import get_archive, read_ibi
 from flask_ibi_archive.cli.items import find_item
+from flask_ibi_archive.cli.terminal import standard_output, write
 
 if TYPE_CHECKING:
     from flask_ibi_archive.records.record import (

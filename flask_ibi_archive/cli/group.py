@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import errno
 import inspect
-import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from flask import current_app
 from flask.cli import AppGroup
 
+from flask_ibi_archive.cli.terminal import say, warn
 from flask_ibi_archive.errors import IBIError
 
 if TYPE_CHECKING:
@@ -194,140 +191,6 @@ def read_ibi(text: str) -> str:
             f"{url.ibi}"
         )
     return url.ibi.text
-
-
-def standard_input() -> BinaryIO:
-    """Return standard input.
-
-    :raises ClickException: if standard input is closed.
-    """
-    if sys.stdin is None:
-        raise click.ClickException("standard input can't be read: it is closed")
-    return sys.stdin.buffer
-
-
-def standard_output() -> TextIO:
-    """Return standard output.
-
-    A command that changes data calls this function before the change. If nobody can read the
-    output, the command then changes nothing.
-
-    :raises ClickException: if standard output is closed.
-    """
-    if sys.stdout is None:
-        raise click.ClickException("standard output can't be written: it is closed")
-    return sys.stdout
-
-
-def write(data: str | bytes, *, nl: bool = True) -> None:
-    """Write data to standard output.
-
-    :raises ClickException: if standard output cannot be written.
-    """
-    stream = standard_output()
-    try:
-        click.echo(data, file=stream, nl=nl)
-    except OSError as error:
-        if error.errno == errno.EPIPE:
-            raise  # the reader has closed the pipe; click then ends the command without a message
-        _discard(stream)
-        raise click.ClickException(
-            f"standard output can't be written: {error.strerror or error}"
-        ) from error
-
-
-def _discard(stream: TextIO) -> None:
-    """Discard the unwritten data of a broken stream. Otherwise Python fails at exit."""
-    with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
-        os.dup2(nowhere.fileno(), stream.fileno())
-
-
-def write_json(value: Any) -> None:
-    """Write a value to standard output as JSON."""
-    write(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-def write_json_list(values: Iterable[Any]) -> None:
-    """Write values to standard output as a JSON list. Each value is written immediately."""
-    separator = "["
-    for value in values:
-        write(f"{separator}\n{json.dumps(value, ensure_ascii=False)}", nl=False)
-        separator = ","
-    write("\n]" if separator == "," else "[]")
-
-
-def say(text: str) -> None:
-    """Write a line to standard error. If the line cannot be written, it is lost."""
-    try:
-        click.echo(text, file=sys.stderr)
-    except OSError:
-        _discard(sys.stderr)
-
-
-def warn(text: str) -> None:
-    """Write a warning to standard error."""
-    say(f"Warning: {text}")
-
-
-class Bars:
-    """Shows a progress bar for each stage of a command, if standard error is a terminal.
-
-    :param labels: a label for each stage. The keyword is the name of the stage.
-    :ivar shown: whether the bars are shown.
-    """
-
-    def __init__(self, **labels: str) -> None:
-        self._labels = labels
-        self._stage = ""
-        self._bar: Any = None
-        self._done = 0
-        self._open = ExitStack()
-        self.shown = sys.stderr.isatty()
-
-    def __enter__(self) -> Bars:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._open.close()
-
-    def show(self, stage: str, done: int, total: int) -> None:
-        """Show that ``done`` of the ``total`` steps of a stage are finished."""
-        if not self.shown:
-            return
-        if stage != self._stage:
-            self._open.close()
-            self._stage, self._done = stage, 0
-            bar = click.progressbar(length=total, label=self._labels[stage], file=sys.stderr)
-            self._bar = self._open.enter_context(bar)
-        self._bar.length = total
-        self._bar.update(done - self._done)
-        self._done = done
-
-    def clear(self) -> None:
-        """Clear the line of the bar. Call this before a message is written."""
-        if self._bar is not None:
-            click.echo("\r\033[K", nl=False, file=sys.stderr)
-
-
-def confirm(question: str, yes: bool) -> None:
-    """Ask the user to confirm a command that deletes data.
-
-    :param yes: whether the user gave the option --yes. The function then asks nothing.
-    :raises Abort: if the user answers no.
-    :raises ClickException: if there is no terminal and --yes is missing.
-    """
-    if yes:
-        return
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise click.ClickException(
-            f"{question} Nothing was done, because there is no terminal for the answer; add --yes."
-        )
-    click.confirm(question, abort=True, err=True)
 
 
 def note_host_items(archive: Archive, command: str) -> None:

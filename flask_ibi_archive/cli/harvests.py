@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import get_archive, write
+from flask_ibi_archive.cli.group import get_archive
+from flask_ibi_archive.cli.terminal import write
 
 
 @click.command("renew-harvests")

@@ -6,17 +6,8 @@ import click
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.deposit import build_identifier_json
-from flask_ibi_archive.cli.group import (
-    get_archive,
-    json_option,
-    read_ibi,
-    say,
-    standard_output,
-    warn_of_private_address,
-    write,
-    write_json,
-    write_json_list,
-)
+from flask_ibi_archive.cli.group import get_archive, json_option, read_ibi, warn_of_private_address
+from flask_ibi_archive.cli.terminal import say, standard_output, write, write_json, write_json_list
 
 
 @click.command("mint")

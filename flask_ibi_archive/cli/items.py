@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import (
-    get_archive,
-    json_option,
-    read_ibi,
-    say,
-    write,
-    write_json,
-    write_json_list,
-)
+from flask_ibi_archive.cli.group import get_archive, json_option, read_ibi
+from flask_ibi_archive.cli.terminal import say, write, write_json, write_json_list
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

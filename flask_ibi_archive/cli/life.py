@@ -5,15 +5,9 @@ from __future__ import annotations
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import (
-    confirm,
-    get_archive,
-    read_ibi,
-    standard_output,
-    write,
-    yes_option,
-)
+from flask_ibi_archive.cli.group import get_archive, read_ibi, yes_option
 from flask_ibi_archive.cli.items import find_item
+from flask_ibi_archive.cli.terminal import confirm, standard_output, write
 
 
 @click.command("copy")

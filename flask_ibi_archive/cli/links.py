@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import (
-    get_archive,
-    json_option,
-    note_host_items,
-    say,
-    standard_output,
-    write,
-    write_json_list,
-)
+from flask_ibi_archive.cli.group import get_archive, json_option, note_host_items
+from flask_ibi_archive.cli.terminal import say, standard_output, write, write_json_list
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.link_check import LinkFailure

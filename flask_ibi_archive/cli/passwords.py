@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import click
 
-from flask_ibi_archive.cli.group import standard_input
+from flask_ibi_archive.cli.terminal import standard_input
 
 Command = Callable[..., Any]
 

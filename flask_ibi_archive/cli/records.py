@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import (
-    Bars,
-    get_archive,
-    resume_option,
-    say,
-    standard_input,
-    standard_output,
-    write,
-)
+from flask_ibi_archive.cli.group import get_archive, resume_option
+from flask_ibi_archive.cli.terminal import Bars, say, standard_input, standard_output, write
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

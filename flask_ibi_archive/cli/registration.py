@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import (
-    get_archive,
-    json_option,
+from flask_ibi_archive.cli.group import get_archive, json_option
+from flask_ibi_archive.cli.terminal import (
     say,
     standard_output,
     warn,

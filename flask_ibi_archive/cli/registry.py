@@ -10,17 +10,10 @@ from typing import TYPE_CHECKING
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import (
-    IBIGroup,
-    get_archive,
-    json_option,
-    read_ibi,
-    say,
-    standard_output,
-    write,
-)
+from flask_ibi_archive.cli.group import IBIGroup, get_archive, json_option, read_ibi
 from flask_ibi_archive.cli.passwords import new_password_option, password_option, read_password
 from flask_ibi_archive.cli.registration import parse_as, parse_email_option
+from flask_ibi_archive.cli.terminal import say, standard_output, write
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.document_registry import (

@@ -13,16 +13,12 @@ from flask import current_app
 from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
-    confirm,
     get_archive,
     json_option,
-    say,
-    standard_output,
     warn_of_private_address,
-    write,
-    write_json,
     yes_option,
 )
+from flask_ibi_archive.cli.terminal import confirm, say, standard_output, write, write_json
 from flask_ibi_archive.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import (
-    get_archive,
-    json_option,
-    read_ibi,
-    standard_output,
-    write,
-    write_json,
-)
+from flask_ibi_archive.cli.group import get_archive, json_option, read_ibi
+from flask_ibi_archive.cli.terminal import standard_output, write, write_json
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.accesses.statistics import Period

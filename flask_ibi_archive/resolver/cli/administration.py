@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import (
-    json_option,
-    read_ibi,
+from flask_ibi_archive.cli.group import json_option, read_ibi
+from flask_ibi_archive.cli.registration import parse_email_option
+from flask_ibi_archive.cli.setup import write_findings
+from flask_ibi_archive.cli.terminal import (
     say,
     standard_input,
     standard_output,
     write,
-    write_json_list,
+    write_table,
 )
-from flask_ibi_archive.cli.registration import parse_email_option
-from flask_ibi_archive.cli.setup import write_findings
 from flask_ibi_archive.resolver.cli import get_resolver
 
 if TYPE_CHECKING:
@@ -191,13 +190,7 @@ def list_command(as_json: bool) -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver list
     """
-    lines = [_list_values(record) for record in get_resolver().registry.list()]
-    if as_json:
-        write_json_list(lines)
-        return
-    write("\t".join(COLUMNS))
-    for line in lines:
-        write("\t".join("" if line[name] is None else str(line[name]) for name in COLUMNS))
+    write_table(COLUMNS, map(_list_values, get_resolver().registry.list()), as_json)
 
 
 def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import (
+from flask_ibi_archive.cli.group import IBIGroup, json_option, read_ibi, yes_option
+from flask_ibi_archive.cli.links import delay_option
+from flask_ibi_archive.cli.terminal import (
     Bars,
-    IBIGroup,
     confirm,
-    json_option,
-    read_ibi,
     say,
     standard_output,
     write,
     write_json_list,
-    yes_option,
+    write_table,
 )
-from flask_ibi_archive.cli.links import delay_option
 from flask_ibi_archive.resolver.cli import get_resolver
 
 if TYPE_CHECKING:
@@ -90,13 +88,7 @@ def actors_command(as_json: bool) -> None:
     """
     from flask_ibi_archive.resolver.document_registry.actor_list import list_actors
 
-    lines = map(_actor_values, list_actors(get_registry().database))
-    if as_json:
-        write_json_list(lines)
-        return
-    write("\t".join(COLUMNS))
-    for line in lines:
-        write("\t".join("" if line[name] is None else str(line[name]) for name in COLUMNS))
+    write_table(COLUMNS, map(_actor_values, list_actors(get_registry().database)), as_json)
 
 
 def _actor_values(actor: ListedActor) -> dict[str, str | int | None]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import json_option, say, standard_output, write, write_json
+from flask_ibi_archive.cli.group import json_option
+from flask_ibi_archive.cli.terminal import say, standard_output, write, write_json
 from flask_ibi_archive.resolver.cli import get_resolver
 
 if TYPE_CHECKING:
