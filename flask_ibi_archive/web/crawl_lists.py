@@ -21,7 +21,7 @@ from flask_ibi_archive.records.formats.xml_text import DECLARATION, element
 from flask_ibi_archive.records.oai_pmh.responses import format_time
 from flask_ibi_archive.web.pages import page, unavailable_page
 from flask_ibi_archive.web.requests import current_archive
-from flask_ibi_archive.web.responses import set_headers
+from flask_ibi_archive.web.responses import find_items_path, set_headers
 
 #: The number of items on a page.
 SHOWN = 100
@@ -35,7 +35,7 @@ _NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 def show_years() -> Response:
     """Show the years in which items were published or changed last."""
     try:
-        return page("items", years=list_years(current_archive()), year=None, base=_base())
+        return _list_page(years=list_years(current_archive()), year=None)
     except CannotList:
         abort(404)
     except (NotReady, ConfigError) as error:
@@ -56,7 +56,7 @@ def show_year(year: int) -> Response:
     if not found.works and after is None:
         abort(404)
     following = None if found.next is None else f"{found.next[0].isoformat()}_{found.next[1]}"
-    return page("items", works=found.works, year=year, after=after, next=following, base=_base())
+    return _list_page(works=found.works, year=year, after=after, next=following)
 
 
 def send_sitemap() -> Response:
@@ -97,6 +97,10 @@ def _send_xml(root: str, name: str, entries: Iterable[tuple[str, datetime | None
         lines.append(f"<{name}>{element('loc', url)}{time}</{name}>")
     text = "\n".join([*lines, f"</{root}>", ""])
     return set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
+
+
+def _list_page(**values: object) -> Response:
+    return page("items", 200, base=_base(), items_path=find_items_path(), **values)
 
 
 def _base() -> str:

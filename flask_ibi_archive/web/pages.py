@@ -19,7 +19,7 @@ from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, Not
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_query_string, list_candidate_paths
-from flask_ibi_archive.records.formats.abnt import cite
+from flask_ibi_archive.records.formats.abnt import cite, names_ibi
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_values import name_licence
 from flask_ibi_archive.web.access import AccessDecision, check_access, select_readable_files
@@ -164,11 +164,17 @@ def tombstone(item: ItemView) -> Response:
     facts = item.record.tombstone
     instead = (facts.successor if facts else None) or item.record.next_edition
     stated_title = item.stated_title if is_visible else None
+    stated = facts.citation if facts else None
     response = page(
         "tombstone",
         410,
         item=item,
         stated_title=stated_title,
+        stated_citation=stated,
+        # the words of citations in the style of ABNT are Portuguese
+        citation_language=(
+            "pt" if stated is None or names_ibi(stated, item.record.identifiers[0]) else None
+        ),
         citation=cite(describe_work(item), has_address=False) if stated_title else (),
         replacing=[one for one in item.related if one.ibi in (instead, item.record.next_edition)],
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 from flask import Response, current_app, make_response, render_template
 from flask.sansio.app import App
 from jinja2 import Template, TemplateNotFound
-from werkzeug.datastructures import Headers
 
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
 from flask_ibi_archive.protocol.messages import MAX_QUERY
@@ -73,7 +72,12 @@ def _find_home_url() -> str | None:
     ):
         return f"{request_root()}/"
     items = current_archive().host_items
-    return f"{request_root()}/ibi/items" if items is None or items.can_list else None
+    return find_items_path() if items is None or items.can_list else None
+
+
+def find_items_path() -> str:
+    """Return the path of the list of all items."""
+    return f"{request_root()}/ibi/items"
 
 
 def list_templates(template: str) -> list[str]:
@@ -138,8 +142,12 @@ def pairs_response(text: str, status: int = 200, **headers: str) -> Response:
 
     :param headers: additional headers by name. Each "-" in a name is written as "_".
     """
-    more = [(name.replace("_", "-"), value) for name, value in headers.items()]
-    return Response(text, status, Headers(PAIRS_HEADERS + more), content_type="text/plain")
+    response = Response(text, status, content_type="text/plain")
+    for name, value in PAIRS_HEADERS:
+        response.headers.add(name, value)
+    for name, value in headers.items():
+        response.headers.add(name.replace("_", "-"), value)
+    return response
 
 
 def error_response(status: int, text: str, **headers: str) -> Response:

@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from urllib.parse import urljoin
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, Route, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Route,
+    sync_playwright,
+)
 from support.browser import browser as find_browser
 from support.page_sites import FIRST, IBIP, serving_sites
 
@@ -58,6 +66,9 @@ class Reader:
     ) -> None:
         self.language = language
         self.problems: list[str] = []
+        #: The URLs that the browser reports because of their status, and those of the pages.
+        self.failed: set[str] = set()
+        self.visited: set[str] = set()
         self.axe = Axe()
         self.contexts = [
             browser.new_context(
@@ -73,13 +84,18 @@ class Reader:
     def _open(self, context: BrowserContext) -> Page:
         page = context.new_page()
         page.on("pageerror", lambda error: self._note(str(error)))
-        # the browser also reports the status of the page itself, such as 404
-        page.on("console", lambda one: "status of" in one.text or self._note(one.text))
+        page.on("console", self._note_message)
         page.on("request", lambda one: self._check_address(one.url))
         return page
 
     def _note(self, problem: str) -> None:
         self.problems.append(f"{self.page.url}: {problem}")
+
+    def _note_message(self, message: ConsoleMessage) -> None:
+        if "status of" in message.text:
+            self.failed.add(message.location["url"])
+        else:
+            self._note(message.text)
 
     def _check_address(self, url: str) -> None:
         if not url.startswith(f"{self.base}/"):
@@ -90,6 +106,7 @@ class Reader:
         self.base = base
         response = self.page.goto(base + path)
         assert response is not None
+        self.visited.add(response.url)
         assert response.status == status or (status == 0 and response.status >= 400), path
         assert self.page.evaluate("document.documentElement.lang") == self.language[:2]
         root = "document.documentElement"
@@ -121,6 +138,9 @@ class Reader:
         self.checked.goto(url)
 
     def close(self) -> None:
+        # the browser also reports the status of a page itself, such as 404, and requests an icon
+        icons = {urljoin(url, "/favicon.ico") for url in self.visited}
+        self.problems += [f"{url} failed" for url in self.failed - self.visited - icons]
         for context in self.contexts:
             context.close()
 

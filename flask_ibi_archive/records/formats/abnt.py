@@ -86,11 +86,20 @@ def cite(work: Work, accessed: date | None = None, *, has_address: bool = True) 
     if has_address:
         parts.append(Part(f" Disponível em: {work.url}."))
     else:
-        parts.append(Part(f" IBI: {work.ibi}."))
+        parts.append(Part(_end_with_ibi(work.ibi)))
     if accessed is not None and has_address:
         day = f"{accessed.day} {_MONTHS['pt'][accessed.month - 1]} {accessed.year}"
         parts.append(Part(f" Acesso em: {day}."))
     return tuple(part for part in parts if part.text)
+
+
+def names_ibi(citation: str, ibi: str) -> bool:
+    """Return whether a citation ends as :func:`cite` ends the citation of a removed item."""
+    return citation.endswith(_end_with_ibi(ibi))
+
+
+def _end_with_ibi(ibi: str) -> str:
+    return f" IBI: {ibi}."
 
 
 def _describe(work: Work) -> Iterator[Part]:
