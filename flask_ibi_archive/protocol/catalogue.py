@@ -65,15 +65,8 @@ class OwnMetadata:
     timestamp: str | None = None
 
 
-class CatalogueItem(Protocol):
-    """An item of an Archive, with the data that the scope lists."""
-
-    @property
-    def key(self) -> int | str:
-        """The row ID of the item; for an item of a host's own catalogue, one of its identifiers.
-
-        No other item of the Archive has this key. URL keys contain it.
-        """
+class NextEdition(Protocol):
+    """The identifiers of the next edition of an item."""
 
     @property
     def rep(self) -> str | None:
@@ -82,6 +75,17 @@ class CatalogueItem(Protocol):
     @property
     def ibip(self) -> str | None:
         """The IBIp of the item, or the legacy identifier of an item of another Archive."""
+
+
+class CatalogueItem(NextEdition, Protocol):
+    """An item of an Archive, with the data that the scope lists."""
+
+    @property
+    def key(self) -> int | str:
+        """The row ID of the item; for an item of a host's own catalogue, one of its identifiers.
+
+        No other item of the Archive has this key. URL keys contain it.
+        """
 
     @property
     def state(self) -> str | None:
@@ -131,8 +135,8 @@ class CatalogueItem(Protocol):
     def metadata(self) -> CatalogueItem | OwnMetadata | None:
         """Return the metadata of the item: another item, or metadata without an identifier."""
 
-    def next_edition(self) -> CatalogueItem | None:
-        """Return the next edition, in any Archive and in any state."""
+    def next_edition(self) -> NextEdition | None:
+        """Return the next edition of the requested item, in any Archive and in any state."""
 
     def last_edition(self) -> CatalogueItem | None:
         """Return the last edition; None if unknown. The item itself may be the last edition."""
@@ -204,11 +208,6 @@ class OpenItem:
         """Return the metadata of the item."""
         found = self._item.metadata()
         return found if found is None or isinstance(found, OwnMetadata) else open_item(found)
-
-    def next_edition(self) -> CatalogueItem | None:
-        """Return the next edition."""
-        found = self._item.next_edition()
-        return None if found is None else open_item(found)
 
     def last_edition(self) -> CatalogueItem | None:
         """Return the last edition; None if unknown."""

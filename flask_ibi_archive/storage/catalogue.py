@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -20,8 +20,15 @@ from flask_ibi_archive.protocol.catalogue import (
     choose_file,
     choose_last_edition,
 )
-from flask_ibi_archive.storage.statements import Fetched, driver_statement
+from flask_ibi_archive.storage.statements import Fetched, driver_statement, format_time, parse_row
 from flask_ibi_archive.storage.states import ELSEWHERE
+
+
+class StoredForms(NamedTuple):
+    """The two forms of the identifier of an item."""
+
+    rep: str | None
+    ibip: str | None
 
 
 class StoredItem:
@@ -50,7 +57,6 @@ class StoredItem:
     def __init__(
         self, row: Fetched, neighbours: Mapping[int, StoredItem], scope: Scope, today: date
     ) -> None:
-        self._row = row
         self._neighbours = neighbours
         self._scope = scope
         self._today = today
@@ -58,9 +64,14 @@ class StoredItem:
         self.key = row.id
         self.rep = row.rep
         self.ibip = row.ibip
-        self.state = None if row.state == ELSEWHERE else row.state
         self.content_type = row.content_type
-        self.timestamp = row.timestamp
+        self.timestamp = format_time(row.timestamp)
+        self.set_row(row)
+
+    def set_row(self, row: Fetched) -> None:
+        """Set the values that may differ between the rows of an item."""
+        self._row = row
+        self.state = None if row.state == ELSEWHERE else row.state
 
     @property
     def language(self) -> str | None:
@@ -115,7 +126,8 @@ class StoredItem:
         if row.metadata_item_id is not None:
             return self._neighbours.get(row.metadata_item_id)
         if row.metadata_url is not None:
-            return OwnMetadata(row.metadata_url, row.metadata_formats or {}, row.metadata_timestamp)
+            changed_at = row.metadata_timestamp and format_time(row.metadata_timestamp)
+            return OwnMetadata(row.metadata_url, row.metadata_formats or {}, changed_at)
         if row.has_dublin_core:
             return OwnMetadata(None, self._scope.own_formats, None)
         return None
@@ -131,13 +143,13 @@ class StoredItem:
         ]
         return [other for _, other in sorted(later, key=lambda pair: pair[0])]
 
-    def next_edition(self) -> StoredItem | None:
-        """Return the next edition of the item, or None if no next edition exists.
+    def next_edition(self) -> StoredForms | None:
+        """Return the next edition of the requested item, or None if no next edition exists.
 
         The next edition may be Deleted or in another Archive.
         """
-        later = self._later_editions()
-        return later[0] if later else None
+        found = StoredForms(self._row.next_rep, self._row.next_ibip)
+        return found if any(found) else None
 
     def last_edition(self) -> StoredItem | None:
         """Return the last edition that is not Deleted. The last edition may be this item.
@@ -191,14 +203,14 @@ class StoredCatalogue:
             parameters[f"path_{number}"] = path
         items: dict[int, StoredItem] = {}
         found: StoredItem | None = None
-        for row in statement.run(self.connection, parameters):
+        for row in map(parse_row, statement.run(self.connection, parameters)):
             item = items.get(row.id)
             if item is None:
                 item = items[row.id] = StoredItem(row, items, scope, self.today)
             if row.id == row.base_id:
                 found = item
-                # in other rows, a transferred item has the state Elsewhere
-                item.state = None if row.state == ELSEWHERE else row.state
+                # in other rows, the next edition is missing, and a transferred item is Elsewhere
+                item.set_row(row)
             if row.file_path is not None:
                 item.add_file(row.file_path, row.file_url)
         return found

@@ -1,17 +1,67 @@
 """Sends the texts of statements to the driver directly.
 
-For the most frequent statements that write, SQLAlchemy would need several times as long as the
-driver and the database.
+For the most frequent statements, SQLAlchemy would need several times as long as the driver and the
+database.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Dialect, PoolProxiedConnection, Select
+
+
+class DriverStatement:
+    """A statement that reads one column. SQLAlchemy compiles the statement only once."""
+
+    def __init__(self, statement: Select[Any], dialect: Dialect) -> None:
+        self._read: Callable[[PoolProxiedConnection, Any, Any], list[str]] = _read_column
+        if is_psycopg := dialect.driver == "psycopg":
+            # psycopg is only installed for PostgreSQL
+            from flask_ibi_archive.storage.libpq import read_column
+
+            self._read = read_column
+            dialect_class: Any = type(dialect)
+            dialect = dialect_class(paramstyle="numeric_dollar")
+        compiled = statement.compile(dialect=dialect)
+        self.text = str(compiled)
+        self._query = self.text.encode() if is_psycopg else self.text
+        self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
+        self._order = compiled.positiontup
+
+    def run(self, connection: Connection, parameters: dict[str, Any]) -> list[str]:
+        """Run the statement with some parameters and return the column.
+
+        The driver runs the statement, because SQLAlchemy would take longer than the database. But
+        SQLAlchemy handles errors and interruptions, so that a broken or interrupted connection is
+        replaced.
+
+        :raises DBAPIError: if the database refuses the statement or does not answer.
+        """
+        values = {**self._fixed, **parameters}
+        ordered = values if self._order is None else [values[name] for name in self._order]
+        pooled = connection.connection
+        try:
+            return self._read(pooled, self._query, ordered)
+        except BaseException as error:
+            driver_error = connection.dialect.loaded_dbapi.Error
+            if isinstance(error, Exception) and not isinstance(error, driver_error):
+                raise
+            # after an interruption, the connection still waits for the answer
+            raise_driver_error(connection, error, self.text, ordered)
+
+
+def _read_column(connection: PoolProxiedConnection, query: str, values: Any) -> list[str]:
+    """Run a statement with a cursor of the driver and return the first column of its rows."""
+    cursor = connection.cursor()
+    try:
+        cursor.execute(query, values)
+        return [row[0] for row in cursor.fetchall()]
+    finally:
+        cursor.close()
 
 
 def run_driver(
@@ -34,21 +84,19 @@ def run_driver(
 
 def raise_driver_error(
     connection: Connection,
-    error: Exception,
+    error: BaseException,
     statement: str,
     values: Any = (),
-    cursor: Any = None,
 ) -> NoReturn:
-    """Raise the error that SQLAlchemy raises for an error of the driver.
+    """Raise the error that SQLAlchemy raises if the driver could not run a statement.
 
-    SQLAlchemy also replaces this connection and all connections of its pool if the server has
-    closed the connection.
+    SQLAlchemy also replaces this connection if the statement was interrupted, and this and all
+    other connections of its pool if the server has closed the connection.
 
-    :param cursor: the cursor that ran the statement, which is closed.
-    :raises DBAPIError: always.
+    :raises DBAPIError: for an error of the driver. An interruption is raised as it is.
     """
     # SQLAlchemy has no public function for it
-    connection._handle_dbapi_exception(error, statement, values, cursor, None)
+    connection._handle_dbapi_exception(error, statement, values, None, None)
 
 
 @lru_cache

@@ -133,7 +133,8 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
         "keepalives_interval": str(ceil(timeout / 3)),
         "keepalives_count": "3",
     }
-    url = url.update_query_dict({**options, **url.query})
+    # storage.libpq reads and writes UTF-8
+    url = url.update_query_dict({**options, **url.query, "client_encoding": "utf8"})
     engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
     server = Server(find_budget, timeout)
 

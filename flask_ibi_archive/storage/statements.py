@@ -12,14 +12,11 @@ of the last edition, and the shape "" leads to the item itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import lru_cache
-from operator import methodcaller
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Dialect,
     Select,
     String,
@@ -39,7 +36,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from flask_ibi_archive.protocol.relations import split_shapes
 from flask_ibi_archive.storage.dialects import Key
-from flask_ibi_archive.storage.driver_statements import raise_driver_error
+from flask_ibi_archive.storage.driver_statements import DriverStatement
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
@@ -49,7 +46,8 @@ class Fetched(NamedTuple):
 
     The file is a requested file or the target file of the item. In the rows of the requested item,
     ``base_id`` is the id of this item. In the rows of other items, ``base_id`` is None. The fields
-    after ``file_url`` are only read if the request follows relations.
+    after ``file_url`` are only read if the request follows relations or needs the next edition. The
+    last two fields are the identifiers of the next edition of the requested item.
     """
 
     base_id: int | None
@@ -76,6 +74,8 @@ class Fetched(NamedTuple):
     metadata_formats: dict[str, str] | None = None
     metadata_timestamp: str | None = None
     formats: dict[str, str] | None = None
+    next_rep: str | None = None
+    next_ibip: str | None = None
 
 
 # SQLAlchemy builds statements faster with tables than with ORM classes
@@ -84,17 +84,15 @@ FILE: Any = File.__table__
 IDENTIFIER: Any = ItemIdentifier.__table__
 TOMBSTONE: Any = TombstoneRow.__table__
 
-#: The fields that are only read if the request follows relations.
+#: The fields that are not read for every request.
 FOLLOWING = Fetched._fields[-len(Fetched._field_defaults) :]
+NEXT_EDITION = ("next_rep", "next_ibip")
 
 _decode_json = json.JSONDecoder().raw_decode
 
-#: The letter of the step to the next edition, which is not a step of a relation.
-NEXT_EDITION = "n"
 
-
-class WireTimestamp(FunctionElement[str]):
-    """An SQL function that formats a time as ``YYYY-MM-DDThh:mm:ssZ``."""
+class UTCTime(FunctionElement[str]):
+    """An SQL function that inserts a time into a JSONRow; see :func:`format_time`."""
 
     type = String()
     inherit_cache = True
@@ -118,11 +116,8 @@ class JSONValue(FunctionElement[str]):
 
 
 TEMPLATES = {
-    (WireTimestamp, "sqlite"): "strftime('%Y-%m-%dT%H:%M:%SZ', {})",
-    (
-        WireTimestamp,
-        "postgresql",
-    ): """to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')""",
+    (UTCTime, "sqlite"): "{}",
+    (UTCTime, "postgresql"): "{} AT TIME ZONE 'UTC'",
     (JSONRow, "sqlite"): "json_array({})",
     (JSONRow, "postgresql"): "CAST(json_build_array({}) AS text)",
     (JSONValue, "sqlite"): "json({})",
@@ -130,54 +125,27 @@ TEMPLATES = {
 }
 
 
-@compiles(WireTimestamp)
+@compiles(UTCTime)
 @compiles(JSONRow)
 @compiles(JSONValue)
 def _compile(element: FunctionElement[str], compiler: Any, **options: Any) -> str:
     template = TEMPLATES[type(element), compiler.dialect.name]
-    if compiler.preparer._double_percents:  # the driver's placeholders begin with %
-        template = template.replace("%", "%%")
     return template.format(compiler.process(element.clauses, **options))
 
 
-class DriverStatement:
-    """A statement that SQLAlchemy compiles only once; each run sends the text to the driver."""
+def parse_row(text: str) -> Fetched:
+    """Return the row that the statement returned as a JSON list."""
+    return Fetched(*_decode_json(text)[0])
 
-    def __init__(self, statement: Select[Any], dialect: Dialect) -> None:
-        self._open_cursor: Callable[[Any], Any] = methodcaller("cursor")
-        if dialect.driver == "psycopg":
-            from psycopg import RawCursor  # psycopg is only installed for PostgreSQL
 
-            # this cursor sends the statement as it is; the usual one translates it each time
-            self._open_cursor = RawCursor
-            dialect_class: Any = type(dialect)
-            dialect = dialect_class(paramstyle="numeric_dollar")
-        compiled = statement.compile(dialect=dialect)
-        self.text = str(compiled)
-        # psycopg would encode a text each time
-        self._query = self.text.encode() if dialect.driver == "psycopg" else self.text
-        self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
-        self._order = compiled.positiontup
+def format_time(text: str) -> str:
+    """Return a time of a row in the form ``YYYY-MM-DDThh:mm:ssZ``.
 
-    def run(self, connection: Connection, parameters: dict[str, Any]) -> list[Fetched]:
-        """Run the statement with some parameters and return the rows.
+    SQL does not format the times, because SQLite needs more time for it than Python.
 
-        The driver runs the statement, because SQLAlchemy would take longer than the database. But
-        SQLAlchemy handles an error, so that a broken connection is replaced.
-
-        :raises DBAPIError: if the database refuses the statement or does not answer.
-        """
-        values = {**self._fixed, **parameters}
-        ordered = values if self._order is None else tuple([values[name] for name in self._order])
-        cursor = None
-        try:
-            cursor = self._open_cursor(connection.connection.driver_connection)
-            cursor.execute(self._query, ordered)
-            rows = cursor.fetchall()
-        except connection.dialect.loaded_dbapi.Error as error:
-            raise_driver_error(connection, error, self.text, ordered, cursor)
-        cursor.close()
-        return [Fetched(*_decode_json(row[0])[0]) for row in rows]
+    :param text: the time in UTC as the database writes it, such as ``YYYY-MM-DD hh:mm:ss.ffffff``.
+    """
+    return f"{text[:10]}T{text[11:19]}Z"
 
 
 @lru_cache(maxsize=256)
@@ -208,29 +176,34 @@ def build_statement(
     of the item.
 
     :param shapes: the relations to follow, as described in the docstring of this module.
-    :param next_edition: True to read also the next edition of the requested item.
+    :param next_edition: True to read also the identifiers of the next edition.
     :param paths: the number of possible paths of the requested file.
     :param follow_editions: True to select the last edition in this Archive; False to select only
         the next edition.
     """
     found = _select_requested()
-    steps = _number_steps(shapes, next_edition)
+    steps = _number_steps(shapes)
     if steps:
         found = _select_reached(found, steps, follow_editions)
     rows = found.subquery("found")
     is_limited = rows.c.instead.is_not(None)
-    item = ITEM.alias()
+    item, following = ITEM.alias(), ITEM.alias() if next_edition else None
     is_wanted: ColumnElement[bool] = FILE.c.path == item.c.target_path
     if paths:
         named: list[Any] = [bindparam(f"path_{number}") for number in range(paths)]
         is_wanted = or_(is_wanted, FILE.c.path.in_(named))
-    return (
-        select(_make_json_row(rows.c.base_id, item, followed=bool(steps)))
+    statement = (
+        select(_make_json_row(rows.c.base_id, item, following, bool(steps)))
         .select_from(rows)
         # SQLite needs more time for item.id IN (id, instead)
         .join(item, or_(item.c.id == rows.c.id, and_(is_limited, item.c.id == rows.c.instead)))
         .outerjoin(FILE, and_(FILE.c.item_id == item.c.id, is_wanted))
     )
+    if following is None:
+        return statement
+    is_requested = item.c.id == rows.c.base_id
+    later = _find_later_edition(item, is_last=False)
+    return statement.outerjoin(following, following.c.id == case((is_requested, later)))
 
 
 def _select_requested() -> Select[Any]:
@@ -252,7 +225,7 @@ def _select_requested() -> Select[Any]:
     )
 
 
-def _number_steps(shapes: frozenset[str], next_edition: bool) -> list[tuple[int, str, int]]:
+def _number_steps(shapes: frozenset[str]) -> list[tuple[int, str, int]]:
     """Return the steps that the statement follows: a place, a letter, and the next place.
 
     Relations that continue in the same way are at the same place. The number of places is small,
@@ -267,7 +240,7 @@ def _number_steps(shapes: frozenset[str], next_edition: bool) -> list[tuple[int,
                 places[rest] = len(places)
                 waiting.append(rest)
             steps.append((places[shapes], letter, places[rest]))
-    return [*steps, (0, NEXT_EDITION, len(places))] if next_edition else steps
+    return steps
 
 
 def _select_reached(
@@ -294,7 +267,11 @@ def _select_reached(
         .join(item, item.c.id == reached.c.id)
         .join(target, _leads_to(letters, step.c.letter, item, target, follow_editions))
     )
-    return select(reached.c.id, reached.c.instead, reached.c.base_id).distinct()
+    # a relation may lead back to the requested item
+    base_id = func.max(reached.c.base_id).label("base_id")
+    return select(reached.c.id, reached.c.instead, base_id).group_by(
+        reached.c.id, reached.c.instead
+    )
 
 
 def _leads_to(
@@ -310,7 +287,6 @@ def _leads_to(
     """
     ends = {
         "u": _find_later_edition(item, is_last=follow_editions),
-        NEXT_EDITION: _find_later_edition(item, is_last=False),
         "m": item.c.metadata_item_id,
     }
     chosen = [(letter == literal_column(f"'{one}'"), ends[one]) for one in ends if one in letters]
@@ -345,15 +321,16 @@ def _find_metadata_id(item: Any) -> ColumnElement[int | None]:
     return case((is_limited, item.c.metadata_item_id)).label("instead")
 
 
-def _make_json_row(base_id: Any, item: Any, followed: bool) -> JSONRow:
+def _make_json_row(base_id: Any, item: Any, next_edition: Any, followed: bool) -> JSONRow:
     """Return a column that contains the fields of Fetched as a JSON list.
 
-    :param followed: True if the request follows relations and needs all fields.
+    :param next_edition: the next edition; None if the request does not need it.
+    :param followed: True if the request follows relations and needs their fields.
     """
     special = {
         "base_id": base_id,
-        "timestamp": WireTimestamp(item.c.timestamp),
-        "metadata_timestamp": WireTimestamp(item.c.metadata_timestamp),
+        "timestamp": UTCTime(item.c.timestamp),
+        "metadata_timestamp": UTCTime(item.c.metadata_timestamp),
         "has_dublin_core": item.c.dublin_core.is_not(None),
         "metadata_formats": JSONValue(item.c.metadata_formats),
         "formats": JSONValue(item.c.formats),
@@ -363,7 +340,12 @@ def _make_json_row(base_id: Any, item: Any, followed: bool) -> JSONRow:
     if followed:
         moved = and_(base_id.is_distinct_from(item.c.id), _is_moved(item))
         special["state"] = case((moved, ELSEWHERE), else_=item.c.state)
-    names = Fetched._fields if followed else Fetched._fields[: -len(FOLLOWING)]
+    names = Fetched._fields[: -len(FOLLOWING)]
+    if next_edition is not None:
+        names = Fetched._fields
+        special |= {"next_rep": next_edition.c.rep, "next_ibip": next_edition.c.ibip}
+    elif followed:
+        names = Fetched._fields[: -len(NEXT_EDITION)]
     return JSONRow(*[special[name] if name in special else item.c[name] for name in names])
 
 

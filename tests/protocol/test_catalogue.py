@@ -94,7 +94,7 @@ def test_the_first_path_that_exists_is_the_requested_file(
 
 def test_an_open_catalogue_allows_the_files_of_all_items_to_which_relations_lead() -> None:
     other = Item("other")
-    item = Item("item", others={"metadata": other, "next": other, "last": other, "pt": other})
+    item = Item("item", others={"metadata": other, "last": other, "pt": other})
     asked: list[tuple[str, Scope]] = []
 
     class Items:
@@ -107,11 +107,10 @@ def test_an_open_catalogue_allows_the_files_of_all_items_to_which_relations_lead
     assert found is not None
     leads: list[Any] = [
         found.metadata(),
-        found.next_edition(),
         found.last_edition(),
         found.translations()["pt"],
     ]
-    assert [one.name for one in leads] == ["other"] * 4
+    assert [one.name for one in leads] == ["other"] * 3
     assert all(one.allows("8.8.8.8") for one in [found, *leads])
     assert not item.allows("8.8.8.8")
     assert (found.state, cast(Any, found).name) == ("Original", "item")

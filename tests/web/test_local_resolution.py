@@ -42,7 +42,7 @@ from support.web import (
     rep,
 )
 
-from flask_ibi_archive.storage.statements import DriverStatement
+from flask_ibi_archive.storage.driver_statements import DriverStatement
 from flask_ibi_archive.web import local_resolution
 
 NewApp = Callable[..., Flask]
