@@ -6,7 +6,7 @@ items from :class:`ItemOperations`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timezone
 from functools import cached_property
@@ -239,7 +239,7 @@ class Archive(ItemOperations):
             lambda connection: read(open_catalogue(connection, served, today, host))
         )
 
-    def list_urls(self, request: UrlRequest, requested_only: bool = False) -> list[UrlPair]:
+    def list_urls(self, request: UrlRequest, requested_only: bool = False) -> Sequence[UrlPair]:
         """Return the answer to a request for the URLs of an item.
 
         The database, or its replica, is read with one SQL statement.
@@ -249,7 +249,7 @@ class Archive(ItemOperations):
         """
         served, facts = self._find()
 
-        def answer(connection: Connection) -> list[UrlPair]:
+        def answer(connection: Connection) -> Sequence[UrlPair]:
             catalogue = open_catalogue(connection, served, self.today, self.host_items)
             return answer_url_request(catalogue, request, facts, self._issue_key, requested_only)
 

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
@@ -28,8 +29,8 @@ NOTICE = "notice"
 TEXTS = frozenset({ALERT, NOTICE})
 
 _BETWEEN_PAIRS = "\r\n"
-_find_foreign = re.compile(r"[^!-z|~]").search
 _WORD_CHARACTERS = "".join(map(chr, range(0x21, 0x7B))) + "|~"
+_WORD_BYTES = _WORD_CHARACTERS.encode()
 _split_words = re.compile(r"[^\t-\r ]+").findall
 # Matches groups without inner braces, or an opening brace with the text up to the next brace, or a
 # closing brace, or a separator. Only ASCII white space separates words. A no-break space does not.
@@ -60,6 +61,12 @@ class Pair(NamedTuple):
         return " ".join(self.words)
 
 
+def _is_plain(text: str) -> bool:
+    """Return True if a text contains only characters that a word may contain."""
+    # several times as fast as a regular expression
+    return text.isascii() and not text.encode().translate(None, _WORD_BYTES)
+
+
 def encode_word(text: str) -> str:
     """Return a text as one word: printable ASCII without spaces and braces.
 
@@ -68,9 +75,58 @@ def encode_word(text: str) -> str:
         again. The empty text does not change either, although "" is not a word.
     Source: [R] Table 4.2.
     """
-    if _find_foreign(text) is None:
+    if _is_plain(text):
         return text
     return quote(to_bytes(text), safe=_WORD_CHARACTERS)
+
+
+class PairLayout:
+    """The names of a list of pairs in their order, and where the values are in another list.
+
+    The names of many lists are the same. Therefore a layout encodes and sorts them in advance.
+
+    :param places: the names of the pairs, and the index of the value of each pair. No name is
+        "alert" or "notice".
+    """
+
+    def __init__(self, places: Iterable[tuple[str, int]]) -> None:
+        in_order = sorted([(encode_word(name), name, place) for name, place in places])
+        self.names = [name for _, name, _ in in_order]
+        self.places = [place for _, _, place in in_order]
+        self._beginnings = [f"{_BETWEEN_PAIRS}{word} " for word, _, _ in in_order]
+
+    def format(self, values: Iterable[str | tuple[str, ...] | None]) -> str:
+        """Return the text of the pairs with some values; see :func:`format_pairs`."""
+        texts = ["" if value is None else _format_value(value) for value in values]
+        found = map(texts.__getitem__, self.places)
+        text = "".join(chain.from_iterable(zip(self._beginnings, found, strict=True)))
+        return text.removeprefix(_BETWEEN_PAIRS)
+
+
+class LaidOutPairs(Sequence["tuple[str, str | tuple[str, ...]]"]):
+    """A list of pairs with a layout; :func:`format_pairs` formats it fast.
+
+    :param values: the values. A value that is in no pair may be None.
+    """
+
+    def __init__(self, layout: PairLayout, values: Sequence[str | tuple[str, ...] | None]) -> None:
+        self.layout = layout
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.layout.names)
+
+    def __iter__(self) -> Iterator[tuple[str, str | tuple[str, ...]]]:
+        for name, place in zip(self.layout.names, self.layout.places, strict=True):
+            value = self.values[place]
+            assert value is not None
+            yield name, value
+
+    def __getitem__(self, index: Any) -> Any:
+        return list(self)[index]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
 
 
 def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
@@ -85,30 +141,24 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
     :raises LocalProtocolError: if a name is empty.
     Source: [R] 4.2, Table 4.2.
     """
-    in_order = sorted(pairs, key=_name_of)
-    names = [name for name, _ in in_order]
-    if _find_foreign("".join(names)) is not None:
-        # Encode the names before sorting, because encoded names may have another order.
-        return format_pairs([(encode_word(name), value) for name, value in in_order])
-    if names and not names[0]:
+    if isinstance(pairs, LaidOutPairs):
+        return pairs.layout.format(pairs.values)
+    in_order = sorted([(encode_word(name), value) for name, value in pairs], key=_name_of)
+    if in_order and not in_order[0][0]:
         raise LocalProtocolError(
             "a pair has an empty name; a name must have at least one character"
         )
-    values: list[str | tuple[str, ...]] = [
-        value if isinstance(value, str) else tuple(value) for _, value in in_order
-    ]
-    # many pairs of a URL list have the same value
-    formatted = {value: _format_value(value) for value in set(values)}
-    lines = [f"{name} {formatted[value]}" for name, value in zip(names, values, strict=True)]
-    if not TEXTS.isdisjoint(names):
-        for place, (name, value) in enumerate(zip(names, values, strict=True)):
-            if name in TEXTS:
-                words = value.split() if isinstance(value, str) else value
-                lines[place] = f"{name} {_format_group(words)}"
+    lines = []
+    for name, value in in_order:
+        if name in TEXTS:
+            text = _format_group(value.split() if isinstance(value, str) else value)
+        else:
+            text = _format_value(value)
+        lines.append(f"{name} {text}")
     return _BETWEEN_PAIRS.join(lines)
 
 
-def _format_value(value: str | tuple[str, ...]) -> str:
+def _format_value(value: str | Sequence[str]) -> str:
     if isinstance(value, str):
         return encode_word(value) or "{}"
     words = [word for word in value if word]

@@ -8,6 +8,7 @@ Source: [R] 7.2, Table 7.5.
 from __future__ import annotations
 
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, OwnMetadata
@@ -46,6 +47,11 @@ class RelationTarget(NamedTuple):
 TargetKey = tuple[int, bool, "str | None"]
 #: A list of targets, each after the text of the step or steps that lead to the target.
 Targets = list[tuple[str, RelationTarget]]
+#: The place of a target, whether it has the format of its relations, and the text of each step from
+#: it with the number of the next node.
+Node = tuple[int, bool, "tuple[tuple[str, int], ...]"]
+#: All nodes of a graph.
+Structure = tuple[Node, ...]
 
 
 def _formats_of(item: CatalogueItem) -> tuple[str, ...]:
@@ -117,19 +123,18 @@ def _find_metadata(target: RelationTarget) -> Targets:
     return [
         (".metadata", free),
         *((f".metadata({name})", RelationTarget(free.item, free.own, name)) for name in formats),
-        *([] if free.own else _write_formats(item, free.item, formats)),
+        *([] if free.own else _write_formats(item, free.item)),
     ]
 
 
-def _write_formats(item: CatalogueItem, source: CatalogueItem, stated: tuple[str, ...]) -> Targets:
+def _write_formats(item: CatalogueItem, source: CatalogueItem) -> Targets:
     """Return the metadata of an item that the Archive writes from the Dublin Core of an item.
 
     The documents have no identifier, and belong to the described item. They do not replace
-    metadata that the metadata item or a translation of it states. A hidden description is not
-    written.
+    metadata that the metadata item itself states. A translation of the metadata item is another
+    target, so its formats do not matter. A hidden description is not written.
 
     :param source: the metadata item.
-    :param stated: the formats that the metadata item and its translations state.
     """
     is_hidden = source is item or source.state is None or not source.shows_metadata
     found = None if is_hidden else source.metadata()
@@ -139,53 +144,86 @@ def _write_formats(item: CatalogueItem, source: CatalogueItem, stated: tuple[str
     return [
         (f".metadata({name})", RelationTarget(item, written, name))
         for name in found.formats
-        if name not in stated
+        if name not in _formats_of(source)
     ]
 
 
 _NEXT_TARGETS = {"u": _find_last_edition, "t": _find_translations, "m": _find_metadata}
 
 
-def follow_relations(item: CatalogueItem, shapes: frozenset[str] = SHAPES) -> Targets:
-    """Return the text and the target of each relation of an item.
+class RelationGraph:
+    """The targets to which the relations of an item lead, and the steps between the targets.
 
-    The first target is the item itself; the text of its relation is "".
+    Many relations lead to the same target and then continue in the same way. The graph contains
+    the beginning of such relations once, as a node.
 
-    :param shapes: the shapes of the relations to follow.
-    """
-    return _Followed().list_ends(RelationTarget(item), shapes)
-
-
-class _Followed:
-    """The relations that were already followed.
-
-    Many relations of an item lead to the same targets, and then continue in the same way.
+    :param item: the item, which is the first target.
+    :param shapes: the shapes of the relations to follow, and all beginnings of these shapes.
+    :ivar targets: the targets, each once.
+    :ivar structure: the nodes. The first node is that of the item. Items with the same languages
+        and formats usually have the same structure.
     """
 
-    def __init__(self) -> None:
-        # also keeps the items, so that their keys remain valid
-        self._targets: dict[TargetKey, RelationTarget] = {}
-        self._steps: dict[tuple[TargetKey, str], Targets] = {}
-        self._ends: dict[tuple[TargetKey, frozenset[str]], Targets] = {}
+    def __init__(self, item: CatalogueItem, shapes: frozenset[str] = SHAPES) -> None:
+        self.targets: list[RelationTarget] = []
+        self._places: dict[TargetKey, int] = {}
+        self._steps: dict[tuple[int, str], list[tuple[str, int]]] = {}
+        self._nodes: list[Node] = []
+        self._numbers: dict[tuple[int, frozenset[str]], int] = {}
+        self._add_node(self._add_target(RelationTarget(item)), shapes)
+        self.structure: Structure = tuple(self._nodes)
 
-    def list_ends(self, start: RelationTarget, shapes: frozenset[str]) -> Targets:
-        """Return the targets of all relations that begin at a target; do not change the list.
+    def _add_target(self, target: RelationTarget) -> int:
+        """Return the place of a target."""
+        place = self._places.setdefault(target.key, len(self.targets))
+        if place == len(self.targets):
+            self.targets.append(target)  # also keeps the item, so that the key remains valid
+        return place
 
-        :param shapes: the shapes of these relations, and all beginnings of these shapes.
-        """
-        key = start.key
-        found = self._ends.get((key, shapes))
-        if found is None:
-            start = self._targets.setdefault(key, start)  # one object for each target
-            found = self._ends[key, shapes] = [("", start)] if start.has_format else []
-            # if the state is None, only the identifier of the item is known
-            for letter, rest in () if start.item.state is None else split_shapes(shapes):
-                steps = self._steps.get((key, letter))
-                if steps is None:
-                    steps = self._steps[key, letter] = _NEXT_TARGETS[letter](start)
-                for step, target in steps:
-                    found += [(step + name, end) for name, end in self.list_ends(target, rest)]
-        return found
+    def _add_node(self, place: int, shapes: frozenset[str]) -> int:
+        """Return the number of the node from which relations of some shapes begin."""
+        number = self._numbers.get((place, shapes))
+        if number is not None:
+            return number
+        number = self._numbers[place, shapes] = len(self._nodes)
+        target = self.targets[place]
+        self._nodes.append((place, target.has_format, ()))
+        # if the state is None, only the identifier of the item is known
+        if target.item.state is not None:
+            steps = [
+                (step, self._add_node(following, rest))
+                for letter, rest in split_shapes(shapes)
+                for step, following in self._list_steps(place, letter)
+            ]
+            self._nodes[number] = (place, target.has_format, tuple(steps))
+        return number
+
+    def _list_steps(self, place: int, letter: str) -> list[tuple[str, int]]:
+        """Return the texts of the steps from a target, and the places of the next targets."""
+        steps = self._steps.get((place, letter))
+        if steps is None:
+            # sorted: the order of translations must not change the structure
+            found = sorted(_NEXT_TARGETS[letter](self.targets[place]), key=itemgetter(0))
+            steps = [(step, self._add_target(target)) for step, target in found]
+            self._steps[place, letter] = steps
+        return steps
+
+
+@lru_cache(maxsize=16)
+def list_relations(structure: Structure) -> tuple[tuple[str, int], ...]:
+    """Return the text of each relation in a graph, and the place of its target; sorted by text.
+
+    The first relation is that of the item to itself; its text is "".
+    """
+    found = []
+    waiting = [("", 0)]
+    while waiting:
+        name, number = waiting.pop()
+        place, has_format, steps = structure[number]
+        if has_format:
+            found.append((name, place))
+        waiting += [(name + step, following) for step, following in steps]
+    return tuple(sorted(found))
 
 
 def follow_path(

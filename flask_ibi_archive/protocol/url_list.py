@@ -8,11 +8,10 @@ Source: [R] 7.2, Algorithm 2 and FILTRARLISTADEURL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
-from operator import itemgetter
 from typing import NamedTuple
 
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
@@ -24,13 +23,15 @@ from flask_ibi_archive.protocol.catalogue import (
     Scope,
 )
 from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.pairs import LaidOutPairs, PairLayout
 from flask_ibi_archive.protocol.query import list_candidate_paths
 from flask_ibi_archive.protocol.relation_targets import (
+    RelationGraph,
     RelationTarget,
-    Targets,
+    Structure,
     add_prefixes,
     follow_path,
-    follow_relations,
+    list_relations,
 )
 from flask_ibi_archive.protocol.relations import SHAPES, RelationPattern, parse_relation
 
@@ -41,6 +42,7 @@ UrlPair = tuple[str, "str | tuple[str, ...]"]
 #: in ``url.lastedition``.
 URL_PAIR_NAMES = ("contenttype", "state", "timestamp", "url")
 NEXT_EDITION = "ibi.nextedition"
+_NO_VALUES = (None,) * len(URL_PAIR_NAMES)
 
 
 class Description(NamedTuple):
@@ -53,6 +55,10 @@ class Description(NamedTuple):
     target: RelationTarget
     words: tuple[str, ...] | None
     values: tuple[str, str, str, str] | None
+
+    def list_values(self) -> tuple[str | tuple[str, ...] | None, ...]:
+        """Return the value of the ``ibi`` pair and of each pair of :data:`URL_PAIR_NAMES`."""
+        return (self.words, *(self.values or _NO_VALUES))
 
 
 #: The text of a relation, and what the URL list contains about its target.
@@ -116,10 +122,7 @@ class ArchiveFacts:
 
     def answers(self, name: str) -> bool:
         """Return True if the Archive answers the relation with a text."""
-        if self.relations is None:
-            return True
-        relation = parse_relation(name)
-        return any(pattern.matches(relation) for pattern in self.relations)
+        return _is_answered(self.relations, name)
 
 
 def answer_url_request(
@@ -128,7 +131,7 @@ def answer_url_request(
     facts: ArchiveFacts,
     issue_key: Callable[[CatalogueItem], str],
     requested_only: bool = False,
-) -> list[UrlPair]:
+) -> Sequence[UrlPair]:
     """Return the URL list for a request. The settings decide if the list is filtered.
 
     For a filtered list, the function computes only the pairs of the filtered list.
@@ -169,7 +172,7 @@ def build_url_list(
     facts: ArchiveFacts,
     issue_key: Callable[[CatalogueItem], str],
     requested_only: bool = False,
-) -> list[UrlPair]:
+) -> Sequence[UrlPair]:
     """Return the whole URL list of an item, in no particular order.
 
     :param issue_key: returns a new URL key for an item.
@@ -197,11 +200,47 @@ def build_url_list(
     view = _View(request, facts, bool(paths))
     if requested_only:
         levels = follow_path(item, relation.steps, scope.shapes)
-    else:
-        levels = [follow_relations(item, scope.shapes)]
-    targets = sorted(chain.from_iterable(levels), key=itemgetter(0))
-    found = list(view.describe(targets))
-    return [*pairs, *list_ibi_pairs(found), *list_url_pairs(found)]
+        found = list(view.describe(chain.from_iterable(levels)))
+        return [*pairs, *list_ibi_pairs(found), *list_url_pairs(found)]
+    graph = RelationGraph(item, scope.shapes)
+    values: list[str | tuple[str, ...] | None] = []
+    for target in graph.targets:
+        values += view.describe_target(target).list_values()
+    missing = tuple([place for place, value in enumerate(values) if value is None])
+    names = tuple([name for name, _ in pairs])
+    layout = _lay_out(graph.structure, missing, facts.relations, names)
+    return LaidOutPairs(layout, values + [value for _, value in pairs])
+
+
+# few layouts, because that of an item with many languages needs megabytes
+@lru_cache(maxsize=16)
+def _lay_out(
+    structure: Structure,
+    missing: tuple[int, ...],
+    relations: tuple[RelationPattern, ...] | None,
+    others: tuple[str, ...],
+) -> PairLayout:
+    """Return the layout of the pairs for the targets in a graph.
+
+    The values of all targets are in one list: the values of :meth:`Description.list_values` of the
+    first target, then those of the second target, and so on.
+
+    :param missing: the places of the values that do not exist.
+    :param relations: the relations that the Archive answers; None for all relations.
+    :param others: the names of other pairs. Their values follow those of the targets.
+    """
+    kinds = ("ibi", *URL_PAIR_NAMES)
+    absent = frozenset(missing)
+    found = [
+        (kind + name, place)
+        for number, kind in enumerate(kinds)
+        for name, target in list_relations(structure)
+        if (place := target * len(kinds) + number) not in absent
+        and (name or number)  # another pair contains the identifier of the item itself
+        and _is_answered(relations, name)
+    ]
+    end = len(kinds) * (1 + max(target for target, _, _ in structure))
+    return PairLayout([*found, *[(name, end + place) for place, name in enumerate(others)]])
 
 
 def list_target_urls(
@@ -209,7 +248,16 @@ def list_target_urls(
 ) -> list[DescribedTarget]:
     """Return the targets of all relations that the Archive answers, and what users get there."""
     view = _View(request, facts, has_path=False)
-    return list(view.describe(follow_relations(item, facts.shapes)))
+    graph = RelationGraph(item, facts.shapes)
+    relations = list_relations(graph.structure)
+    return list(view.describe([(name, graph.targets[place]) for name, place in relations]))
+
+
+def _is_answered(relations: tuple[RelationPattern, ...] | None, name: str) -> bool:
+    if relations is None:
+        return True
+    relation = parse_relation(name)
+    return any(pattern.matches(relation) for pattern in relations)
 
 
 def list_ibi_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
@@ -219,8 +267,6 @@ def list_ibi_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
 
 def list_url_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
     """Return the pairs url, contenttype, state and timestamp of all targets that have a URL.
-
-    The pairs are in the order of their names if the targets are in the order of their relations.
 
     Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
     """
@@ -281,17 +327,20 @@ class _View:
         self.addresses = facts.addresses
         self.has_path = has_path
         self.wants_file_list = request.verbs.file_list
+        self._known: dict[int, Description] = {}  # by the id of the target
 
-    def describe(self, targets: Targets) -> Iterator[tuple[str, Description]]:
+    def describe(self, targets: Iterable[tuple[str, RelationTarget]]) -> Iterator[DescribedTarget]:
         """Yield the relation and the description of each target that the Archive answers."""
-        answers = None if self._facts.relations is None else self._facts.answers
-        known: dict[int, Description] = {}  # by the id of the target
         for name, target in targets:
-            if answers is None or answers(name):
-                found = known.get(id(target))
-                if found is None:
-                    found = known[id(target)] = self._describe(target)
-                yield name, found
+            if self._facts.answers(name):
+                yield name, self.describe_target(target)
+
+    def describe_target(self, target: RelationTarget) -> Description:
+        """Return what the URL list contains about a target."""
+        found = self._known.get(id(target))
+        if found is None:  # the description also keeps the target, so that its id remains valid
+            found = self._known[id(target)] = self._describe(target)
+        return found
 
     def _describe(self, target: RelationTarget) -> Description:
         item, own = target.item, target.own
@@ -322,7 +371,8 @@ class _View:
         if item.state is None:
             return None
         if target.format is not None:
-            return None if self.has_path or self.wants_file_list else item.formats[target.format]
+            has_url = not self.has_path and not self.wants_file_list
+            return item.formats.get(target.format) if has_url else None
         if self.wants_file_list:
             return self.addresses.file_list(item)
         file = item.file()

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import cast
 from urllib.parse import quote, unquote_to_bytes
 
-from flask import Request, current_app, has_request_context, request
+from flask import Flask, Request, current_app, has_request_context, request
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.config import ArchiveConfig
@@ -42,7 +42,7 @@ _REPLACEMENT = "\ufffd".encode()
 
 def current_archive() -> Archive:
     """Return the Archive of the current app."""
-    return cast(Archive, current_app.extensions[EXTENSION].archive)
+    return cast(Archive, current_flask().extensions[EXTENSION].archive)
 
 
 def shared_config() -> ArchiveConfig:
@@ -54,6 +54,15 @@ def shared_config() -> ArchiveConfig:
     if EXTENSION in current_app.extensions:
         return current_archive().config
     return cast(ArchiveConfig, current_app.extensions[RESOLVER_EXTENSION].resolver.config)
+
+
+def current_flask() -> Flask:
+    """Return the current app itself.
+
+    Its attributes are read several times faster than those of ``flask.current_app``, which is a
+    proxy.
+    """
+    return cast(Flask, current_app._get_current_object())  # type: ignore[attr-defined]
 
 
 def current_request() -> Request:
@@ -73,7 +82,7 @@ def find_budget(timeout: float) -> Budget | None:
     if not has_request_context():
         return None
     # flask.g belongs to the app context, which may live longer than the request
-    environ = request.environ
+    environ = current_request().environ
     budget: Budget | None = environ.get(BUDGET)
     if budget is None:
         budget = environ[BUDGET] = Budget(timeout)

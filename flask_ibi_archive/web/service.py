@@ -6,7 +6,7 @@ The service has an IBI. The address of the service is the host of the Archive wi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from flask import Response, current_app
 from werkzeug.exceptions import BadHost
@@ -30,6 +30,7 @@ from flask_ibi_archive.web.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
     current_archive,
+    current_flask,
     current_request,
     is_message,
 )
@@ -82,7 +83,7 @@ def route_service_request() -> bool:
     except ConfigError as error:
         failure = error
     request.routing_exception = None
-    request.url_rule = next(current_app.url_map.iter_rules(f"{EXTENSION}.service"))
+    request.url_rule = next(current_flask().url_map.iter_rules(f"{EXTENSION}.service"))
     request.view_args = {"failure": failure}
     return True
 
@@ -135,7 +136,7 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     # a request with HEAD must not change anything (RFC 9110, 9.3.2)
     is_get = request.method == "GET"
     count = _count_access if is_get else _count_nothing
-    list_urls: Callable[[UrlRequest], list[UrlPair]] = current_archive().list_urls
+    list_urls: Callable[[UrlRequest], Sequence[UrlPair]] = current_archive().list_urls
     if is_get and url_requested.receivers:
         list_urls = _list_and_announce
     try:
@@ -147,7 +148,7 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
         return _unavailable(error)
 
 
-def _list_and_announce(message: UrlRequest) -> list[UrlPair]:
+def _list_and_announce(message: UrlRequest) -> Sequence[UrlPair]:
     """Return the URL list, and send the signal url_requested."""
     archive = current_archive()
     pairs = archive.list_urls(message)

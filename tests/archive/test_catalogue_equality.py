@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +20,13 @@ from support.stores import (
     identifiers_of,
     make_facts,
     make_request,
+    rep_of,
 )
 
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
+from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 
 ADDRESS, KEY = "archive.example", "1234567890-0"
@@ -39,7 +45,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Fla
         close(app)
 
 
-def sort_pairs(pairs: list[UrlPair]) -> list[UrlPair]:
+def sort_pairs(pairs: Collection[UrlPair]) -> list[UrlPair]:
     assert len({name for name, _ in pairs}) == len(pairs)
     return sorted(pairs)
 
@@ -101,3 +107,45 @@ def test_each_item_has_its_own_key_which_is_the_same_for_all_its_identifiers(sto
             assert len(set(seen)) == 1
             assert seen[0] not in keys
             keys[seen[0]] = identifiers_of(record)[0]
+
+
+def test_a_format_of_a_translated_description_does_not_replace_the_one_that_is_written(
+    uri: str, tmp_path: Path
+) -> None:
+    """Only the translation states oai_dc; the Archive writes oai_dc from the description itself."""
+    report, about, translated = (rep_of(number) for number in range(3))
+    stated = "https://a.example/oai_dc"
+    records = [
+        {"rep": report, "metadata": {"ibi": about}},
+        {
+            "rep": about,
+            "content_type": "Metadata",
+            "language": "en",
+            "translations": {"pt": translated},
+            "metadata": {"dc": {"title": ["Rain"]}},
+        },
+        {
+            "rep": translated,
+            "content_type": "Metadata",
+            "language": "pt",
+            "formats": {"oai_dc": stated},
+        },
+    ]
+    app = make_app(uri, tmp_path)
+    archive = archive_of(app)
+    archive.init()
+    import_records(archive, records)
+    expected = {
+        "GetMetadata(oai_dc)": f"http://{ADDRESS}/col/{report}/metadata?choice=oai_dc",
+        "GetMetadata(oai_dc) GetTranslation(pt)": stated,
+    }
+    with archive.database.reading() as connection:
+        stored = StoredCatalogue(connection, archive.served().id, archive.today)
+        for catalogue, filtered in product((stored, MemoryCatalogue(records)), (True, False)):
+            facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=filtered)
+            for verbs, url in expected.items():
+                wanted = parse_verb_list(verbs)
+                request = UrlRequest(parse_identifier(report), ("10.0.0.1",), "", wanted)
+                pairs = dict(answer_url_request(catalogue, request, facts, lambda item: KEY))
+                assert pairs.get(f"url{wanted.relation.name}") == url, (catalogue, filtered, verbs)
+    close(app)

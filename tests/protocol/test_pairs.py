@@ -113,6 +113,9 @@ def test_a_pair_without_a_name_is_not_written():
         ("a {x {y  z} {}}", [("a", ("x", "y  z", ""))]),
         ("a {{x y}}", [("a", ("x y",))]),
         ("a {{{x} y}}", [("a", ("{x} y",))]),
+        # inner groups do not change how the pairs after them are read
+        ("a {{x y}} b {u  v} c {}", [("a", ("x y",)), ("b", ("u", "v")), ("c", ())]),
+        ("a {{x y}} b u{v} c {u}v", [("a", ("x y",)), ("b", ("u{v}",)), ("c", ("{u}v",))]),
         ("a {the {x}, of {y}{z}}", [("a", ("the", "{x},", "of", "{y}{z}"))]),
         ("a http://x/{id}/", [("a", ("http://x/{id}/",))]),
         ("a {x}{y}", [("a", ("{x}{y}",))]),

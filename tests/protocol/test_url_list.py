@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 
 import pytest
 from support.stores import (
@@ -16,11 +17,19 @@ from support.stores import (
     make_request,
 )
 
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.catalogue import Scope
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.pairs import format_pairs
 from flask_ibi_archive.protocol.url_list import (
+    URL_PAIR_NAMES,
     UrlPair,
     answer_url_request,
     build_url_list,
+    list_target_urls,
+    list_url_pairs,
 )
+from flask_ibi_archive.protocol.verbs import parse_verb_list
 
 ADDRESS, SERVICE, KEY = "archive.example:8080", "archive.example/a/2008/03.17.15.17", "1234567890-0"
 
@@ -31,7 +40,7 @@ def seeds(normal: int, thorough: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("seed", [*range(normal), *slow])
 
 
-def in_order(pairs: list[UrlPair]) -> list[UrlPair]:
+def in_order(pairs: Collection[UrlPair]) -> list[UrlPair]:
     """Check that no name is repeated, and return the pairs sorted by name."""
     assert len({name for name, _ in pairs}) == len(pairs)
     return sorted(pairs)
@@ -77,3 +86,26 @@ def test_the_direct_answer_equals_the_filtered_whole_list(seed: int) -> None:
         whole = build_url_list(world, request, facts, lambda item: KEY)
         filtered = filter_url_list(whole, request.verbs)
         assert in_order(answered) == in_order(filtered), (seed, request, facts)
+        # the layout of the whole list writes the same text as the list
+        assert format_pairs(whole) == format_pairs(list(whole)), (seed, request, facts)
+
+
+@seeds(1, 4)
+def test_the_targets_of_an_item_have_the_urls_of_the_whole_list(seed: int) -> None:
+    maker = StoreMaker(seed, 150)
+    world = MemoryCatalogue(maker.records)
+    random_ = random.Random(seed)
+    for _ in range(60):
+        request = UrlRequest(
+            parse_identifier(identifiers_of(random_.choice(maker.records))[0]),
+            (random_.choice(["150.163.2.175", "192.0.2.1"]),),
+            verbs=parse_verb_list(random_.choice(["", "GetFileList"])),
+        )
+        facts = make_facts(ADDRESS, SERVICE, random_.choice(RELATIONS), filter_url_list=False)
+        whole = build_url_list(world, request, facts, lambda item: KEY)
+        item = world.find(request.ibi.text, Scope(facts.shapes))
+        if item is None or item.state == "Deleted":
+            continue
+        found = list_url_pairs(list_target_urls(item, request, facts))
+        listed = [pair for pair in whole if pair[0].partition(".")[0] in URL_PAIR_NAMES]
+        assert in_order(found) == in_order(listed), (seed, request, facts)

@@ -240,22 +240,23 @@ def step(place: Place, letter: str, parameter: str | None) -> Place | None:
         return Place(item, metadata, parameter) if known else None
     if metadata.state == "Deleted":
         return None
-    if parameter is not None and metadata is not item:
-        written = write_format(metadata, parameter)
-        if written is not None:
-            return Place(item, written, parameter)
     return Place(metadata, None, parameter)
 
 
-def write_format(metadata: MemoryItem, format: str) -> OwnMetadata | None:
-    """Return the metadata that the Archive itself writes from a public metadata item, or None."""
-    own = metadata.metadata() if metadata.state is not None else None
+def write_format(place: Place, format: str | None) -> Place | None:
+    """Return the metadata that the Archive itself writes from a public metadata item, or None.
+
+    Translations of the metadata item may carry the format, but they are other targets.
+    """
+    metadata = place.item.metadata() if place.item.state is not None else None
+    if not isinstance(metadata, MemoryItem) or metadata.state in (None, "Deleted"):
+        return None
+    own = metadata.metadata()
     if not isinstance(own, OwnMetadata) or own.url is not None or not metadata.shows_metadata:
         return None
-    members = [metadata, *metadata.translations().values()]
-    if format not in own.formats or any(carries(member, format) for member in members):
+    if format is None or format not in own.formats or carries(metadata, format):
         return None
-    return OwnMetadata(None, own.formats, metadata.timestamp)
+    return Place(place.item, OwnMetadata(None, own.formats, metadata.timestamp), format)
 
 
 def every_relation(
@@ -314,12 +315,17 @@ def expect_url_list(
     if following is not None:
         pairs.append(("ibi.nextedition", list_ibi_words(following.rep, following.ibip)))
     for relation in every_relation(LANGUAGES, FORMATS):
-        place: Place | None = Place(item)
+        places = [Place(item)]
         for letter, parameter in relation:
-            place = place and step(place, letter, parameter)
+            following = [step(place, letter, parameter) for place in places]
+            if letter == "m":
+                following += [write_format(place, parameter) for place in places]
+            places = [place for place in following if place is not None]
         name = name_of(relation)
-        if place is None or not place.has_format or not is_answered(name, patterns):
+        places = [place for place in places if place.has_format and is_answered(name, patterns)]
+        if not places:
             continue
+        [place] = places
         if name and place.own is None:
             pairs.append(("ibi" + name, list_ibi_words(place.item.rep, place.item.ibip)))
         seen = see(place, request, f"http://{address}")
