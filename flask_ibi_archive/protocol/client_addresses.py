@@ -24,6 +24,8 @@ def parse_client_addresses(text: str) -> tuple[str, ...]:
         address with leading zeros and an address with a zone are also wrong.
     Source: [R] Table 6.10.
     """
+    if _IPV4.fullmatch(text):
+        return (text,)
     words = [word for word in text.split(" ") if word]
     if not words:
         raise ValueError("the list of IP addresses is empty; the IP address of the user is missing")

@@ -69,9 +69,9 @@ def decode_query_string(raw: bytes | str) -> list[tuple[str, str]]:
     for part in text.split("&"):
         if part:
             name, _, value = part.partition("=")
+            if "%" in part or "+" in part:
+                name, value = _decode(name), _decode(value)
             pairs.append((name, value))
-    if "%" in text or "+" in text:
-        return [(_decode(name), _decode(value)) for name, value in pairs]
     return pairs
 
 

@@ -131,6 +131,11 @@ def test_lone_surrogates_can_be_written():
     assert encode_value("a\ud800") == "a%EF%BF%BD"
 
 
+def test_only_the_escapes_of_urls_are_not_encoded_again() -> None:
+    pairs = [("ibi", "a%20b"), ("url", "a%20b")]
+    assert format_query_string(pairs, URL_NAMES) == "ibi=a%2520b&url=a%20b"
+
+
 @given(st.lists(st.tuples(TEXTS, TEXTS)))
 def test_pairs_written_are_read_again(pairs):
     text = format_query_string(pairs)

@@ -26,7 +26,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from itsdangerous import Signer
-from itsdangerous.signer import SigningAlgorithm
 
 from flask_ibi_archive.protocol.registration import is_key
 
@@ -61,17 +60,6 @@ class KeyFacts:
         return f"{self.issued}-{self.nonce.hex()}"
 
 
-class HalfHMAC(SigningAlgorithm):
-    """A signing algorithm whose signatures are the first half of an HMAC-SHA256.
-
-    These signatures keep the URL keys short.
-    """
-
-    def get_signature(self, key: bytes, value: bytes) -> bytes:
-        """Return the signature of a value."""
-        return hmac.digest(key, value, "sha256")[:SIGNATURE]
-
-
 class URLKeys:
     """Issues URL keys and verifies them.
 
@@ -95,9 +83,11 @@ class URLKeys:
             key_derivation="hmac",
             digest_method=hashlib.sha256,
         )
-        # derive the keys only once: to derive a key takes longer than to sign a value
-        self._keys = [signer.derive_key(secret) for secret in signer.secret_keys]
-        self._algorithm = HalfHMAC()
+        # to prepare a key takes longer than to sign a value
+        self._signers = [
+            hmac.new(signer.derive_key(secret), digestmod=hashlib.sha256)
+            for secret in signer.secret_keys
+        ]
 
     def issue(self, item: int | str) -> str:
         """Return a new URL key for an item.
@@ -111,7 +101,7 @@ class URLKeys:
             named = b"\x02" + item.encode()
         # not random.randbytes(): an app may seed the generator, and keys would then be equal
         value = named + os.urandom(NONCE)
-        signature = self._algorithm.get_signature(self._keys[-1], b"%d-%b" % (second, value))
+        signature = _sign(self._signers[-1], b"%d-%b" % (second, value))
         return f"{second:010d}-{int.from_bytes(value + signature, 'big')}"
 
     def verify(self, key: str) -> KeyFacts | None:
@@ -142,8 +132,8 @@ class URLKeys:
         value, signature = whole[:-SIGNATURE], whole[-SIGNATURE:]
         signed = b"%d-%b" % (issued, value)
         if not any(
-            self._algorithm.verify_signature(secret, signed, signature)
-            for secret in reversed(self._keys)
+            hmac.compare_digest(_sign(signer, signed), signature)
+            for signer in reversed(self._signers)
         ):
             return None
         named, nonce = value[1:-NONCE], value[-NONCE:]
@@ -155,3 +145,10 @@ def _has_form_of_key(whole: bytes) -> bool:
     if whole[:1] == bytes([ROW_ID]):
         return len(whole) == LENGTH
     return whole[:1] == bytes([IDENTIFIER]) and len(whole) > 1 + NONCE + SIGNATURE
+
+
+def _sign(signer: hmac.HMAC, value: bytes) -> bytes:
+    """Return the signature of a value: the first half of the HMAC, so that URL keys are short."""
+    mac = signer.copy()
+    mac.update(value)
+    return mac.digest()[:SIGNATURE]
