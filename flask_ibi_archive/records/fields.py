@@ -7,13 +7,14 @@ the parser raises FieldError.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from datetime import date, datetime, timezone
+from collections.abc import Collection, Mapping
+from datetime import date, datetime
 from ipaddress import ip_network
 from typing import Any
 
 from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.identifiers.identifier import match_identifier
 from flask_ibi_archive.protocol import languages
 from flask_ibi_archive.protocol.hosts import check_url
 from flask_ibi_archive.protocol.relations import is_format
@@ -58,6 +59,14 @@ def quoted_name(name: object) -> str:
     return (name if name.isprintable() else ascii(name)[1:-1])[:80]
 
 
+def is_plain_text(value: Any) -> bool:
+    """Return True if a value is a text on one line that :func:`parse_text` and XML allow.
+
+    The result for other texts that are allowed is False.
+    """
+    return isinstance(value, str) and 0 < len(value) <= MAX_TEXT and value.isprintable()
+
+
 def parse_text(field: str, value: Any) -> str:
     """Check that a value is a text that databases can store. The text must not be empty."""
     if not isinstance(value, str):
@@ -92,7 +101,7 @@ def parse_list(field: str, value: Any) -> list[Any]:
     return value
 
 
-def parse_object(field: str, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def parse_object(field: str, value: Any, names: Collection[str]) -> dict[str, Any]:
     """Check that a value is a JSON object. All fields of the object must have allowed names."""
     if not isinstance(value, dict):
         raise FieldError(field, f'{quoted(value)} is not an object (write {{"...": ...}})')
@@ -117,15 +126,16 @@ def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
 
     :param form: the required form; None if all forms are allowed.
     """
-    text = parse_text(field, value)
-    try:
-        identifier = parse_identifier(text)
-    except IdentifierError as error:
-        raise FieldError(field, str(error)) from None
+    identifier = match_identifier(value) if isinstance(value, str) else None
+    if identifier is None:
+        try:
+            identifier = parse_identifier(parse_text(field, value))
+        except IdentifierError as error:
+            raise FieldError(field, str(error)) from None
     if form is not None and identifier.form is not form:
         raise FieldError(
             field,
-            f"{text} is an identifier of the form {identifier.form.value}; this field must have "
+            f"{value} is an identifier of the form {identifier.form.value}; this field must have "
             f"the form {form.value}",
         )
     return identifier.text
@@ -135,7 +145,7 @@ def parse_timestamp(field: str, value: Any) -> datetime:
     """Parse a time such as ``2009-07-21T13:23:45Z``."""
     if isinstance(value, str) and TIMESTAMP.fullmatch(value):
         try:
-            return datetime.fromisoformat(value[:-1]).replace(tzinfo=timezone.utc)
+            return datetime.fromisoformat(f"{value[:-1]}+00:00")
         except ValueError:
             pass
     if isinstance(value, datetime) and value.tzinfo is None:

@@ -85,7 +85,7 @@ def parse_record(data: Any) -> Record:
 
 
 def _read_fields(data: Any) -> Record:
-    given = fields.parse_object("", data, FIELDS)
+    given = fields.parse_object("", data, _PARSERS)
     return Record(
         **{name: parse(name, given[name]) for name, parse in _PARSERS.items() if name in given}
     )
@@ -107,6 +107,21 @@ def _find_conflicts(record: Record) -> Iterator[FieldError]:
     if len(set(own)) != len(own):
         for twice in (one for one, times in Counter(own).items() if times > 1):
             yield FieldError("aliases", f"{twice} is already an identifier of the item")
+    yield from _find_conflicts_with_state(record)
+    if record.formats and record.content_type != "Metadata":
+        yield FieldError("formats", "only an item whose content_type is Metadata may have formats")
+    target = record.target_file
+    if target is not None and target not in [file.path for file in record.files]:
+        yield FieldError("target_file", f"{quoted(target)} is not among the files")
+    if record.next_edition in own:
+        yield FieldError("next_edition", "an item cannot be its own next edition")
+    if isinstance(record.metadata, MetadataItem) and record.metadata.ibi in own:
+        yield FieldError("metadata.ibi", "an item cannot be its own metadata; omit metadata")
+    if record.translations:
+        yield from _find_conflicting_translations(record)
+
+
+def _find_conflicts_with_state(record: Record) -> Iterator[FieldError]:
     if record.state == "Copy" and record.original_archive is None:
         yield FieldError(
             "original_archive", "a Copy must have the service IBI of the Archive of its Original"
@@ -125,15 +140,10 @@ def _find_conflicts(record: Record) -> Iterator[FieldError]:
         )
     if record.state == "Deleted" and record.embargo is not None:
         yield FieldError("embargo", "a Deleted item has no files, and therefore no embargo")
-    if record.formats and record.content_type != "Metadata":
-        yield FieldError("formats", "only an item whose content_type is Metadata may have formats")
-    paths = [file.path for file in record.files]
-    if record.target_file is not None and record.target_file not in paths:
-        yield FieldError("target_file", f"{quoted(record.target_file)} is not among the files")
-    if record.next_edition in own:
-        yield FieldError("next_edition", "an item cannot be its own next edition")
-    if isinstance(record.metadata, MetadataItem) and record.metadata.ibi in own:
-        yield FieldError("metadata.ibi", "an item cannot be its own metadata; omit metadata")
+
+
+def _find_conflicting_translations(record: Record) -> Iterator[FieldError]:
+    own = record.identifiers
     for language, ibi in record.translations.items():
         if ibi in own and record.language not in (None, language):
             yield FieldError(
@@ -233,12 +243,7 @@ def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
     """
     given = fields.parse_object(name, value, ELEMENTS)
     elements = {
-        element: tuple(
-            _parse_dublin_core_value(f"{name}.{element}[{number}]", one)
-            for number, one in enumerate(
-                _parse_dublin_core_list(f"{name}.{element}", given[element])
-            )
-        )
+        element: _parse_dublin_core_values(f"{name}.{element}", given[element])
         for element in ELEMENTS
         if element in given
     }
@@ -247,14 +252,19 @@ def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
     return {element: values for element, values in elements.items() if values}
 
 
-def _parse_dublin_core_list(name: str, value: Any) -> list[Any]:
+def _parse_dublin_core_values(name: str, value: Any) -> tuple[Text, ...]:
+    if isinstance(value, list) and all(map(fields.is_plain_text, value)):
+        return tuple([(one, None) for one in value])
     if isinstance(value, tuple):
         raise FieldError(
             name,
             f"{quoted(value)} may mean two values, or one value with its language; write "
             '["a", "b"] or [("a", "en")]',
         )
-    return fields.parse_list(name, value)
+    return tuple(
+        _parse_dublin_core_value(f"{name}[{number}]", one)
+        for number, one in enumerate(fields.parse_list(name, value))
+    )
 
 
 def _parse_dublin_core_value(name: str, value: Any) -> Text:
@@ -279,8 +289,10 @@ def _parse_dublin_core_value(name: str, value: Any) -> Text:
 
 def _parse_files(name: str, value: Any) -> tuple[FileRecord, ...]:
     files = tuple(
-        _parse_file(f"{name}[{number}]", one)
-        for number, one in enumerate(fields.parse_list(name, value))
+        [
+            _parse_file(f"{name}[{number}]", one)
+            for number, one in enumerate(fields.parse_list(name, value))
+        ]
     )
     paths = [file.path for file in files]
     if len(set(paths)) != len(paths):

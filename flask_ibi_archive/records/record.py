@@ -159,7 +159,8 @@ class Record:
     @property
     def identifiers(self) -> tuple[str, ...]:
         """All identifiers of the item: the rep, the ibip, then the aliases."""
-        return (*filter(None, (self.rep, self.ibip)), *self.aliases)
+        forms = [form for form in (self.rep, self.ibip) if form]
+        return (*forms, *self.aliases)
 
     @property
     def target_path(self) -> str | None:

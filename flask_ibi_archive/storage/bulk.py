@@ -6,14 +6,18 @@ the ids in the order of the rows, which would make SQLite insert the rows one by
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import ARRAY, Connection, bindparam, func, insert, text, update
+from sqlalchemy import JSON, Connection, Text, bindparam, cast, column, func, insert, text, update
 
 from flask_ibi_archive.storage.dialects import array_element
 from flask_ibi_archive.storage.driver_statements import raise_driver_error
 
+#: The drivers for which :func:`run_driver` works. The session of a host may have another driver.
+DRIVERS = ("psycopg", "pysqlite")
 #: From this number of rows on, PostgreSQL inserts rows faster with COPY.
 MANY_ROWS = 20
 #: The size of SQLite's cache during an import, in KiB. The default is too small for random keys.
@@ -35,7 +39,8 @@ def insert_with_ids(connection: Connection, model: Any, rows: Sequence[Values]) 
         inserted = connection.execute(insert(model.__table__), rows[0]).inserted_primary_key
         return list(inserted or ())
     ids = _reserve_ids(connection, model, len(rows))
-    insert_rows(connection, model, [{"id": one, **row} for one, row in zip(ids, rows, strict=True)])
+    if rows:
+        _insert_columns(connection, model, {"id": ids, **_transpose(rows)})
     return ids
 
 
@@ -68,30 +73,46 @@ def insert_rows(connection: Connection, model: Any, rows: Sequence[Values]) -> N
     :param rows: rows with the same columns in the same order.
     :raises IntegrityError: if a constraint does not allow a row.
     """
-    if not rows:
-        return
+    if len(rows) >= MANY_ROWS:
+        _insert_columns(connection, model, _transpose(rows))
+    elif rows:
+        connection.execute(insert(model.__table__), rows)
+
+
+def _transpose(rows: Sequence[Values]) -> dict[str, Sequence[Any]]:
+    """Return the values of each column."""
+    return dict(zip(rows[0], zip(*(row.values() for row in rows), strict=True), strict=True))
+
+
+def _insert_columns(
+    connection: Connection, model: Any, columns: Mapping[str, Sequence[Any]]
+) -> None:
     table, dialect = model.__table__, connection.dialect
-    names = ", ".join(rows[0])
-    if len(rows) < MANY_ROWS or dialect.driver not in ("psycopg", "pysqlite"):
-        connection.execute(insert(table), list(rows))
+    names = ", ".join(columns)
+    count = len(next(iter(columns.values())))
+    if count < MANY_ROWS or dialect.driver not in DRIVERS:
+        rows = zip(*columns.values(), strict=True)
+        connection.execute(insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
     elif dialect.driver == "psycopg":
-        _copy(connection, f"COPY {table.name} ({names}) FROM STDIN", _convert(rows, table, dialect))
+        statement = f"COPY {table.name} ({names}) FROM STDIN"
+        _copy(connection, statement, _convert(columns, table, dialect))
     else:  # the driver needs less time if SQLAlchemy does not convert each row
-        marks = ", ".join("?" * len(rows[0]))
+        marks = ", ".join("?" * len(columns))
         connection.exec_driver_sql(
             f"INSERT INTO {table.name} ({names}) VALUES ({marks})",
-            list(_convert(rows, table, dialect)),
+            list(_convert(columns, table, dialect)),
         )
 
 
-def _convert(rows: Sequence[Values], table: Any, dialect: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows as tuples with the values that the driver needs."""
-    columns: list[Any] = list(zip(*(row.values() for row in rows), strict=True))
-    for number, name in enumerate(rows[0]):
+def _convert(
+    columns: Mapping[str, Iterable[Any]], table: Any, dialect: Any
+) -> Iterator[tuple[Any, ...]]:
+    """Yield rows as tuples with the values that the driver needs."""
+    converted = []
+    for name, values in columns.items():
         process = table.c[name].type.dialect_impl(dialect).bind_processor(dialect)
-        if process is not None:
-            columns[number] = map(process, columns[number])
-    return zip(*columns, strict=True)
+        converted.append(values if process is None else map(process, values))
+    return zip(*converted, strict=True)
 
 
 def _copy(connection: Connection, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -112,36 +133,53 @@ def update_rows(connection: Connection, model: Any, rows: Sequence[Values]) -> N
     """Update rows of a table.
 
     :param rows: for each row, its id and the new values of the same columns in the same order.
+    :raises ValueError: if a time has no time zone.
     """
     if not rows:
         return
     table = model.__table__
     names = [name for name in rows[0] if name != "id"]
-    if connection.dialect.name != "postgresql":
-        changes: dict[str, Any] = {name: bindparam(f"new_{name}") for name in names}
-        connection.execute(
-            update(table).where(table.c.id == bindparam("new_id")).values(changes),
-            [{f"new_{name}": value for name, value in row.items()} for row in rows],
+    if connection.dialect.name == "sqlite":
+        columns = _transpose(rows)
+        columns["id"] = columns.pop("id")  # the last parameter of the statement
+        new_values = ", ".join(f"{name} = ?" for name in names)
+        connection.exec_driver_sql(
+            f"UPDATE {table.name} SET {new_values} WHERE id = ?",
+            list(_convert(columns, table, connection.dialect)),
         )
         return
-    arrays = [
-        bindparam(f"new_{name}", type_=ARRAY(array_element(table.c[name].type))) for name in rows[0]
-    ]
-    new = func.unnest(*arrays).table_valued(*rows[0], name="new").render_derived()
-    columns = zip(*(row.values() for row in rows), strict=True)
+    types = [column(name, array_element(table.c[name].type)) for name in rows[0]]
+    new = (
+        func.json_to_recordset(cast(bindparam("rows", type_=Text), JSON))
+        .table_valued(*types, name="new")
+        .render_derived(with_types=True)
+    )
     connection.execute(
         update(table).where(table.c.id == new.c.id).values({name: new.c[name] for name in names}),
-        {f"new_{name}": list(column) for name, column in zip(rows[0], columns, strict=True)},
+        {"rows": json.dumps(list(map(dict, rows)), default=_format_date)},
     )
 
 
-def prepare_for_many_rows(connection: Connection) -> None:
-    """Prepare a connection for a transaction that inserts many rows.
+def _format_date(value: object) -> str:
+    """Return the text of a date, or of a time with a time zone."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone; stored times need a time zone")
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"{value!r} can't be stored")
 
-    PostgreSQL plans its statements again, also those that check foreign keys: a plan for an empty
-    table reads the whole table, and becomes slow while the table grows.
+
+def prepare_for_many_rows(connection: Connection) -> None:
+    """Prepare a connection for a transaction of an import that inserts many rows."""
+    renew_plans(connection)
+    if connection.dialect.name == "sqlite":
+        connection.execute(text(f"PRAGMA cache_size = -{CACHE_SIZE}"))
+
+
+def renew_plans(connection: Connection) -> None:
+    """Make PostgreSQL plan its statements again, also those that check foreign keys.
+
+    A plan for an empty table reads the whole table, and becomes slow while the table grows.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("DISCARD PLANS"))
-    else:
-        connection.execute(text(f"PRAGMA cache_size = -{CACHE_SIZE}"))

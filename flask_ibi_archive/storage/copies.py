@@ -12,7 +12,7 @@ from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.records.record import Record
-from flask_ibi_archive.storage.dialects import is_one_of
+from flask_ibi_archive.storage.identifiers import find_owners_and_originals
 from flask_ibi_archive.storage.models import ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.storage.states import State
 
@@ -26,15 +26,7 @@ class Copies:
 
     def find_originals_elsewhere(self, identifiers: Sequence[str]) -> set[str]:
         """Return those of the given identifiers whose Original is in another Archive (rule 3)."""
-        return set(
-            self.connection.scalars(
-                select(ItemIdentifier.text).where(
-                    is_one_of(self.connection, ItemIdentifier.text, identifiers),
-                    ItemIdentifier.state == State.ORIGINAL.value,
-                    ItemIdentifier.archive_id != self.archive_id,
-                )
-            )
-        )
+        return find_owners_and_originals(self.connection, self.archive_id, identifiers)[1]
 
     def check_original_of(self, record: Record) -> None:
         """Check that the Original of a Copy exists.

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import (
-    ARRAY,
+    JSON,
     BigInteger,
     ColumnElement,
     Connection,
@@ -20,8 +20,9 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     any_,
-    bindparam,
+    cast,
     func,
+    literal,
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -50,7 +51,8 @@ class UTCDateTime(TypeDecorator[datetime]):
             return None
         if value.tzinfo is None:
             raise ValueError(f"{value!r} has no time zone; stored times need a time zone")
-        value = value.astimezone(timezone.utc)
+        if value.tzinfo is not timezone.utc:
+            value = value.astimezone(timezone.utc)
         return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
@@ -72,15 +74,20 @@ def is_one_of(
 ) -> ColumnElement[bool]:
     """Return the condition that a column has one of the values.
 
-    The values are one parameter of the statement. SQLAlchemy needs much time for many parameters.
+    The values are one parameter of the statement: SQLAlchemy needs much time for many parameters,
+    and psycopg needs much time for an array.
     """
-    listed = list(values)
+    listed = json.dumps(list(values))
     if connection.dialect.name == "postgresql":
-        is_equal: ColumnElement[bool] = column == any_(
-            bindparam(None, listed, type_=ARRAY(array_element(column.type)), unique=True)
+        texts = func.json_array_elements_text(cast(literal(listed, Text), JSON)).table_valued(
+            "value"
         )
+        array = func.array(
+            select(cast(texts.c.value, array_element(column.type))).scalar_subquery()
+        )
+        is_equal: ColumnElement[bool] = column == any_(array)
         return is_equal
-    rows = func.json_each(json.dumps(listed)).table_valued("value")
+    rows = func.json_each(listed).table_valued("value")
     is_in: ColumnElement[bool] = column.in_(select(rows.c.value))
     return is_in
 

@@ -146,7 +146,7 @@ class EditionLinks:
     def _read(self, items: Iterable[int]) -> None:
         for item_id, series, number, following, previous in self._connection.execute(
             _select_places().where(is_one_of(self._connection, Item.id, items))
-        ):
+        ).all():
             self._places[item_id] = series, number
             if following is not None:
                 self._next[item_id] = following

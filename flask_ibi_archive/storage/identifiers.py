@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.storage import models
 from flask_ibi_archive.storage.dialects import batched, is_one_of
+from flask_ibi_archive.storage.states import State
 
 HELD, USED, RELEASED = "held", "used", "released"
 
@@ -29,12 +30,34 @@ def find_owners(
         dictionary does not contain this identifier.
     """
     row = models.ItemIdentifier
+    # all() needs less time than a loop over the result, which fetches the rows one by one
     found = connection.execute(
         select(row.text, row.item_id, row.state).where(
             is_one_of(connection, row.text, identifiers), row.archive_id == archive_id
         )
-    )
+    ).all()
     return {text: (item_id, state) for text, item_id, state in found}
+
+
+def find_owners_and_originals(
+    connection: Connection, archive_id: int, identifiers: Iterable[str]
+) -> tuple[dict[str, tuple[int, str]], set[str]]:
+    """Return the result of :func:`find_owners`, and the Originals in other Archives.
+
+    :returns: the owners, and those identifiers whose Original is in another Archive (rule 3).
+    """
+    row = models.ItemIdentifier
+    found = connection.execute(
+        select(row.text, row.item_id, row.state, row.archive_id).where(
+            is_one_of(connection, row.text, identifiers)
+        )
+    ).all()
+    owners = {text: (item, state) for text, item, state, place in found if place == archive_id}
+    original = State.ORIGINAL.value
+    elsewhere = {
+        text for text, _, state, place in found if place != archive_id and state == original
+    }
+    return owners, elsewhere
 
 
 @dataclass(frozen=True, slots=True)

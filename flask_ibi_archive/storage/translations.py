@@ -211,7 +211,7 @@ class TranslationJoins:
             select(Item.id, Item.language, Item.translation_group_id).where(
                 is_one_of(self._connection, getattr(Item, column), values)
             )
-        ):
+        ).all():
             self._languages[item_id] = language
             if group is not None:
                 self._groups[item_id] = group

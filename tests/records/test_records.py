@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
@@ -18,11 +19,11 @@ from support.stores import FORMATS, LANGUAGES, ibip_of, rep_of
 from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.records import fields
-from flask_ibi_archive.records.dublin_core import ELEMENTS
+from flask_ibi_archive.records.dublin_core import ELEMENTS, NOT_XML
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.format import format_line, format_record
 from flask_ibi_archive.records.formats.oai_dc import format_oai_dc
-from flask_ibi_archive.records.parse import FIELDS, parse_line, parse_record
+from flask_ibi_archive.records.parse import FIELDS, parse_dublin_core, parse_line, parse_record
 from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
@@ -510,3 +511,26 @@ def test_the_xml_of_dublin_core_is_well_formed_and_complete(elements: dict[str, 
         for value in elements.get(name, [])
     ]
     assert found == expected
+
+
+def test_the_check_of_plain_texts_allows_only_characters_that_the_full_checks_allow() -> None:
+    plain = [one for one in map(chr, range(sys.maxunicode + 1)) if fields.is_plain_text(one)]
+    assert {"a", " ", "é", "漢"}.issubset(plain)
+    assert fields.parse_text("title", "".join(plain)) == "".join(plain)
+    assert not NOT_XML.search("".join(plain))
+
+
+@given(st.text(max_size=20))
+@example("one line")
+@example("two\nlines")
+@example("half of a pair \ud800")
+@example("not XML \ufffe")
+@example("")
+def test_a_text_and_an_object_with_this_text_are_checked_alike(text: str) -> None:
+    def parse(value: Any) -> Any:
+        try:
+            return parse_dublin_core("dc", {"title": [value]})
+        except FieldError as error:
+            return error.reason
+
+    assert parse(text) == parse({"value": text})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import Connection, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from support.archives import archive_of
 from support.stores import rep_of
 
@@ -16,6 +17,7 @@ from flask_ibi_archive.storage.bulk import MANY_ROWS, insert_rows, insert_with_i
 from flask_ibi_archive.storage.dialects import is_one_of
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier
 from flask_ibi_archive.storage.rules import find_constraint
+from flask_ibi_archive.storage.single_rows import insert_few_rows
 
 WHEN = datetime(2009, 7, 21, 13, 23, 45, tzinfo=timezone.utc)
 #: Texts with a meaning in the text format of COPY.
@@ -88,6 +90,18 @@ def test_the_constraint_that_refuses_one_of_many_rows_is_known(app: Flask) -> No
         assert len(connection.scalars(select(File.path)).all()) == MANY_ROWS
 
 
+def test_an_item_has_more_rows_than_one_statement_can_insert(app: Flask) -> None:
+    archive = archive_of(app)
+    file = {"url": None, "sha256": None, "size": None}
+    count = 11_000  # 66 000 parameters; PostgreSQL accepts 65 535
+    with archive.database.writing() as connection:
+        [item_id] = insert_items(connection, archive.served().id, 1)
+        rows = [{"item_id": item_id, "path": f"{n}", "position": n, **file} for n in range(count)]
+        insert_few_rows(connection, File, rows)
+        found = connection.scalars(select(File.path).order_by(File.position)).all()
+    assert found == [row["path"] for row in rows]
+
+
 def test_many_rows_are_updated_with_their_own_values(app: Flask) -> None:
     archive = archive_of(app)
     with archive.database.writing() as connection:
@@ -104,6 +118,26 @@ def test_many_rows_are_updated_with_their_own_values(app: Flask) -> None:
             .order_by(Item.id)
         )
         assert [dict(row) for row in found.mappings()] == rows
+
+
+def test_times_are_updated_only_with_a_time_zone(app: Flask) -> None:
+    archive = archive_of(app)
+    with archive.database.writing() as connection:
+        [item_id] = insert_items(connection, archive.served().id, 1)
+        later = WHEN.astimezone(timezone(timedelta(hours=-3))) + timedelta(days=1)
+        update_rows(connection, Item, [{"id": item_id, "timestamp": later}])
+        with pytest.raises(ValueError, match="has no time zone"):
+            update_rows(connection, Item, [{"id": item_id, "timestamp": datetime(2009, 7, 21)}])
+        found = connection.scalar(select(Item.timestamp).where(Item.id == item_id))
+    assert found == later
+
+
+def test_a_value_of_another_type_is_not_stored(app: Flask) -> None:
+    archive = archive_of(app)
+    with archive.database.writing() as connection:
+        [item_id] = insert_items(connection, archive.served().id, 1)
+        with pytest.raises((TypeError, DBAPIError)):
+            update_rows(connection, Item, [{"id": item_id, "language": Decimal(5)}])
 
 
 @pytest.mark.parametrize("values", [[], ["a"], ["\\", '"', "{}", "a,b", "é"]])

@@ -19,6 +19,7 @@ from flask_ibi_archive.errors import RecordError, RuleBroken
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.parse import check_record
 from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.storage.identifiers import find_owners_and_originals
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, PendingLine
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import RULES, find_broken_rule
@@ -74,8 +75,9 @@ class ItemBatch:
         Lines whose items have relations are written to the log.
         """
         identifiers = [text for line in self.lines for text in line.record.identifiers]
-        self._known = self.store.find_owners(identifiers)
-        elsewhere = self.store.copies.find_originals_elsewhere(identifiers)
+        self._known, elsewhere = find_owners_and_originals(
+            self.store.connection, self.store.archive_id, identifiers
+        )
         self._replaced = self.log.find_replaced(
             self.state, sorted({item_id for item_id, _ in self._known.values()})
         )

@@ -23,6 +23,8 @@ Parsed = TypeVar("Parsed")
 
 MAX_LINE = 16 << 20
 BLOCK = 1 << 20
+#: The number of identifiers in references that are written to a temporary file together.
+REFERENCES_TOGETHER = 1000
 
 
 @dataclass(slots=True)
@@ -58,42 +60,52 @@ class LineSpool(Generic[Parsed]):
     """A temporary file with parts of parsed lines that a later pass of the import needs again.
 
     Lines must be added and searched in ascending order of their numbers. The temporary file is
-    created when the first line is added.
+    created at the first write.
 
     :param folder: the folder of the temporary file; None means the default folder of the system.
+    :param together: the size of the parts that are written together.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, together: int = 1) -> None:
         self._folder = folder
+        self._together = together
+        self._new: list[tuple[int, Parsed]] = []
+        self._size = 0
         self._file: BinaryIO | None = None
+        self._stored: Iterator[tuple[int, Parsed]] | None = None
         self._next: tuple[int, Parsed] | None = None
-        self._reading = False
 
-    def add(self, number: int, part: Parsed) -> None:
+    def add(self, number: int, part: Parsed, size: int = 1) -> None:
         """Store a part of the line with a number.
 
-        :raises StorageError: if the part cannot be stored.
+        :param size: the size of the part, in the same unit as ``together``.
+        :raises StorageError: if the temporary file cannot be written.
         """
-        with self._explain_errors():
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - see close
-            pickle.dump((number, part), self._file, pickle.HIGHEST_PROTOCOL)
+        self._new.append((number, part))
+        self._size += size
+        if self._size >= self._together:
+            self._write()
 
     def find(self, number: int) -> Parsed | None:
         """Return the stored part of the line with a number, or None if it was not stored.
 
         The number must be larger than the number in the previous call.
+
+        :raises StorageError: if the temporary file cannot be written.
         """
-        if self._file is None:
-            return None
-        if not self._reading:
+        if self._stored is None:
+            if self._file is None and not self._new:
+                return None
             self._rewind()
         while self._next is not None and self._next[0] < number:
             self._advance()
         return self._next[1] if self._next is not None and self._next[0] == number else None
 
     def __iter__(self) -> Iterator[Parsed]:
-        """Yield all stored parts."""
+        """Yield all stored parts.
+
+        :raises StorageError: if the temporary file cannot be written.
+        """
         self._rewind()
         while self._next is not None:
             yield self._next[1]
@@ -105,19 +117,31 @@ class LineSpool(Generic[Parsed]):
             with suppress(OSError):  # the lines are no longer needed
                 self._file.close()
 
+    def _write(self) -> None:
+        with self._explain_errors():
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - see close
+            pickle.dump(self._new, self._file, pickle.HIGHEST_PROTOCOL)
+        self._new, self._size = [], 0
+
     def _rewind(self) -> None:
-        if self._file is not None:
-            with self._explain_errors():
-                self._file.seek(0)  # also writes the buffer
-            self._reading = True
-            self._advance()
+        if self._new:
+            self._write()
+        self._stored = self._read()
+        self._advance()
+
+    def _read(self) -> Iterator[tuple[int, Parsed]]:
+        if self._file is None:
+            return
+        with self._explain_errors():
+            self._file.seek(0)  # also writes the buffer
+        with suppress(EOFError):
+            while True:
+                yield from pickle.load(self._file)
 
     def _advance(self) -> None:
-        assert self._file is not None
-        try:
-            self._next = pickle.load(self._file)
-        except EOFError:
-            self._next = None
+        assert self._stored is not None
+        self._next = next(self._stored, None)
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
@@ -166,7 +190,8 @@ class ImportSource:
         """
         if folder is not None and not os.access(folder, os.W_OK):
             folder = None
-        self.staged, self.referring = LineSpool(folder), LineSpool(folder)
+        self.staged = LineSpool(folder)
+        self.referring = LineSpool(folder, REFERENCES_TOGETHER)
         try:
             yield
         finally:
@@ -288,7 +313,9 @@ class LineReader:
                 continue
             line = staged.find(self.line) or self.parse(text)
             if line.record.has_references:
-                referring.add(line.number, line.record.references)
+                references = line.record.references
+                count = len(references.identifiers) + len(references.translations)
+                referring.add(line.number, references, count)
             found.append(line)
             size += len(text)
             identifiers += len(line.record.identifiers)
