@@ -24,6 +24,7 @@ from flask_ibi_archive.identifiers import (
     find_granularity,
     format_date,
     format_decimal,
+    list_suffix_dates,
     next_suffix_dates,
     wait_until,
 )
@@ -38,7 +39,7 @@ from flask_ibi_archive.storage.prefixes import (
     lock_last_date,
     store_free_date,
     store_last_date,
-    store_later_date,
+    store_next_date,
 )
 
 #: The largest granularity, in seconds, for an identifier that is issued in the host's transaction.
@@ -62,6 +63,22 @@ class Minted:
     def ibi(self) -> str:
         """The short form, the IBIp."""
         return self.ibip
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """New identifiers, which must not be used before some seconds have passed.
+
+    :param minted: the identifiers, in the order of their dates.
+    :param date: the date of the last identifier.
+    :param now: the time of the clock when the dates were computed.
+    :param delay: the number of seconds from ``now``.
+    """
+
+    minted: list[Minted]
+    date: Fraction
+    now: Fraction
+    delay: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,36 +159,41 @@ class Minter:
             if found is not None:
                 return [found]
         with driver_transaction(self.database) as connection:
-            minted, date, now, delay = self._issue(connection, count, self.granularity)
+            issued = self._issue(connection, count, self.granularity)
             is_postgresql = connection.dialect.name == "postgresql"
-        self._last = date if is_postgresql else None
-        self._wait(now, delay)
-        return minted
+        self._last = issued.date if is_postgresql else None
+        self.wait_for(issued)
+        return issued.minted
 
     def _mint_later(self, last: Fraction) -> Minted | None:
         """Issue one identifier, without locking the prefixes before its date is computed.
 
-        :param last: a date that was issued. If others have issued later dates since, the new date
-            is either refused, or the same as if the last date was known: it is the date with the
-            shortest suffix of all dates up to now.
-        :returns: None if an attempt with a later date is useless or was refused too often.
+        The dates that are possible are computed, and the database chooses one of them.
+
+        :param last: a date that was issued. Others may have issued later dates since.
+        :returns: None if no attempt was successful.
         """
-        refused = None
+        refused: list[Fraction] = []
         with self.database.reading() as connection:
             for _ in range(ATTEMPTS):
                 now = self.clock()
-                [date], delay = next_suffix_dates(now, last, self.granularity, 1)
-                if delay > self.max_wait or date == refused:
+                dates, delay = list_suffix_dates(now, last, self.granularity)
+                if delay > self.max_wait or dates == refused:
                     return None
-                minted = self.build(date)
+                minted = self.build(dates[0])
                 lock_timeout = limit_lock_wait(self.database.find_budget())
-                if store_later_date(connection, self._pair(minted), date, lock_timeout):
+                date = store_next_date(connection, self._pair(minted), dates, lock_timeout)
+                if date is not None:
                     break
-                refused = date
+                refused = dates
             else:
                 return None
-        self._last = date
-        self._wait(now, delay)
+            self._last = date
+            if date != dates[0]:
+                minted = self.build(date)
+                if find_used_identifiers(connection, [minted.rep], [minted.ibip]):
+                    return None
+        self.wait_for(Issued([minted], date, now, delay))
         return minted
 
     def for_flush(self, count: int) -> FlushMinter:
@@ -202,22 +224,40 @@ class Minter:
         """
         insert_prefixes(connection, self.prefixes)
         granularity = min(self.granularity, COARSEST_IN_TRANSACTION)
-        minted, date, now, delay = self._issue(connection, count, granularity)
+        issued = self._issue(connection, count, granularity)
         if self._last_date_file is not None:
-            self._last_date_file.write(date)
-        self._wait(now, delay)
-        return minted
+            self._last_date_file.write(issued.date)
+        self.wait_for(issued)
+        return issued.minted
+
+    def issue_for_item(self, connection: Connection) -> Issued:
+        """Issue one identifier in the transaction that stores its item.
+
+        Nobody may see the identifier before the commit. After a rollback, call :meth:`use_up`. If
+        the identifier has a delay, commit and call :meth:`wait_for` before the item is stored.
+
+        :param connection: a connection to SQLite that has begun a transaction of this package.
+        :raises ClockError: as in :meth:`mint`.
+        :raises MintingError: as in :meth:`mint`.
+        """
+        return self._issue(connection, 1, self.granularity)
+
+    def use_up(self, issued: Issued) -> None:
+        """Store again the date of identifiers whose transaction was rolled back.
+
+        :raises NotReady: if the database does not respond.
+        """
+        with driver_transaction(self.database) as connection:
+            last = lock_last_date(connection, self.prefixes)
+            date = issued.date if last is None else max(last, issued.date)
+            store_last_date(connection, self.prefixes, date)
 
     @cached_property
     def _last_date_file(self) -> LastDateFile | None:
         return LastDateFile.of(self.database)
 
-    def _issue(
-        self, connection: Connection, count: int, granularity: Fraction
-    ) -> tuple[list[Minted], Fraction, Fraction, Fraction]:
-        """Return new identifiers, the date of the last one, the time of the clock, and a wait.
-
-        The caller must wait this number of seconds before the identifiers are used.
+    def _issue(self, connection: Connection, count: int, granularity: Fraction) -> Issued:
+        """Return new identifiers, and store the date of the last one.
 
         :param connection: a connection in a transaction. On SQLite, the transaction must have the
             write lock.
@@ -236,19 +276,19 @@ class Minter:
             last = dates[-1]
             fresh = list(map(self.build, dates))
             if count == 1 and store_free_date(connection, self._pair(fresh[0]), last):
-                return fresh, last, now, delay
+                return Issued(fresh, last, now, delay)
             used = find_used_identifiers(
                 connection, [one.rep for one in fresh], [one.ibip for one in fresh]
             )
             minted += [one for one in fresh if one.rep not in used and one.ibip not in used]
             if len(minted) == count:
                 store_last_date(connection, self.prefixes, last)
-                return minted, last, now, delay
+                return Issued(minted, last, now, delay)
 
-    def _wait(self, now: Fraction, delay: Fraction) -> None:
-        """Wait until some seconds after a time of the clock have passed."""
-        if delay:
-            wait_until(now + delay, self.max_wait, self.clock, self.wait)
+    def wait_for(self, issued: Issued) -> None:
+        """Wait until identifiers may be used."""
+        if issued.delay:
+            wait_until(issued.now + issued.delay, self.max_wait, self.clock, self.wait)
 
     def build(self, date: Fraction) -> Minted:
         """Return both forms of the identifier with a date, in POSIX seconds. Nothing is stored.

@@ -12,6 +12,7 @@ Source: [G] 6, set G and Algorithm 4 (CREATEDATETOMOUNTSUFFIXOFIBIOFANITEM).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -103,13 +104,37 @@ def next_suffix_dates(
             steps.extend(range(creation, creation + count - len(steps)))
             creation = steps[-1]
             break
-        previous = _find_shortest_step(creation, previous, coarser)
+        previous = _list_steps(creation, previous, coarser)[0]
         steps.append(previous)
     numerator, denominator = granularity.numerator, granularity.denominator
     dates = [Fraction(step * numerator, denominator) for step in steps]
     # a creation date that is not later than now needs no wait
     wait = creation * granularity - now if steps and creation > rounded else Fraction(0)
     return dates, Fraction(wait)
+
+
+def list_suffix_dates(
+    now: Fraction, last: Fraction | None, granularity: Fraction
+) -> tuple[list[Fraction], Fraction]:
+    """Return the dates that the next suffix may have. Others may have used the first of them.
+
+    The date for the next suffix is the first of these dates that is later than the last date of the
+    prefix. If none is later, call the function again with a later ``now`` or ``last``.
+
+    :param now: as in :func:`next_suffix_date`.
+    :param last: a date of the same prefix. Others may have used later dates since.
+    :param granularity: as in :func:`next_suffix_date`.
+    :returns: ``(dates, wait)``. The dates are in increasing order. ``wait`` is in seconds, 0 or
+        more.
+    :raises ValueError: if the granularity is not in the set G.
+
+    Source: [G] 6, Algorithm 4.
+    """
+    coarser = _find_coarser_steps(granularity)
+    rounded, previous = _count_steps(now, last, granularity)
+    if rounded <= previous:
+        return next_suffix_dates(now, last, granularity, 1)
+    return [step * granularity for step in _list_steps(rounded, previous, coarser)], Fraction(0)
 
 
 def wait_until(
@@ -120,16 +145,21 @@ def wait_until(
 ) -> None:
     """Wait until a time.
 
-    If the clock is set back during the wait, the wait does not become longer.
+    If the clock is late after the wait by at most a tenth of the wait, the function waits again,
+    because the clock may have been slewed. A clock that is later than that was set back during the
+    wait, and is not waited for.
 
     :param moment: the time in POSIX seconds.
     :param max_wait: the maximum number of seconds to wait.
     :param clock: returns the current time in POSIX seconds.
     :param wait: waits for a number of seconds.
     """
-    seconds = min(float(moment - clock()), max_wait)
-    if seconds > 0:
+    longest = math.inf
+    while max_wait > 0 and 0 < (late := float(moment - clock())) <= longest:
+        seconds = min(late, max_wait)
         wait(seconds)
+        max_wait -= seconds
+        longest = seconds / 10  # no clock is slewed by more than a tenth of the time
 
 
 def find_granularity(count: int, wait: Fraction) -> Fraction:
@@ -157,15 +187,20 @@ def find_granularity(count: int, wait: Fraction) -> Fraction:
     return Fraction(1, parts)
 
 
-def _find_shortest_step(creation: int, last: int, coarser: tuple[int, ...]) -> int:
-    """Return the step with the shortest suffix, after the last date and up to the creation date."""
-    shortest = creation
+def _list_steps(creation: int, last: int, coarser: tuple[int, ...]) -> list[int]:
+    """Return the steps after the last date, up to the creation date, with the shortest suffixes.
+
+    :returns: the creation date rounded down to each granularity. The first step has the shortest
+        suffix of all steps after the last date.
+    """
+    steps = [creation]
     for step in coarser:
         candidate = creation - creation % step
         if candidate <= last:
             break
-        shortest = candidate
-    return shortest
+        if candidate < steps[0]:
+            steps.insert(0, candidate)
+    return steps
 
 
 def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) -> tuple[int, int]:

@@ -28,8 +28,10 @@ from flask_ibi_archive.storage.identifiers import check_not_reserved, find_owner
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.reading import ItemReader
 from flask_ibi_archive.storage.relations import Relations, lock_relations
+from flask_ibi_archive.storage.single_rows import insert_few_rows, insert_row
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
+REP, IBIP = Form.REP.value, Form.IBIP.value
 #: The stored contents of the files of a record. The keys are the paths of the files.
 Contents = Mapping[str, Content]
 
@@ -39,11 +41,17 @@ class ItemStore:
 
     :param notices: the signals to send after the commit. Archives that change in one transaction
         have the same list, because signals are sent in the order of the changes.
+    :param ibi: an identifier of the item that is changed, for messages.
     """
 
     def __init__(
-        self, connection: Connection, archive_id: int, notices: list[Notice] | None = None
+        self,
+        connection: Connection,
+        archive_id: int,
+        notices: list[Notice] | None = None,
+        ibi: str | None = None,
     ) -> None:
+        self.ibi = ibi
         self.connection = connection
         self.archive_id = archive_id
         self.notices: list[Notice] = [] if notices is None else notices
@@ -121,10 +129,13 @@ class ItemStore:
                 self.connection, [text for record in records for text in record.identifiers]
             )
         given = {"archive_id": self.archive_id, "is_service": is_service}
-        ids = insert_with_ids(
-            self.connection, Item, [{**given, **_columns(record, now)} for record in records]
-        )
-        insert_rows(
+        rows = [{**given, **_columns(record, now)} for record in records]
+        is_alone = len(rows) == 1
+        if is_alone:
+            ids = [insert_row(self.connection, Item, rows[0])]
+        else:
+            ids = insert_with_ids(self.connection, Item, rows)
+        (insert_few_rows if is_alone else insert_rows)(
             self.connection,
             ItemIdentifier,
             [
@@ -204,17 +215,17 @@ class ItemStore:
 
     def _identifier_row(self, record: Record, item_id: int, text: str) -> dict[str, Any]:
         if text == record.rep:
-            form = Form.REP
+            form = REP
         elif text == record.ibip:
-            form = Form.IBIP
+            form = IBIP
         else:
-            form = parse_identifier(text).form
+            form = parse_identifier(text).form.value
         return {
             "text": text,
             "archive_id": self.archive_id,
             "item_id": item_id,
             "state": record.state,
-            "form": form.value,
+            "form": form,
             "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
         }
 

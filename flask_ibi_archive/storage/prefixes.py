@@ -4,10 +4,11 @@ An identifier has two parts: a prefix and a suffix. The prefix names the Archive
 encodes a date. The temporal distributor issues each date only once under each prefix. Therefore the
 table ``ibi_prefix`` contains the last date of each prefix.
 
-Every new identifier needs a transaction. To save time, this module builds the texts of the SQL
-statements only once, and sends these texts to the driver directly. SQLAlchemy would need several
-times as long. On PostgreSQL, a transaction of one statement stores the date of a single identifier
-(:func:`store_later_date`).
+A transaction stores the date of each new identifier. To save time, this module builds the texts of
+the SQL statements only once, and sends these texts to the driver directly. SQLAlchemy would need
+several times as long. On PostgreSQL, a transaction of one statement stores the date of a single
+identifier (:func:`store_next_date`). On SQLite, a deposit stores the date in the transaction that
+stores the item.
 
 SQLite allows only one write transaction at a time. While a transaction of the host is open, no
 other transaction can store the last date. If the host rolls back its transaction, the last date in
@@ -56,12 +57,14 @@ def driver_transaction(database: Database) -> Iterator[Connection]:
     """
     with database.reading() as connection:
         run = partial(run_driver, connection)
-        begin(connection, database.find_budget(), run)
+        # all users of an SQLite database in memory have the same connection
+        in_use = getattr(connection.connection.dbapi_connection, "in_transaction", False)
         try:
+            begin(connection, database.find_budget(), run)
             yield connection
             run("COMMIT")
         except BaseException:
-            if not connection.invalidated:
+            if not connection.invalidated and not in_use:
                 with suppress(DBAPIError):
                     run("ROLLBACK")
             raise
@@ -119,46 +122,44 @@ def store_free_date(connection: Connection, labels: Labels, date: Fraction) -> b
     :returns: False if a label is used (:func:`find_used_identifiers`), or if a prefix has no row.
         Then the caller must store a date with :func:`store_last_date`.
     """
-    return _store_date(connection, _STORE_IF_FREE, labels, date)
+    values = {**_build_values(labels), "date": format_decimal(date)}
+    stored: int = run_driver(connection, _STORE_IF_FREE, values).rowcount
+    return stored == len(labels)
 
 
-def store_later_date(
+def store_next_date(
     connection: Connection,
     labels: Labels,
-    date: Fraction,
+    dates: Sequence[Fraction],
     lock_timeout: int,
-) -> bool:
-    """Store and commit the date of one identifier, if it is later than all dates issued before.
+) -> Fraction | None:
+    """Store and commit the date of one identifier: the first that is later than all last dates.
 
     Other transactions may change the dates at the same time. Only for PostgreSQL: the statement
-    waits for such a transaction, and then compares the new last dates. The statement does not see
-    labels that were stored during the wait. But a later date has a label that nobody has issued.
+    waits for such a transaction, and then compares the new last dates. The lock is held by this
+    statement alone.
 
     :param connection: a connection in autocommit mode.
-    :param labels: the prefixes and the labels of the identifier.
+    :param labels: the prefixes, and the labels of the identifier with the first date.
+    :param dates: the dates to choose from, in increasing order.
     :param lock_timeout: the number of milliseconds to wait for locks; 0 means no limit.
-    :returns: False if the date is not later, if a label is used, or if a prefix has no row. Then
-        nothing is stored.
+    :returns: the date. If it is not the first date, the caller must check whether its labels are
+        used. None if no date is later, if a label of the first date is used, or if a prefix has no
+        row. Then nothing is stored.
     """
-    return _store_date(connection, _STORE_IF_LATER, labels, date, lock_timeout)
-
-
-def _store_date(
-    connection: Connection, statement: str, labels: Labels, date: Fraction, lock_timeout: int = 0
-) -> bool:
-    (rep_prefix, rep), (ibip_prefix, ibip) = labels
-    decimal = format_decimal(date)
     values = {
-        "date": decimal,
-        "number": decimal,  # a parameter of PostgreSQL has one type
-        "rep_prefix": rep_prefix,
-        "rep": rep,
-        "ibip_prefix": ibip_prefix,
-        "ibip": ibip,
+        **_build_values(labels),
+        "first": format_decimal(dates[0]),
+        "dates": " ".join(map(format_decimal, dates)),
         "limit": str(lock_timeout),
     }
-    stored: int = run_driver(connection, statement, values).rowcount
-    return stored == len(labels)
+    row = run_driver(connection, _STORE_NEXT, values).fetchone()
+    return None if row is None else parse_decimal(row[0])
+
+
+def _build_values(labels: Labels) -> dict[str, str]:
+    (rep_prefix, rep), (ibip_prefix, ibip) = labels
+    return {"rep_prefix": rep_prefix, "rep": rep, "ibip_prefix": ibip_prefix, "ibip": ibip}
 
 
 def find_used_identifiers(
@@ -166,6 +167,9 @@ def find_used_identifiers(
 ) -> set[str]:
     """Return the identifiers that an item of any Archive has, or that were reserved at any time."""
     found: set[str] = set()
+    if len(reps) > 1 and connection.dialect.name == "postgresql":
+        # a plan for an empty table reads the whole table, and becomes slow while the table grows
+        run_driver(connection, "DISCARD PLANS")
     for start in range(0, len(reps), LOOKUP):
         part = (*reps[start : start + LOOKUP], *ibips[start : start + LOOKUP])
         statement = _select_used(connection.dialect.name, len(part) // 2)
@@ -203,30 +207,39 @@ def _upsert_dates(dialect: str, count: int) -> str:
     )
 
 
-#: Stores a date if no item has the labels, and no label was ever reserved.
-_STORE_IF_FREE = """
-    UPDATE ibi_prefix SET last_date = %(date)s WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s)
-       AND NOT EXISTS (SELECT 1 FROM ibi_identifier WHERE text IN (%(rep)s, %(ibip)s))
+#: The condition that no item has the labels, and that no label was ever reserved.
+_FREE = """
+           NOT EXISTS (SELECT 1 FROM ibi_identifier WHERE text IN (%(rep)s, %(ibip)s))
        AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE rep = %(rep)s)
        AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE ibip = %(ibip)s)
 """
+_STORE_IF_FREE = f"""
+    UPDATE ibi_prefix SET last_date = %(date)s
+     WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s) AND {_FREE}
+"""
 
-# FOR UPDATE locks the prefixes in a fixed order, and compares the date again after each wait.
-_STORE_IF_LATER = f"""
-    WITH earlier AS MATERIALIZED (
-        SELECT prefix FROM ibi_prefix
+# FOR UPDATE locks the prefixes in a fixed order, and returns the new last dates after a wait.
+_STORE_NEXT = f"""
+    WITH locked AS MATERIALIZED (
+        SELECT last_date FROM ibi_prefix
          WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s)
-           AND CAST(NULLIF(last_date, '') AS numeric) < CAST(%(number)s AS numeric)
            AND set_config('lock_timeout', %(limit)s, true) IS NOT NULL
          ORDER BY prefix FOR UPDATE
+    ), next AS MATERIALIZED (
+        SELECT min(CAST(date AS numeric)) AS date
+          FROM unnest(string_to_array(%(dates)s, ' ')) AS date
+         WHERE CAST(date AS numeric) > ALL (
+               SELECT CAST(last_date AS numeric) FROM locked WHERE last_date <> ''
+                UNION ALL
+               SELECT CAST(last_date AS numeric) FROM ibi_prefix
+                WHERE prefix = '{EVERY_PREFIX}' AND last_date <> '')
     )
-    {_STORE_IF_FREE}
-       AND (SELECT count(*) FROM earlier) = 2
-       AND NOT EXISTS (
-           SELECT 1 FROM ibi_prefix
-            WHERE prefix = '{EVERY_PREFIX}'
-              AND CAST(NULLIF(last_date, '') AS numeric) >= CAST(%(number)s AS numeric)
-       )
+    UPDATE ibi_prefix SET last_date = CAST((SELECT date FROM next) AS text)
+     WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s)
+       AND ((SELECT date FROM next) > CAST(%(first)s AS numeric) OR ({_FREE}))
+       AND (SELECT count(*) FROM locked WHERE last_date <> '') = 2
+       AND (SELECT date FROM next) IS NOT NULL
+    RETURNING last_date
 """
 
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from flask import Flask
-from sqlalchemy import text
-from support.archives import SERVICE, archive_of
+from sqlalchemy import event, text
+from sqlalchemy.exc import IntegrityError
+from support.archives import SERVICE, archive_of, import_records
 from werkzeug.datastructures import FileStorage
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.archive.minting import Minted, Minter
+from flask_ibi_archive.errors import NotReady, RuleBroken, StorageError
 from flask_ibi_archive.records.record import DublinCoreMetadata, Record
+from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.items import ItemStore
 
 
 @pytest.mark.slow_on_postgresql
@@ -203,3 +210,123 @@ def dates(archive: Archive) -> int:
     """Return the number of prefixes with which identifiers were minted."""
     with archive.database.reading() as connection:
         return int(connection.execute(text("SELECT count(*) FROM ibi_prefix")).scalar_one())
+
+
+# --- the date of the identifier ------------------------------------------------------------------
+
+
+def wait_with(archive: Archive, meanwhile: Callable[[], object]) -> None:
+    """Use up the dates of the present minute, and call a function while the next deposit waits."""
+    now = [Fraction(1_790_000_040)]
+
+    def wait(seconds: float) -> None:
+        meanwhile()
+        now[0] += Fraction(seconds)
+
+    minter = archive.minter
+    minter.granularity, minter.clock, minter.wait = Fraction(60), lambda: now[0], wait
+    minter.max_wait = 100
+    archive.deposit(ItemRecord())
+
+
+@pytest.mark.one_database
+def test_on_sqlite_one_commit_stores_the_identifier_and_the_item(app: Flask) -> None:
+    archive = archive_of(app)
+    archive.deposit(ItemRecord())  # inserts the prefixes
+    archive.database.close()
+    statements: list[str] = []
+    for engine in (archive.database.engine, archive.database.reader):
+        event.listen(
+            engine, "connect", lambda opened, _: opened.set_trace_callback(statements.append)
+        )
+    archive.deposit(ItemRecord())
+    assert statements.count("COMMIT") == 1
+    archive.reserve("a draft")
+    assert statements.count("COMMIT") == 2
+
+
+def test_an_item_is_stored_when_the_date_of_its_identifier_has_come(app: Flask, uri: str) -> None:
+    archive = archive_of(app)
+    others: list[Minted] = []
+
+    def meanwhile() -> None:
+        assert len(list(archive.find())) == 1
+        other = Database.at(uri)  # another process, which is not blocked
+        others.extend(Minter(other, archive.minter.subsystem, Fraction(1), 100).mint())
+        other.close()
+
+    wait_with(archive, meanwhile)
+    minted = archive.deposit(ItemRecord())
+    assert len(others) == 1
+    assert minted.rep.endswith("/2026/09.21.14.15")
+    assert archive.get(minted.rep) is not None
+
+
+def test_a_new_item_replaces_a_stub_that_another_process_has_just_stored(app: Flask) -> None:
+    archive = archive_of(app)
+    expected = archive.minter.build(Fraction(1_790_000_100))
+    earlier = {"rep": "a.br/b/2001/01.01.00.00", "next_edition": expected.rep}
+    wait_with(archive, lambda: import_records(archive, [earlier]))
+    minted = archive.deposit(ItemRecord(title="The next edition"))
+    assert minted == expected
+    view, before = archive.get(minted.ibip), archive.get(earlier["rep"])
+    assert view is not None
+    assert before is not None
+    assert before.record.next_edition == minted.rep
+
+
+def test_an_identifier_that_another_process_has_just_given_to_an_item_is_refused(
+    app: Flask,
+) -> None:
+    archive = archive_of(app)
+    expected = archive.minter.build(Fraction(1_790_000_100))
+    wait_with(archive, lambda: import_records(archive, [{"rep": expected.rep}]))
+    with pytest.raises(StorageError, match=expected.rep):
+        archive.deposit(ItemRecord(title="Another item"))
+    assert len(list(archive.find())) == 2
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [{"rep": "a.br/b/2002/01.01.00.00"}, {"next_edition": "a.br/b/2002/01.01.00.00"}],
+    ids=["an item", "a stub"],
+)
+def test_an_alias_of_another_item_is_refused(app: Flask, earlier: dict[str, str]) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": "a.br/b/2001/01.01.00.00", **earlier}])
+    with pytest.raises(RuleBroken, match="already has") as refused:
+        archive.deposit(ItemRecord(aliases=["a.br/b/2002/01.01.00.00"]))
+    # SQLite checks the constraint of rule 3 first, which an Original in the same Archive breaks too
+    assert refused.value.rule in (1, 3)
+    assert len(list(archive.find())) == 1
+
+
+@pytest.mark.parametrize("fault", [RuntimeError, KeyboardInterrupt])
+def test_the_first_error_of_a_deposit_is_reported(
+    app: Flask, fault: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*parts: Any, **options: Any) -> None:
+        raise fault("the first error")
+
+    def fail_again(*parts: Any) -> None:
+        raise NotReady("the database does not answer", "check that the database is running")
+
+    archive = archive_of(app)
+    monkeypatch.setattr(ItemStore, "insert_items", fail)
+    monkeypatch.setattr(Minter, "use_up", fail_again)
+    with pytest.raises(fault, match="the first error"):
+        archive.deposit(ItemRecord())
+
+
+def test_a_transaction_that_cannot_begin_names_the_broken_rule(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constraint = "UNIQUE constraint failed: ibi_identifier.text, ibi_identifier.archive_id"
+    failing = MagicMock()
+    failing.__enter__.side_effect = IntegrityError("SAVEPOINT", None, Exception(constraint))
+    archive = archive_of(app)
+    # the savepoint of a host also writes the host's pending changes
+    monkeypatch.setattr(Database, "writing", lambda database: failing)
+    with pytest.raises(RuleBroken) as refused:
+        archive.deposit(ItemRecord())
+    assert refused.value.rule == 1

@@ -17,7 +17,7 @@ from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive import ItemRecord
-from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
+from flask_ibi_archive.archive.minting import Issued, Minted, Minter, Subsystem
 from flask_ibi_archive.errors import ClockError, IBIError, MintingError, NotReady, RuleBroken
 from flask_ibi_archive.identifiers import (
     format_decimal,
@@ -442,6 +442,44 @@ def test_an_identifier_that_appears_between_two_calls_is_skipped(
     assert suffixes(minter.mint()) == ["2010/10.20.15.21.55.7"]
 
 
+@for_each("bearer", ["rep", "ibip"])
+def test_an_identifier_that_exists_is_skipped_while_others_mint(app: Flask, bearer: str) -> None:
+    minter = minter_with_items(app, [])
+    minter.mint()
+    other = Minter(minter.database, SUBSYSTEM, Fraction(1, 10), 10, minter.clock, minter.wait)
+    other.mint()
+    taken = minter.build(NOW)
+    import_records(archive_of(app), [{bearer: getattr(taken, bearer)}])
+    assert suffixes(minter.mint()) == ["2010/10.20.15.21.55.6"]
+
+
+def test_dates_that_others_have_used_need_no_lock(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minter = minter_with_items(app, [])
+    minter.mint()
+    other = Minter(minter.database, SUBSYSTEM, Fraction(1, 10), 10, minter.clock, minter.wait)
+    [taken] = other.mint()
+    import_records(archive_of(app), [{"rep": taken.rep, "ibip": taken.ibip}])
+    if minter.database.engine.dialect.name == "postgresql":  # SQLite locks in each transaction
+        monkeypatch.delattr("flask_ibi_archive.archive.minting.driver_transaction")
+    assert suffixes([taken, *minter.mint()]) == ["2010/10.20.15.21.55", "2010/10.20.15.21.55.5"]
+
+
+@for_each("later", [REP, IBIP, EVERY_PREFIX])
+def test_no_prefix_keeps_a_date_before_an_identifier_that_is_used_up(
+    database: Database, new_minter: Callable[..., Minter], time: Time, later: str
+) -> None:
+    empty(database, time)
+    minter = new_minter()
+    with database.writing() as connection:
+        store_last_date(connection, minter.prefixes, NOW - 60)
+        store_last_date(connection, [later], NOW + 60)
+    minter.use_up(Issued([minter.build(NOW)], NOW, NOW, Fraction(0)))
+    dates = stored(database)
+    assert {dates[REP], dates[IBIP]} == {format_decimal(NOW + 60)}
+
+
 @pytest.mark.one_database
 @pytest.mark.parametrize(
     "bearer",
@@ -490,30 +528,35 @@ def test_skipped_identifiers_count_for_the_maximum_wait(app: Flask) -> None:
     assert stored(archive_of(app).database)[REP] == "1287588000"
 
 
-@pytest.mark.parametrize("fault", ["rule", "exception"])
+@pytest.mark.parametrize("fault", [RuleBroken, RuntimeError, KeyboardInterrupt])
 def test_an_identifier_whose_deposit_failed_is_never_issued_again(
-    app: Flask, fault: str, monkeypatch: pytest.MonkeyPatch
+    app: Flask, fault: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = archive_of(app)
+    time = Time()
+    archive.minter.clock, archive.minter.wait = time, time.wait
     taken = archive.deposit(ItemRecord())
     archive.deposit(ItemRecord(next_edition=taken.rep))
+    # The next identifier needs no wait. If its date were not stored, it would be issued again,
+    # because the clock stands still.
+    time.now += 60
     lost: list[Minted] = []
-    mint = archive.minter.mint
+    build = archive.minter.build
 
-    def remember(count: int = 1) -> list[Minted]:
-        lost.extend(mint(count))
-        return lost[-count:]
+    def remember(date: Fraction) -> Minted:
+        lost.append(build(date))
+        return lost[-1]
 
-    monkeypatch.setattr(archive.minter, "mint", remember)
+    monkeypatch.setattr(archive.minter, "build", remember)
     # an item cannot be the next edition of two items: only the database checks this
-    record = ItemRecord(next_edition=taken.rep if fault == "rule" else None)
-    if fault == "exception":
+    record = ItemRecord(next_edition=taken.rep if fault is RuleBroken else None)
+    if fault is not RuleBroken:
 
         def fail(*parts: Any, **options: Any) -> None:
-            raise RuntimeError("the host's record can't be saved")
+            raise fault("the host's record can't be saved")
 
         monkeypatch.setattr(ItemStore, "insert_items", fail)
-    with pytest.raises(RuleBroken if fault == "rule" else RuntimeError):
+    with pytest.raises(fault):
         archive.deposit(record)
     monkeypatch.undo()
     later = [archive.deposit(ItemRecord()) for _ in range(3)]

@@ -14,6 +14,7 @@ from flask_ibi_archive.identifiers import (
     build_repository_suffix,
     find_creation_date,
     find_granularity,
+    list_suffix_dates,
     next_suffix_date,
     next_suffix_dates,
     parse_granularity,
@@ -241,6 +242,22 @@ def test_count_and_wait_must_be_positive(count: int, wait: int) -> None:
         find_granularity(count, Fraction(wait))
 
 
+@given(moments, granularities, st.integers(0, 10**9), st.integers(0, 10**9))
+def test_the_first_listed_date_after_the_last_date_is_the_next_date(
+    now: Fraction, granularity: Fraction, ahead: int, used: int
+) -> None:
+    known = now - Fraction(ahead, 10**6)
+    dates, wait = list_suffix_dates(now, known, granularity)
+    assert (dates[0], wait) == next_suffix_date(now, known, granularity)
+    assert dates == sorted(set(dates))
+    last = known + Fraction(used, 10**6)
+    later = [date for date in dates if date > last]
+    if later:
+        assert later[0] == next_suffix_date(now, last, granularity)[0]
+    elif wait == 0:
+        assert next_suffix_date(now, last, granularity)[1] > 0
+
+
 @given(moments, granularities)
 def test_the_first_date_needs_no_wait(now: Fraction, granularity: Fraction) -> None:
     date, wait = next_suffix_date(now, None, granularity)
@@ -256,8 +273,25 @@ def test_a_wait_ends_at_the_moment_or_after_the_maximum(ahead: Fraction, max_wai
     assert waits == ([expected] if expected > 0 else [])
 
 
-def test_a_clock_that_is_set_back_during_the_wait_does_not_make_the_wait_longer() -> None:
-    times = iter([NOW, NOW - 3600, NOW - 7200])
+@pytest.mark.parametrize("seconds", [1, 8, 3600])
+def test_a_clock_that_is_set_back_during_the_wait_does_not_make_the_wait_longer(
+    seconds: int,
+) -> None:
+    times = iter([NOW, NOW + 8 - seconds, NOW + 8 - seconds])
     waits: list[float] = []
     wait_until(NOW + 8, 10, lambda: next(times), waits.append)
     assert waits == [8]
+
+
+def test_a_clock_that_is_slow_during_the_wait_is_waited_for() -> None:
+    times = iter([NOW, NOW + Fraction("7.5"), NOW + 8 - Fraction(1, 32), NOW + 8])
+    waits: list[float] = []
+    wait_until(NOW + 8, 10, lambda: next(times), waits.append)
+    assert waits == [8, 0.5, 1 / 32]
+
+
+def test_a_slow_clock_is_not_waited_for_longer_than_the_maximum() -> None:
+    times = iter([NOW, NOW + Fraction("7.5"), NOW + Fraction("7.75")])
+    waits: list[float] = []
+    wait_until(NOW + 8, 8.25, lambda: next(times), waits.append)
+    assert waits == [8, 0.25]

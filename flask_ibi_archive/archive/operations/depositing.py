@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeAlias
 
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import (
@@ -22,12 +24,18 @@ from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import item_minted
 from flask_ibi_archive.storage.identifiers import USED, settle_reservation
-from flask_ibi_archive.storage.items import ItemStore
+from flask_ibi_archive.storage.items import Contents, ItemStore
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, next_state
 
 #: A record contains this identifier while the record is validated. The real identifier is minted
 #: after the validation.
 PLACEHOLDER = "not-yet.invalid/x/1970/01.01.00.00"
+
+#: A function that inserts an item and returns its row ID.
+InsertItem: TypeAlias = "Callable[[ItemStore, Record, Contents, datetime], int]"
+
+#: Inserts an item. Other items may already refer to its identifiers: then it replaces a stub.
+upsert_deposit = partial(upsert_item, event=Event.DEPOSIT)
 
 
 def deposit(
@@ -51,9 +59,9 @@ def deposit(
             # Errors are reported here, before an identifier is used up.
             with context.reading() as store:
                 find_related(store, edition_of, translation_of)
-        minted = context.mint(minter) if minter is not None else None
-        with context.transaction(minted.rep if minted else reserved) as store:
-            if record.has_references or related_to is not None or reserved is not None:
+
+        def add(store: ItemStore, minted: Minted | None, insert: InsertItem) -> Minted:
+            if record.has_references or related_to is not None or minted is None:
                 store.lock_relations()
             now = context.now()
             other_id = 0
@@ -65,21 +73,40 @@ def deposit(
                 minted = Minted(*forms)
             else:
                 note(store, item_minted, minted)
-            record = replace(record, rep=minted.rep, ibip=minted.ibip)
-            if reserved is None:
-                item_id = insert_minted_item(store, record, contents, now)
-            else:  # another item may already refer to the identifier
-                item_id = upsert_item(store, record, contents, now, Event.DEPOSIT)
+            named = replace(record, rep=minted.rep, ibip=minted.ibip)
+            item_id = insert(store, named, contents, now)
             if edition_of is not None:
                 store.relations.editions.link(other_id, item_id, canonicalize(edition_of))
                 store.set_timestamp(other_id, now)
                 note_changed_item(store, other_id, ["next_edition"])
             elif translation_of is not None:
-                translations, language = store.relations.translations, str(record.language)
+                translations, language = store.relations.translations, str(named.language)
                 translations.add_member(item_id, other_id, language, minted.rep)
             for content in contents.values():
                 staging.move_to_store(content)
-    return minted
+            return minted
+
+        if minter is None:
+            with context.transaction(reserved) as store:
+                return add(store, None, upsert_deposit)
+        minted: Minted | None = None
+        try:
+            with context.new_item(minter) as (store, minted):
+                return add(store, minted, insert_minted_item)
+        except RuleBroken as broken:
+            if broken.rule != 1 or minted is None or not is_mentioned(context, minted):
+                raise
+        # Since the identifier was minted, another process has stored an item that refers to it. The
+        # new item replaces the stub.
+        with context.transaction(minted.rep) as store:
+            return add(store, minted, upsert_deposit)
+
+
+def is_mentioned(context: OperationContext, minted: Minted) -> bool:
+    """Return whether a stub of the Archive has one of the two identifiers."""
+    with context.reading() as store:
+        owners = store.find_owners((minted.rep, minted.ibip))
+    return any(state == ELSEWHERE for _, state in owners.values())
 
 
 def check_new(description: ItemDescription) -> None:

@@ -308,8 +308,7 @@ class ItemOperations(ABC):
         """
         text = validate_note(note)
         context = self.own_context
-        minted = context.mint()
-        with context.transaction(minted.rep) as store:
+        with context.new_item(context.get_minter()) as (store, minted):
             add_reservation(
                 store.connection, store.archive_id, minted.rep, minted.ibip, text, context.now()
             )
