@@ -46,6 +46,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+    if "MUTANT_UNDER_TEST" in os.environ:
+        # mutmut runs the tests of a changed function until one fails: those without an app first
+        items.sort(key=lambda item: len(getattr(item, "fixturenames", ())))
 
 
 def pytest_collection_finish() -> None:

@@ -92,6 +92,14 @@ def test_only_the_ibi_of_an_item_in_another_archive_is_returned(
     assert "ibi.translation(pt)" not in ask(there, Z)
 
 
+@pytest.mark.slow_on_postgresql
+def test_an_item_that_is_only_mentioned_is_unknown(app: Flask) -> None:
+    record = {"rep": X, "language": "en", "translations": {"pt": Z}, "metadata": {"ibi": M}}
+    import_records(archive_of(app), [{**record, "next_edition": Y}])
+    for ibi in (Y, Z, M):
+        assert ask(app, ibi) == {}
+
+
 def test_each_archive_answers_for_its_own_copy_or_original(
     apps: tuple[Flask, Flask],
 ) -> None:

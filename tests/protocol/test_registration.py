@@ -65,4 +65,5 @@ def test_the_confirmation_explains_the_next_step_in_both_languages() -> None:
         "flask ibi register-archive",
     ):
         assert body.splitlines().count(line) == 2
-    assert "IBI_RESOLVER_URL" not in build_confirmation_email(ibi, None)[1]
+    without = [line for line in body.splitlines() if "IBI_RESOLVER_URL" not in line]
+    assert build_confirmation_email(ibi, None)[1].splitlines() == without

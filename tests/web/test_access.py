@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -32,108 +31,9 @@ from support.web import (
     source,
 )
 
-from flask_ibi_archive.web.requests import MAX_PROXIES, find_address, forwarded_addresses
-
 pytestmark = pytest.mark.one_database
 
 PROXY, FAR_PROXY = "10.0.0.1", "10.9.0.7"
-
-
-# --- parsing addresses
-
-
-@for_each(
-    ("text", "address"),
-    [
-        (None, None),
-        ("", None),
-        ("unknown", None),
-        ("_hidden", None),
-        ("150.163.2.175", "150.163.2.175"),
-        ("150.163.2.175:4711", "150.163.2.175"),
-        ("150.163.2.256", None),
-        ("150.163.2", None),
-        ("0150.163.2.1", None),
-        ("150.163.2.175/16", None),
-        ("2001:DB8::1", "2001:db8::1"),
-        ("[2001:db8::1]", "2001:db8::1"),
-        ("[2001:db8::1]:443", "2001:db8::1"),
-        ("2001:db8::1:443", "2001:db8::1:443"),
-        ("::ffff:150.163.2.175", "150.163.2.175"),
-        ("[::ffff:150.163.2.175]:80", "150.163.2.175"),
-        ("::ffff:96a3:2af", "150.163.2.175"),
-        ("fe80::1%eth0", "fe80::1"),
-        ("unix:", None),
-        ("unix:/run/x.sock", None),
-        ("[", None),
-        ("[]", None),
-        (":", None),
-        ("1.2.3.4 ", None),
-        ("1" * 10000, None),
-        ("\xff", None),
-        ("\0", None),
-    ],
-)
-def test_find_address_returns_an_address_or_none(text: str | None, address: str | None) -> None:
-    found = find_address(text)
-    assert (None if found is None else str(found)) == address
-
-
-TRUSTED = ["10.0.0.0/8", "2001:db8:ffff::/48", "127.0.0.1/32"]
-
-
-@for_each(
-    ("peer", "forwarded", "addresses"),
-    [
-        (None, [INSIDE], ()),
-        ("unix:", [INSIDE], ()),
-        (OUTSIDE, [], (OUTSIDE,)),
-        # the client is not a trusted proxy
-        (OUTSIDE, [INSIDE], (OUTSIDE,)),
-        (PROXY, [], (PROXY,)),
-        (PROXY, [OUTSIDE], (OUTSIDE, PROXY)),
-        # an untrusted client may have written the addresses to the left of its own
-        (PROXY, [f"{INSIDE}, {OUTSIDE}"], (OUTSIDE, PROXY)),
-        (PROXY, [f"{INSIDE},{OUTSIDE} , {FAR_PROXY}"], (OUTSIDE, FAR_PROXY, PROXY)),
-        (PROXY, [INSIDE, OUTSIDE], (OUTSIDE, PROXY)),
-        (PROXY, [INSIDE, OUTSIDE, FAR_PROXY], (OUTSIDE, FAR_PROXY, PROXY)),
-        # entries of an untrusted client need not be valid
-        (PROXY, [f"unknown, {OUTSIDE}"], (OUTSIDE, PROXY)),
-        (OUTSIDE, ["unknown"], (OUTSIDE,)),
-        (PROXY, ["10.0.0.3"], ("10.0.0.3", PROXY)),
-        (PROXY, [f"{OUTSIDE}:4711"], (OUTSIDE, PROXY)),
-        (PROXY, ["[2001:db8::1]:4711"], ("2001:db8::1", PROXY)),
-        (PROXY, ["2001:db8::1, 2001:db8:ffff::9"], ("2001:db8::1", "2001:db8:ffff::9", PROXY)),
-        ("2001:db8:ffff::9", [OUTSIDE], (OUTSIDE, "2001:db8:ffff::9")),
-        (f"::ffff:{PROXY}", [OUTSIDE], (OUTSIDE, PROXY)),
-        ("127.0.0.1", [f"::ffff:{OUTSIDE}"], (OUTSIDE, "127.0.0.1")),
-    ],
-)
-def test_the_user_is_the_last_client_that_is_not_a_trusted_proxy(
-    peer: str | None, forwarded: list[str], addresses: tuple[str, ...]
-) -> None:
-    networks = [ip_network(network) for network in TRUSTED]
-    assert forwarded_addresses(peer, forwarded, networks) == addresses
-
-
-@for_each(
-    "claims",
-    ["", ",,,", "unknown", f"{OUTSIDE}, unknown", f"{INSIDE}, unknown, {FAR_PROXY}", f"{INSIDE},",
-     f"_hidden, {FAR_PROXY}"],
-)  # fmt: skip
-def test_the_user_is_unknown_if_a_trusted_proxy_sends_an_invalid_address(
-    claims: str,
-) -> None:
-    assert forwarded_addresses(PROXY, [claims], [ip_network("10.0.0.0/8")]) == ()
-
-
-def test_the_user_is_unknown_if_there_are_too_many_proxies() -> None:
-    chain = ",".join(["10.0.0.1"] * MAX_PROXIES)
-    assert len(forwarded_addresses(PROXY, [chain], [ip_network("10.0.0.0/8")])) == MAX_PROXIES + 1
-    forwarded = ",".join(["10.0.0.1"] * 10_000)
-    for trusted in ("10.0.0.0/8", "0.0.0.0/0"):
-        assert forwarded_addresses(PROXY, [forwarded], [ip_network(trusted)]) == ()
-    assert forwarded_addresses(PROXY, [f"unknown,{forwarded}"], [ip_network("10.0.0.0/8")]) == ()
 
 
 # --- the access of users
