@@ -11,13 +11,14 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Connection, event
+from support.accesses import acknowledgment_query, request_query
 from support.archives import SERVICE, archive_of, close, import_records, initialise, make_app
 from support.databases import BACKENDS, new_database
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.storage.statements import DriverStatement
+from flask_ibi_archive.storage.driver_statements import DriverStatement
 
 BOTH, NEW, OLD = (f"a.br/{name}/2001/01.01.00.00" for name in ("both", "new", "old"))
 EARLIER, NOW = "2026-03-01T11:00:00Z", "2026-03-01T12:00:00Z"
@@ -46,12 +47,7 @@ class Pair:
 
     def ask(self, ibi: str) -> str:
         """Return the answer to a urlRequest."""
-        query = {
-            "servicesubject": "urlRequest",
-            "clientinformation.ipaddress": "150.163.2.175",
-            "parsedibiurl.ibi": ibi,
-        }
-        return self.client.get(f"/{SERVICE}", query_string=query).text
+        return self.client.get(f"/{SERVICE}", query_string=request_query(ibi)).text
 
 
 def fill(uri: str, folder: Path, *records: dict[str, Any]) -> None:
@@ -115,18 +111,7 @@ def test_a_urlrequest_is_one_statement_at_the_replica(
 
 def test_accesses_with_url_keys_of_the_replica_are_counted_in_the_database(pair: Pair) -> None:
     answer = pair.ask(BOTH)
-    words = dict(line.split(" ", 1) for line in answer.splitlines() if " {" not in line)
-    acknowledgment = {
-        "servicesubject": "acknowledgment",
-        "contenttype": "Data",
-        "state": "Original",
-        "url": words["url"],
-        "urlkey": words["urlkey"],
-        "clientinformation.ipaddress": "150.163.2.175",
-        "url.persistent": f"http://urlib.net/{BOTH}",
-        "ibi": f"rep {BOTH}",
-    }
-    found = pair.client.get(f"/{SERVICE}", query_string=acknowledgment)
+    found = pair.client.get(f"/{SERVICE}", query_string=acknowledgment_query("rep", BOTH, answer))
     assert found.text == "notice {acknowledgment received}"
     pair.archive.accesses.import_spool()
     found = pair.archive.statistics()

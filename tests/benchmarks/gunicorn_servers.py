@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -114,10 +113,3 @@ def wait_for(server: Server) -> None:
             return
         time.sleep(0.1)
     raise RuntimeError(f"the server {server.name} at {server.address} has ended")
-
-
-def free_port() -> int:
-    """Return a port on which no server listens."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-    return port

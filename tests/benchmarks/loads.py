@@ -15,12 +15,13 @@ from pathlib import Path
 from sqlalchemy import create_engine, make_url, text
 from support.accesses import item_id
 from support.archives import SERVICE, archive_of, import_records, make_app
+from support.loopback import free_port
 from support.resolvers import acknowledge_all, servers
 from support.stores import rep_of
 
 from . import ours
 from .fan_out import item_of, serving_archives
-from .gunicorn_servers import archive_environment, free_port, serving
+from .gunicorn_servers import archive_environment, serving
 from .resolutions import ARCHIVES, THREADS, resolve, resolver_app
 from .worker import Work
 

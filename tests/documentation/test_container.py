@@ -18,9 +18,9 @@ from support.documentation import (
     PATIENCE,
     commands,
     copy_of_the_clone,
-    free_port,
     need_package_index,
 )
+from support.loopback import free_port
 
 pytestmark = pytest.mark.one_database
 PAGE = "howto/container.rst"
@@ -61,6 +61,8 @@ class Image:
                 self.workdir.mkdir(parents=True)
             elif name == "COPY":
                 self.copy(*self.here(text).split())
+            elif name == "ENV":
+                self.environment.update([text.split("=", 1)])
             elif name == "RUN" and "useradd" not in text:
                 self.run(["sh", "-c", self.here(text)])
             else:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.documentation import FILES, blocks, commands, free_port
-from support.loopback import PATIENCE, serving
+from support.documentation import FILES, blocks, commands
+from support.loopback import PATIENCE, free_port, serving
 from werkzeug import Request, Response
 
 pytestmark = pytest.mark.one_database

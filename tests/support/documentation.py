@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from threading import Timer
 import pytest
 
 from support.commands import ROOT
+from support.loopback import free_port
 
 DOCS = ROOT / "docs"
 BLOCK = re.compile(
@@ -144,11 +144,6 @@ def need_package_index(folder: Path) -> None:
     if done.returncode:
         assert not os.environ.get("CI"), done.stderr
         pytest.skip("there is no package index")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @dataclass

@@ -50,6 +50,12 @@ def serving(app: Any, port: int = 0) -> Iterator[str]:
         server.server_close()
 
 
+def free_port() -> int:
+    """Return a port on which no server listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 def free_ports(number: int = 1) -> int:
     """Return the first of three consecutive free ports; each process searches another range.
 
