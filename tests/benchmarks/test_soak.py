@@ -40,6 +40,15 @@ def test_growth_is_found(
     assert ("GROWS" in capsys.readouterr().out) is not good
 
 
+def test_more_files_while_requests_are_answered_are_no_growth() -> None:
+    half = len(COUNTS) // 2
+    samples = [
+        (count, {"archive 1: open files": 40 + (20 if place > half and place % 3 else place % 2)})
+        for place, count in enumerate(COUNTS)
+    ]
+    assert report(samples)
+
+
 def test_a_server_that_has_ended_is_not_waited_for() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
