@@ -24,7 +24,7 @@ from .processes import (
     median_ratio,
     running,
 )
-from .targets import OURS
+from .targets import OURS, TOGETHER
 
 Rounds = Sequence[Sequence[Mapping[str, float]]]
 
@@ -122,8 +122,11 @@ class Bench:
             ]
 
     def add(self, row: str, system: str, **values: float) -> None:
-        """Add a figure."""
-        rounded = {name: float(f"{value:.4g}") for name, value in values.items()}
+        """Add a figure; counts are integers and are not rounded."""
+        rounded = {
+            name: value if isinstance(value, int) else float(f"{value:.4g}")
+            for name, value in values.items()
+        }
         figure = {"row": row, "system": system, "database": self.backend, **rounded}
         self.figures.append(figure)
         shown = ", ".join(f"{name} {value:g}" for name, value in rounded.items())
@@ -211,7 +214,7 @@ class Bench:
                     process.begin(self.scope.requests)
                 longest = max(process.end()["clock"] for process in processes)
                 rates.append(len(processes) * self.scope.requests / longest)
-        self.add("minting", f"{OURS}, 3 processes", per_second=sorted(rates)[len(rates) // 2])
+        self.add("minting", TOGETHER, per_second=sorted(rates)[len(rates) // 2])
 
     def deposits(self) -> None:
         """Measure deposits without files."""
@@ -293,13 +296,15 @@ class Bench:
             self.add(
                 "growth", OURS, few=ours.ITEMS, many=self.scope.growth, instruction_ratio=ratio
             )
-            lengths = (2, self.scope.editions)
+            lengths = (1, self.scope.editions)
             for length in lengths:
                 ours.import_editions(*place, length)
             short, long = self._count(
                 [System(OURS, "ours:last_edition", (*place, str(length))) for length in lengths]
             )
-            self.add("editions", OURS, few=2, many=lengths[1], instruction_ratio=long / short)
+            self.add(
+                "editions", OURS, few=lengths[0], many=lengths[1], instruction_ratio=long / short
+            )
 
     # --- several processes -----------------------------------------------------------------------
 

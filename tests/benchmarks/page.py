@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from .capacity import describe_capacity
 from .figures import Figures, format_number, format_table
-from .targets import OURS
+from .targets import OURS, Verdict, judge
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 COMPARABLE = ("arklet", "invenio-pidstore")
@@ -88,7 +89,8 @@ page::
     python -m tests.benchmarks.page
 
 The systems work in turn, so that the load of the computer changes their ratios little. Times and
-rates depend on the computer, ratios less, and numbers of instructions hardly.
+rates depend on the computer, ratios less, and numbers of instructions hardly. The targets, which
+are for two cores, and whether this run reached them, follow each table.
 
 """
 REQUEST_TEXT = """\
@@ -98,7 +100,7 @@ Requests
 CPU time of a request in the process of the app, with 1,000 items, as a multiple of that of a
 Flask view that returns a constant in an app without ``SECRET_KEY``. Next to it, the ratio of the
 instructions, counted by callgrind. The time of the PostgreSQL server is not included, for any
-system.
+system. The requests of a system are equal, so that what it caches is found.
 
 """
 WRITING_TEXT = """\
@@ -163,9 +165,29 @@ def describe(table: Table, figures: Figures) -> Iterator[str]:
     yield from format_table(headings, rows) if systems else ["Not measured.", ""]
 
 
+def describe_targets(table: Table, verdicts: Sequence[Verdict]) -> Iterator[str]:
+    """Yield the lines of the targets of a table: one line for each database."""
+    headings = dict(table.columns)
+    for database, ours in groupby(verdicts, lambda one: one.database):
+        words = [describe_target(one, headings[one.name]) for one in ours]
+        yield f"- Targets for {NAMES[database]}: {'; '.join(words)}"
+    if verdicts:
+        yield ""
+
+
+def describe_target(verdict: Verdict, heading: str) -> str:
+    """Return a target, and whether it was reached."""
+    target = verdict.target
+    limit = f"that of {target}" if isinstance(target, str) else format_number(target)
+    system = "" if verdict.system == OURS else f"{verdict.system}, "
+    degree = "least" if verdict.least else "most"
+    return f"{system}{heading} at {degree} {limit}: **{verdict.word}**"
+
+
 def write_page(found: dict[str, Any]) -> str:
     """Return the page for the output of the benchmarks."""
     figures = Figures(found)
+    verdicts = [*judge(found["figures"])]
     lines = [*describe_conditions(found)]
     sections = (
         (REQUEST_TEXT, REQUESTS),
@@ -177,6 +199,7 @@ def write_page(found: dict[str, Any]) -> str:
         lines += text.splitlines()
         for table in tables:
             lines += describe(table, figures)
+            lines += describe_targets(table, [one for one in verdicts if one.row == table.row])
     lines += describe_capacity(figures)
     return INTRODUCTION + "\n".join(lines).rstrip("\n") + "\n"
 

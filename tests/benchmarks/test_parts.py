@@ -11,7 +11,7 @@ from flask import Flask
 
 from benchmarks.measurements import PARTS, Bench, Scope
 from benchmarks.page import GROWTH, REQUESTS, SERVICES, WRITING
-from benchmarks.targets import OURS
+from benchmarks.targets import OURS, judge
 from benchmarks.worker import requests_to
 
 pytestmark = pytest.mark.one_database
@@ -35,6 +35,8 @@ def test_a_part_adds_the_figures_of_its_tables(part: str, tmp_path: Path) -> Non
         if table.row in measured:
             names = {name for name, _ in table.columns} - {"instruction_ratio"}
             assert all(measured[table.row][name] > 0 for name in names)
+    for verdict in judge(bench.figures):
+        assert verdict.name == "instruction_ratio" or verdict.value is not None, verdict
 
 
 def test_a_wrong_answer_is_not_measured() -> None:

@@ -9,10 +9,12 @@ import pytest
 from benchmarks.capacity import derive
 from benchmarks.figures import Figures, format_table
 from benchmarks.page import GROWTH, REQUESTS, SERVICES, WRITING, write_page
-from benchmarks.targets import OURS, check
+from benchmarks.targets import OURS, TARGETS, TOGETHER, check, judge
 from support.documentation import DOCS, read
 
 pytestmark = pytest.mark.one_database
+
+ALL = (*REQUESTS, *WRITING, *SERVICES, *GROWTH)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def test_the_page_is_written_from_the_committed_figures(committed: dict[str, Any
 
 def test_each_table_is_measured_on_both_databases(committed: dict[str, Any]) -> None:
     figures = Figures(committed)
-    for table in (*REQUESTS, *WRITING, *SERVICES, *GROWTH):
+    for table in ALL:
         for name, _ in table.columns:
             for database in ("sqlite", "postgresql"):
                 assert figures.find(table.row, OURS, database, name) is not None, (table.row, name)
@@ -84,14 +86,72 @@ def test_targets_are_compared_in_the_right_direction() -> None:
     found = run(
         {"row": "url_request", "ratio": 4.1, "instruction_ratio": 2.8},
         {"row": "deposits", "per_second": 999.0},
-        {"row": "minting", "per_second": 3500.0},
+        {"row": "import", "per_second": 5000.0, "megabytes": 200.0},
     )
-    assert [line.split(":")[0].split()[0] for line in check(found["figures"])] == [
-        "missed",
-        "reached",
-        "reached",
-        "missed",
+    assert [(one.row, one.name, one.word) for one in judge(found["figures"])] == [
+        ("url_request", "ratio", "missed"),
+        ("url_request", "instruction_ratio", "reached"),
+        ("deposits", "per_second", "missed"),
+        ("import", "per_second", "reached"),
+        ("import", "megabytes", "reached"),
     ]
+    assert [line.split()[0] for line in check(found["figures"])] == [
+        "missed",
+        "reached",
+        "missed",
+        "reached",
+        "reached",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ours", "arklet", "three", "words"),
+    [
+        (3500.0, 3499.0, 3501.0, ["reached", "reached", "reached"]),
+        (3500.0, 3500.0, 3500.0, ["reached", "reached", "reached"]),
+        (3499.0, 3500.0, 3498.0, ["missed", "missed", "missed"]),
+    ],
+)
+def test_minting_is_compared_with_arklet_and_with_three_processes(
+    ours: float, arklet: float, three: float, words: list[str]
+) -> None:
+    found = run(
+        {"row": "minting", "per_second": ours},
+        {"row": "minting", "per_second": arklet, "system": "arklet"},
+        {"row": "minting", "per_second": three, "system": TOGETHER},
+        # the other database does not matter
+        {"row": "minting", "per_second": 9999.0, "system": "arklet", "database": "postgresql"},
+    )
+    assert [one.word for one in judge(found["figures"])] == words
+
+
+def test_a_target_that_was_not_measured_is_neither_reached_nor_missed() -> None:
+    found = run({"row": "url_request", "ratio": 4.0}, {"row": "minting", "per_second": 3500.0})
+    assert [one.word for one in judge(found["figures"])] == [
+        "reached",
+        "not measured",
+        "reached",
+        "not measured",
+        "not measured",
+    ]
+    lines = [line for line in write_page(found).splitlines() if "Targets" in line]
+    assert lines == [
+        "- Targets for SQLite: CPU time at most 4.00: **reached**; "
+        "instructions at most 2.85: **not measured**",
+        "- Targets for SQLite: per second at least 3,500: **reached**; "
+        "per second at least that of arklet: **not measured**; "
+        f"{TOGETHER}, per second at least that of {OURS}: **not measured**",
+    ]
+
+
+def test_the_page_states_each_target(committed: dict[str, Any]) -> None:
+    page = write_page(committed)
+    for verdict in judge(committed["figures"]):
+        assert verdict.word != "not measured"
+    tables = {table.row: dict(table.columns) for table in ALL}
+    for (row, _), targets in TARGETS.items():
+        assert set(targets) <= set(tables[row]), "a target of a figure that the page does not show"
+    assert page.count("- Targets for ") == len(TARGETS)
 
 
 def test_the_columns_of_a_table_are_as_wide_as_their_cells() -> None:
