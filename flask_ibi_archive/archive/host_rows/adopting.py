@@ -24,6 +24,7 @@ from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import OperationContext
 from flask_ibi_archive.archive.operations.sessions import begin_transaction
 from flask_ibi_archive.errors import IBIError, RowError, StorageError
+from flask_ibi_archive.storage.bulk import renew_plans
 from flask_ibi_archive.storage.file_io import Content, Readable, copy_and_measure
 from flask_ibi_archive.storage.file_store import FileStore, Staging
 
@@ -158,7 +159,9 @@ class Adopter:
 
     def _adopt(self, context: OperationContext, rows: Sequence[IdentifiedItem]) -> None:
         mint = self._invent if self.dry_run else _mint
-        begin_transaction(self.session.connection())
+        connection = self.session.connection()
+        begin_transaction(connection)
+        renew_plans(connection)
         with self.session.begin_nested(), self._staging(context) as staging:
             assigned = list(rows)
             assign_stored(context, self.session, rows, mint)
