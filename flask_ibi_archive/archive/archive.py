@@ -52,10 +52,11 @@ from flask_ibi_archive.archive.viewing import ItemView, view_host_item, view_ite
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
-from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
+from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.formats import BUILT_IN, FormatRegistry
 from flask_ibi_archive.records.record import MetadataItem, Record

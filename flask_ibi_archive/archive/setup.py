@@ -13,9 +13,10 @@ from flask_ibi_archive.archive.archives import (
 from flask_ibi_archive.archive.minting import Minter
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.identifiers import Form
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import DUBLIN_CORE
-from flask_ibi_archive.protocol.url_list import ArchiveFacts, list_ibi_words
+from flask_ibi_archive.protocol.url_list import list_ibi_words
 from flask_ibi_archive.records.formats import FormatRegistry
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_table_setup

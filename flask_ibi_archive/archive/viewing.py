@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from flask_ibi_archive.identifiers import Identifier
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.catalogue import Catalogue, OpenCatalogue
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import Relation, Step
-from flask_ibi_archive.protocol.url_list import ArchiveFacts, answer_url_request
+from flask_ibi_archive.protocol.url_list import answer_url_request
 from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.records.record import (
     DublinCore,

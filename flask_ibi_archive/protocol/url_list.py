@@ -8,15 +8,13 @@ Source: [R] 7.2, Algorithm 2 and FILTRARLISTADEURL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts, is_answered
 from flask_ibi_archive.protocol.catalogue import (
-    DUBLIN_CORE,
     Catalogue,
     CatalogueItem,
     OwnMetadata,
@@ -29,11 +27,10 @@ from flask_ibi_archive.protocol.relation_targets import (
     RelationGraph,
     RelationTarget,
     Structure,
-    add_prefixes,
     follow_path,
     list_relations,
 )
-from flask_ibi_archive.protocol.relations import SHAPES, RelationPattern, parse_relation
+from flask_ibi_archive.protocol.relations import RelationPattern
 
 #: The name and the value of a pair. The value is one word or several words.
 UrlPair = tuple[str, "str | tuple[str, ...]"]
@@ -63,66 +60,6 @@ class Description(NamedTuple):
 
 #: The text of a relation, and what the URL list contains about its target.
 DescribedTarget = tuple[str, Description]
-
-
-@dataclass(frozen=True)
-class ArchiveFacts:
-    """The settings and other data of an Archive that are necessary for URL lists.
-
-    :param address: the archiveaddress of the Archive.
-    :param service: the words of ibi.archiveservice, the IBI of the Archive service.
-    :param addresses: builds the URLs of items and files.
-    :param platform_software: the words of ibi.platformsoftware; () if the platform has no IBI.
-    :param relations: the relations that the Archive answers; None for all relations.
-    :param filter_url_list: True if the Archive sends filtered lists.
-    :param follow_editions: True if the Archive finds the last edition by following the next
-        editions in this Archive.
-    :param own_formats: the formats in which the Archive itself writes Dublin Core, and that URL
-        lists contain.
-    """
-
-    address: str
-    service: tuple[str, ...]
-    addresses: ArchiveUrls
-    platform_software: tuple[str, ...] = ()
-    relations: tuple[RelationPattern, ...] | None = None
-    filter_url_list: bool = True
-    follow_editions: bool = True
-    own_formats: Mapping[str, None] = field(default_factory=lambda: DUBLIN_CORE)
-
-    @cached_property
-    def shapes(self) -> frozenset[str]:
-        """The shapes of the relations that the Archive answers, and all their beginnings."""
-        if self.relations is None:
-            return SHAPES
-        return add_prefixes({pattern.shape for pattern in self.relations})
-
-    def scope(self, shape: str, paths: tuple[str, ...]) -> Scope:
-        """Return the scope for the relations of a shape, and of all beginnings of the shape.
-
-        :param paths: the possible paths of the requested file.
-        """
-        scope = self._scopes.get(shape)
-        if scope is None:
-            scope = self._scopes[shape] = Scope(
-                add_prefixes({shape}) & self.shapes,
-                next_edition="u" in shape,
-                follow_editions=self.follow_editions,
-                own_formats=self.own_formats,
-            )
-        if not paths:
-            return scope
-        return Scope(
-            scope.shapes, scope.next_edition, paths, scope.follow_editions, scope.own_formats
-        )
-
-    @cached_property
-    def _scopes(self) -> dict[str, Scope]:
-        return {}
-
-    def answers(self, name: str) -> bool:
-        """Return True if the Archive answers the relation with a text."""
-        return _is_answered(self.relations, name)
 
 
 def answer_url_request(
@@ -237,7 +174,7 @@ def _lay_out(
         for name, target in list_relations(structure)
         if (place := target * len(kinds) + number) not in absent
         and (name or number)  # another pair contains the identifier of the item itself
-        and _is_answered(relations, name)
+        and is_answered(relations, name)
     ]
     end = len(kinds) * (1 + max(target for target, _, _ in structure))
     return PairLayout([*found, *[(name, end + place) for place, name in enumerate(others)]])
@@ -251,13 +188,6 @@ def list_target_urls(
     graph = RelationGraph(item, facts.shapes)
     relations = list_relations(graph.structure)
     return list(view.describe([(name, graph.targets[place]) for name, place in relations]))
-
-
-def _is_answered(relations: tuple[RelationPattern, ...] | None, name: str) -> bool:
-    if relations is None:
-        return True
-    relation = parse_relation(name)
-    return any(pattern.matches(relation) for pattern in relations)
 
 
 def list_ibi_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from support.cases import for_each
+from support.stores import MemoryCatalogue, moment_of, rep_of
 
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import Scope
-from flask_ibi_archive.protocol.relations import parse_relation_pattern
-from flask_ibi_archive.protocol.url_list import ArchiveFacts
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.relations import SHAPES, parse_relation_pattern
+from flask_ibi_archive.protocol.url_list import build_url_list
+from flask_ibi_archive.protocol.verbs import parse_verb_list
 
 FORMATS = {"oai_dc": None, "mods": None}
 URLS = ArchiveUrls("http://a.br")
@@ -32,6 +37,20 @@ def test_a_scope_has_a_relation_and_its_beginnings(
             assert facts.scope(shape, paths) == Scope(
                 frozenset(shapes), has_editions, paths, follows, FORMATS
             )
+
+
+@for_each("requested_only", [True, False])
+def test_the_whole_list_needs_all_relations_unless_only_those_of_the_verbs_are_requested(
+    requested_only: bool,
+) -> None:
+    world = MemoryCatalogue([{"rep": rep_of(0), "timestamp": moment_of(0)}])
+    request = UrlRequest(
+        parse_identifier(rep_of(0)), ("192.0.2.1",), "/a", parse_verb_list("GetMetadata")
+    )
+    facts = ArchiveFacts("a.br", (), URLS, follow_editions=False, own_formats=FORMATS)
+    build_url_list(world, request, facts, lambda item: "1234567890-0", requested_only)
+    shapes, has_editions = ({"", "m"}, False) if requested_only else (SHAPES, True)
+    assert world.scope == Scope(frozenset(shapes), has_editions, ("a",), False, FORMATS)
 
 
 def test_a_scope_has_no_relation_that_the_archive_does_not_answer() -> None:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.catalogue import Scope
 from flask_ibi_archive.protocol.messages import UrlRequest, format_request, parse_request
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.relations import SHAPES
-from flask_ibi_archive.protocol.url_list import ArchiveFacts, UrlPair, answer_url_request
+from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.protocol.verbs import parse_verb_list
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.resolution.choice import Analysis

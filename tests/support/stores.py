@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import File, OwnMetadata, Scope
 from flask_ibi_archive.protocol.messages import UrlRequest
@@ -26,7 +27,6 @@ from flask_ibi_archive.protocol.relations import SHAPES, parse_relation, parse_r
 from flask_ibi_archive.protocol.url_list import (
     NEXT_EDITION,
     URL_PAIR_NAMES,
-    ArchiveFacts,
     UrlPair,
     list_ibi_words,
 )

@@ -25,8 +25,8 @@ from flask_ibi_archive.archive.accesses.visitors import choose_pseudonym
 from flask_ibi_archive.archive.archives import ServedArchive
 from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.protocol.url_list import ArchiveFacts
 from flask_ibi_archive.storage.accesses import INSERTING, find_item, get_utc_day, insert_access
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.database_errors import get_driver_message

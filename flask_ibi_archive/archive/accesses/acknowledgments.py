@@ -38,6 +38,7 @@ from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
 from flask_ibi_archive.archive.archives import ServedArchive
 from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.client_addresses import CLIENT_ADDRESSES
 from flask_ibi_archive.protocol.messages import (
     CONTENT_TYPE,
@@ -47,7 +48,6 @@ from flask_ibi_archive.protocol.messages import (
     Acknowledgment,
 )
 from flask_ibi_archive.protocol.query import to_bytes
-from flask_ibi_archive.protocol.url_list import ArchiveFacts
 from flask_ibi_archive.storage.accesses import INSERTING, LOCK_TIMEOUT, get_utc_day
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.database_errors import get_driver_message

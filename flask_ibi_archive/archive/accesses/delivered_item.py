@@ -20,10 +20,11 @@ from flask_ibi_archive.archive.accesses.accessed_items import (
     NotCounted,
 )
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope, open_item
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.protocol.url_list import ArchiveFacts, list_target_urls
+from flask_ibi_archive.protocol.url_list import list_target_urls
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList
 
 FILE_LIST = VerbList(file_list=True)

@@ -15,10 +15,11 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from flask_ibi_archive.identifiers import Form, Identifier, parse_identifier
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, File, Scope, choose_last_edition
 from flask_ibi_archive.protocol.document_registry import MetadataLocation
-from flask_ibi_archive.protocol.url_list import ArchiveFacts, build_url_list
+from flask_ibi_archive.protocol.url_list import build_url_list
 from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.resolution.answer import Answer, Question
 from flask_ibi_archive.resolver.document_registry.source_rows import (
