@@ -184,8 +184,10 @@ def choose_last_edition(item: Found, later: Sequence[Found], scope: Scope) -> Fo
         return item
     if not scope.follow_editions:
         return None
-    last = next((one for one in reversed(later) if one.state != "Deleted"), item)
-    return None if last.state is None else last
+    for one in reversed(later):
+        if one.state != "Deleted":
+            return None if one.state is None else one
+    return item
 
 
 class OpenItem:

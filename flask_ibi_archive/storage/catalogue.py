@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 from ipaddress import IPv6Address, ip_address, ip_network
+from itertools import starmap
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -20,7 +21,7 @@ from flask_ibi_archive.protocol.catalogue import (
     choose_file,
     choose_last_edition,
 )
-from flask_ibi_archive.storage.statements import Fetched, driver_statement, format_time, parse_row
+from flask_ibi_archive.storage.statements import Fetched, driver_statement, format_time
 from flask_ibi_archive.storage.states import ELSEWHERE
 
 
@@ -136,12 +137,12 @@ class StoredItem:
         series, number = self._row.edition_series_id, self._row.edition_no or 0
         if series is None:
             return []
-        later = [
-            (other._row.edition_no or 0, other)
+        editions = {
+            other._row.edition_no or 0: other
             for other in self._neighbours.values()
-            if other._row.edition_series_id == series and (other._row.edition_no or 0) > number
-        ]
-        return [other for _, other in sorted(later, key=lambda pair: pair[0])]
+            if other._row.edition_series_id == series
+        }
+        return [editions[one] for one in sorted(editions) if one > number]
 
     def next_edition(self) -> StoredForms | None:
         """Return the next edition of the requested item, or None if no next edition exists.
@@ -203,7 +204,7 @@ class StoredCatalogue:
             parameters[f"path_{number}"] = path
         items: dict[int, StoredItem] = {}
         found: StoredItem | None = None
-        for row in map(parse_row, statement.run(self.connection, parameters)):
+        for row in starmap(Fetched, statement.run(self.connection, parameters)):
             item = items.get(row.id)
             if item is None:
                 item = items[row.id] = StoredItem(row, items, scope, self.today)

@@ -1,4 +1,4 @@
-"""Handles differences between SQLite and PostgreSQL: column types, upserts, statement sizes."""
+"""Handles differences between SQLite and PostgreSQL: types, functions, upserts, statement sizes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
 Value = TypeVar("Value")
@@ -105,3 +107,42 @@ def batched(values: Iterable[Value], size: int = MAX_VALUES) -> Iterator[list[Va
     remaining = iter(values)
     while batch := list(islice(remaining, size)):
         yield batch
+
+
+class UTCTime(FunctionElement[str]):
+    """An SQL function that returns a time in UTC as the database writes it."""
+
+    type = String()
+    inherit_cache = True
+
+
+class JSONValue(FunctionElement[str]):
+    """An SQL function that returns a JSON column as JSON, not as a text that contains JSON."""
+
+    type = String()
+    inherit_cache = True
+
+
+class JSONRow(FunctionElement[str]):
+    """An SQL function that joins columns to one text, a JSON list."""
+
+    type = String()
+    inherit_cache = True
+
+
+_TEMPLATES = {
+    (UTCTime, "sqlite"): "{}",
+    (UTCTime, "postgresql"): "{} AT TIME ZONE 'UTC'",
+    (JSONValue, "sqlite"): "json({})",
+    (JSONValue, "postgresql"): "{}",
+    (JSONRow, "sqlite"): "json_array({})",
+    (JSONRow, "postgresql"): "CAST(json_build_array({}) AS text)",
+}
+
+
+@compiles(UTCTime)
+@compiles(JSONValue)
+@compiles(JSONRow)
+def _compile(element: FunctionElement[str], compiler: Any, **options: Any) -> str:
+    template = _TEMPLATES[type(element), compiler.dialect.name]
+    return template.format(compiler.process(element.clauses, **options))

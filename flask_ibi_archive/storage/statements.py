@@ -11,15 +11,16 @@ of the last edition, and the shape "" leads to the item itself.
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    CTE,
     ColumnElement,
+    CompoundSelect,
     Dialect,
+    FromClause,
     Select,
-    String,
     and_,
     bindparam,
     case,
@@ -29,13 +30,12 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    true,
     union_all,
 )
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
 
 from flask_ibi_archive.protocol.relations import split_shapes
-from flask_ibi_archive.storage.dialects import Key
+from flask_ibi_archive.storage.dialects import JSONValue, Key, UTCTime
 from flask_ibi_archive.storage.driver_statements import DriverStatement
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.states import ELSEWHERE, State
@@ -44,10 +44,11 @@ from flask_ibi_archive.storage.states import ELSEWHERE, State
 class Fetched(NamedTuple):
     """A row of the result: an item with one of its files.
 
-    The file is a requested file or the target file of the item. In the rows of the requested item,
-    ``base_id`` is the id of this item. In the rows of other items, ``base_id`` is None. The fields
-    after ``file_url`` are only read if the request follows relations or needs the next edition. The
-    last two fields are the identifiers of the next edition of the requested item.
+    The file is a requested file or the target file of the item. Rows whose ``base_id`` is their
+    ``id`` belong to the requested item. If a relation leads back to this item, there may be more
+    rows with the item. The fields after ``file_url`` are only read if the request follows relations
+    or needs the next edition. The last two fields are the identifiers of the next edition of the
+    requested item.
     """
 
     base_id: int | None
@@ -88,55 +89,6 @@ TOMBSTONE: Any = TombstoneRow.__table__
 FOLLOWING = Fetched._fields[-len(Fetched._field_defaults) :]
 NEXT_EDITION = ("next_rep", "next_ibip")
 
-_decode_json = json.JSONDecoder().raw_decode
-
-
-class UTCTime(FunctionElement[str]):
-    """An SQL function that inserts a time into a JSONRow; see :func:`format_time`."""
-
-    type = String()
-    inherit_cache = True
-
-
-class JSONRow(FunctionElement[str]):
-    """An SQL function that joins columns to one JSON list.
-
-    A driver reads one column faster than 20 columns.
-    """
-
-    type = String()
-    inherit_cache = True
-
-
-class JSONValue(FunctionElement[str]):
-    """An SQL function that inserts a JSON column into a JSONRow without quoting the JSON text."""
-
-    type = String()
-    inherit_cache = True
-
-
-TEMPLATES = {
-    (UTCTime, "sqlite"): "{}",
-    (UTCTime, "postgresql"): "{} AT TIME ZONE 'UTC'",
-    (JSONRow, "sqlite"): "json_array({})",
-    (JSONRow, "postgresql"): "CAST(json_build_array({}) AS text)",
-    (JSONValue, "sqlite"): "json({})",
-    (JSONValue, "postgresql"): "{}",
-}
-
-
-@compiles(UTCTime)
-@compiles(JSONRow)
-@compiles(JSONValue)
-def _compile(element: FunctionElement[str], compiler: Any, **options: Any) -> str:
-    template = TEMPLATES[type(element), compiler.dialect.name]
-    return template.format(compiler.process(element.clauses, **options))
-
-
-def parse_row(text: str) -> Fetched:
-    """Return the row that the statement returned as a JSON list."""
-    return Fetched(*_decode_json(text)[0])
-
 
 def format_time(text: str) -> str:
     """Return a time of a row in the form ``YYYY-MM-DDThh:mm:ssZ``.
@@ -160,14 +112,18 @@ def driver_statement(
 
     The parameters are described there.
     """
-    statement = build_statement(shapes, next_edition, paths, follow_editions)
+    statement = build_statement(dialect, shapes, next_edition, paths, follow_editions)
     return DriverStatement(statement, dialect)
 
 
 def build_statement(
-    shapes: frozenset[str], next_edition: bool, paths: int, follow_editions: bool
+    dialect: Dialect,
+    shapes: frozenset[str],
+    next_edition: bool,
+    paths: int,
+    follow_editions: bool,
 ) -> Select[Any]:
-    """Return the statement of a urlRequest; each row is a JSON list with the fields of Fetched.
+    """Return the statement of a urlRequest; the columns are the first fields of Fetched.
 
     The SQL parameters of the statement are archive_id, ibi, path_0, path_1 and so on.
 
@@ -175,6 +131,7 @@ def build_statement(
     embargo, the statement also reads the metadata item, because some users get the metadata instead
     of the item.
 
+    :param dialect: the kind of database for which the statement is compiled.
     :param shapes: the relations to follow, as described in the docstring of this module.
     :param next_edition: True to read also the identifiers of the next edition.
     :param paths: the number of possible paths of the requested file.
@@ -184,26 +141,43 @@ def build_statement(
     found = _select_requested()
     steps = _number_steps(shapes)
     if steps:
-        found = _select_reached(found, steps, follow_editions)
+        found = _select_reached(dialect, found, steps, follow_editions)
     rows = found.subquery("found")
-    is_limited = rows.c.instead.is_not(None)
     item, following = ITEM.alias(), ITEM.alias() if next_edition else None
     is_wanted: ColumnElement[bool] = FILE.c.path == item.c.target_path
     if paths:
         named: list[Any] = [bindparam(f"path_{number}") for number in range(paths)]
         is_wanted = or_(is_wanted, FILE.c.path.in_(named))
-    statement = (
-        select(_make_json_row(rows.c.base_id, item, following, bool(steps)))
-        .select_from(rows)
-        # SQLite needs more time for item.id IN (id, instead)
-        .join(item, or_(item.c.id == rows.c.id, and_(is_limited, item.c.id == rows.c.instead)))
-        .outerjoin(FILE, and_(FILE.c.item_id == item.c.id, is_wanted))
-    )
-    if following is None:
-        return statement
-    is_requested = item.c.id == rows.c.base_id
-    later = _find_later_edition(item, is_last=False)
-    return statement.outerjoin(following, following.c.id == case((is_requested, later)))
+    is_wanted = and_(FILE.c.item_id == item.c.id, is_wanted)
+    file, is_file = FILE, is_wanted
+    if dialect.name == "postgresql":
+        file, is_file = _fence(select(FILE.c.path, FILE.c.url).where(is_wanted)), true()
+    read = item.outerjoin(file, is_file)
+    if following is not None:
+        later = case((item.c.id == rows.c.base_id, _find_later_edition(item, is_last=False)))
+        read = read.outerjoin(following, following.c.id == later)
+    columns = _list_columns(rows.c.base_id, item, file, following, bool(steps))
+    is_limited = rows.c.instead.is_not(None)
+    # SQLite needs more time for item.id IN (id, instead)
+    is_read = or_(item.c.id == rows.c.id, and_(is_limited, item.c.id == rows.c.instead))
+    if dialect.name == "postgresql":
+        return _select_for_each(rows, select(*columns).select_from(read).where(is_read))
+    return select(*columns).select_from(rows, read).where(is_read)
+
+
+def _select_for_each(rows: FromClause, found: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
+    """Select what another SELECT finds for each of some rows, on PostgreSQL."""
+    each = _fence(found)
+    return select(*each.c).select_from(rows.join(each, true()))
+
+
+def _fence(found: Select[Any] | CompoundSelect[Any]) -> FromClause:
+    """Return a SELECT that PostgreSQL runs for each row of the tables before it.
+
+    With OFFSET, PostgreSQL then searches by keys. Otherwise it may read whole tables, because it
+    expects more rows than there are.
+    """
+    return found.offset(literal_column("0")).lateral()
 
 
 def _select_requested() -> Select[Any]:
@@ -225,48 +199,41 @@ def _select_requested() -> Select[Any]:
     )
 
 
-def _number_steps(shapes: frozenset[str]) -> list[tuple[int, str, int]]:
-    """Return the steps that the statement follows: a place, a letter, and the next place.
+def _number_steps(shapes: frozenset[str]) -> dict[str, dict[int, int]]:
+    """Return the steps that the statement follows: for each letter, the next place by the place.
 
     Relations that continue in the same way are at the same place. The number of places is small,
     even if there are many relations. The requested item is at place 0.
     """
     places, waiting = {shapes: 0}, [shapes]
-    steps = []
+    steps: dict[str, dict[int, int]] = {}
     while waiting:
         shapes = waiting.pop()
         for letter, rest in split_shapes(shapes):
             if rest not in places:
                 places[rest] = len(places)
                 waiting.append(rest)
-            steps.append((places[shapes], letter, places[rest]))
+            steps.setdefault(letter, {})[places[shapes]] = places[rest]
     return steps
 
 
 def _select_reached(
-    requested: Select[Any], steps: list[tuple[int, str, int]], follow_editions: bool
+    dialect: Dialect,
+    requested: Select[Any],
+    steps: dict[str, dict[int, int]],
+    follow_editions: bool,
 ) -> Select[Any]:
-    """Select the requested item and all items to which the steps lead, each item once."""
-    step = union_all(
-        *[
-            select(
-                literal_column(str(place)).label("place"),
-                literal_column(f"'{letter}'").label("letter"),
-                literal_column(str(following)).label("next"),
-            )
-            for place, letter, following in steps
-        ]
-    ).subquery("step")
-    letters = {letter for _, letter, _ in steps}
+    """Select the requested item and all items to which the steps lead."""
     reached = requested.cte("reached", recursive=True)
-    item, target = ITEM.alias(), ITEM.alias()
-    reached = reached.union(
-        select(target.c.id, _find_metadata_id(target), cast(null(), Key), step.c.next)
-        .select_from(reached)
-        .join(step, step.c.place == reached.c.place)
-        .join(item, item.c.id == reached.c.id)
-        .join(target, _leads_to(letters, step.c.letter, item, target, follow_editions))
-    )
+    following = [
+        _select_next(reached, letter, places, follow_editions) for letter, places in steps.items()
+    ]
+    if dialect.name == "postgresql":  # it allows only one SELECT that refers to the CTE itself
+        following = [_select_for_each(reached, union_all(*following))]
+    if "t" not in steps:
+        # an item that several steps reach is read again, which takes less time than a comparison
+        return select(reached.union_all(*following))
+    reached = reached.union(*following)
     # a relation may lead back to the requested item
     base_id = func.max(reached.c.base_id).label("base_id")
     return select(reached.c.id, reached.c.instead, base_id).group_by(
@@ -274,29 +241,34 @@ def _select_reached(
     )
 
 
-def _leads_to(
-    letters: set[str], letter: Any, item: Any, target: Any, follow_editions: bool
-) -> ColumnElement[bool]:
-    """Return the condition that a step leads from an item to a target.
+def _select_next(
+    reached: CTE, letter: str, places: dict[int, int], follow_editions: bool
+) -> Select[Any]:
+    """Select the items to which steps with a letter lead from the items that were reached.
 
-    If there is nothing to which the step leads, it leads to the item itself. A translation step
-    leads to the item, too.
+    If there is nothing to which a step leads, it leads to the item itself. A translation step leads
+    to the item, too.
 
-    :param letters: the letters that occur; a short condition is faster.
-    :param letter: the column with the letter of the step.
+    :param places: the next place by the place.
     """
-    ends = {
-        "u": _find_later_edition(item, is_last=follow_editions),
-        "m": item.c.metadata_item_id,
+    item, target = ITEM.alias(), ITEM.alias()
+    if letter == "t":
+        is_member = target.c.translation_group_id == item.c.translation_group_id
+        leads = or_(target.c.id == item.c.id, is_member)
+    elif letter == "u":
+        later = _find_later_edition(item, is_last=follow_editions)
+        leads = target.c.id == func.coalesce(later, item.c.id)
+    else:
+        leads = target.c.id == func.coalesce(item.c.metadata_item_id, item.c.id)
+    numbers: dict[Any, Any] = {
+        literal_column(str(one)): literal_column(str(two)) for one, two in places.items()
     }
-    chosen = [(letter == literal_column(f"'{one}'"), ends[one]) for one in ends if one in letters]
-    is_end: ColumnElement[bool] = target.c.id == item.c.id
-    if chosen:
-        is_end = target.c.id == func.coalesce(case(*chosen), item.c.id)
-    if "t" not in letters:
-        return is_end
-    is_translation = target.c.translation_group_id == item.c.translation_group_id
-    return or_(is_end, and_(letter == literal_column("'t'"), is_translation))
+    following = case(numbers, value=reached.c.place).label("place")
+    return (
+        select(target.c.id, _find_metadata_id(target), cast(null(), Key), following)
+        .select_from(reached, item.join(target, leads))
+        .where(item.c.id == reached.c.id, following.is_not(None))
+    )
 
 
 def _find_later_edition(item: Any, is_last: bool) -> ColumnElement[int | None]:
@@ -312,7 +284,11 @@ def _find_later_edition(item: Any, is_last: bool) -> ColumnElement[int | None]:
     if is_last:
         found = found.where(or_(later.c.state != State.DELETED.value, _is_moved(later)))
     number = later.c.edition_no
-    return found.order_by(number.desc() if is_last else number).limit(1).scalar_subquery()
+    return (
+        found.order_by(number.desc() if is_last else number)
+        .limit(literal_column("1"))
+        .scalar_subquery()
+    )
 
 
 def _find_metadata_id(item: Any) -> ColumnElement[int | None]:
@@ -321,9 +297,12 @@ def _find_metadata_id(item: Any) -> ColumnElement[int | None]:
     return case((is_limited, item.c.metadata_item_id)).label("instead")
 
 
-def _make_json_row(base_id: Any, item: Any, next_edition: Any, followed: bool) -> JSONRow:
-    """Return a column that contains the fields of Fetched as a JSON list.
+def _list_columns(
+    base_id: Any, item: Any, file: Any, next_edition: Any, followed: bool
+) -> list[Any]:
+    """Return the columns with the first fields of Fetched.
 
+    :param file: the table of the files, or what was selected from it.
     :param next_edition: the next edition; None if the request does not need it.
     :param followed: True if the request follows relations and needs their fields.
     """
@@ -334,8 +313,8 @@ def _make_json_row(base_id: Any, item: Any, next_edition: Any, followed: bool) -
         "has_dublin_core": item.c.dublin_core.is_not(None),
         "metadata_formats": JSONValue(item.c.metadata_formats),
         "formats": JSONValue(item.c.formats),
-        "file_path": FILE.c.path,
-        "file_url": FILE.c.url,
+        "file_path": file.c.path,
+        "file_url": file.c.url,
     }
     if followed:
         moved = and_(base_id.is_distinct_from(item.c.id), _is_moved(item))
@@ -346,7 +325,7 @@ def _make_json_row(base_id: Any, item: Any, next_edition: Any, followed: bool) -
         special |= {"next_rep": next_edition.c.rep, "next_ibip": next_edition.c.ibip}
     elif followed:
         names = Fetched._fields[: -len(NEXT_EDITION)]
-    return JSONRow(*[special[name] if name in special else item.c[name] for name in names])
+    return [special.get(name, item.c.get(name)).label(name) for name in names]
 
 
 def _is_moved(item: Any) -> ColumnElement[bool]:

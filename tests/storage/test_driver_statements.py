@@ -1,4 +1,4 @@
-"""A statement of the driver returns one column, whatever happened before on the connection."""
+"""A statement of the driver returns its rows, whatever happened before on the connection."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import String, bindparam, select, text
+from sqlalchemy import String, bindparam, literal_column, select
 from sqlalchemy.exc import DBAPIError
 from support.databases import new_database
 
@@ -34,7 +34,7 @@ def test_texts_are_sent_and_read_in_utf_8(uri: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     database = Database.at(uri)
     with database.reading() as connection:
-        assert repeat(database).run(connection, VALUES) == list(VALUES.values())
+        assert repeat(database).run(connection, VALUES) == [list(VALUES.values())]
     database.close()
 
 
@@ -43,11 +43,11 @@ def test_a_statement_runs_in_transactions_and_after_them(database: Database) -> 
     with database.engine.connect() as connection:
         # psycopg prepares a statement when it is repeated, and forgets all at a rollback
         for end in (*["commit"] * 8, "rollback"):
-            assert statement.run(connection, VALUES) == list(VALUES.values())
+            assert statement.run(connection, VALUES) == [list(VALUES.values())]
             transaction = connection.begin()
-            assert statement.run(connection, VALUES) == list(VALUES.values())
+            assert statement.run(connection, VALUES) == [list(VALUES.values())]
             getattr(transaction, end)()
-        assert statement.run(connection, VALUES) == list(VALUES.values())
+        assert statement.run(connection, VALUES) == [list(VALUES.values())]
 
 
 def test_a_statement_that_another_process_has_prepared_is_not_prepared_again(
@@ -55,9 +55,9 @@ def test_a_statement_that_another_process_has_prepared_is_not_prepared_again(
 ) -> None:
     statement = repeat(database)
     with database.reader.connect() as connection:
-        assert statement.run(connection, VALUES) == list(VALUES.values())
+        assert statement.run(connection, VALUES) == [list(VALUES.values())]
         connection.connection.info.clear()  # as if a proxy gave this connection to a new process
-        assert statement.run(connection, VALUES) == list(VALUES.values())
+        assert statement.run(connection, VALUES) == [list(VALUES.values())]
 
 
 def test_no_part_of_a_text_is_ignored(tmp_path: Path) -> None:
@@ -66,18 +66,18 @@ def test_no_part_of_a_text_is_ignored(tmp_path: Path) -> None:
         with database.reader.connect() as connection:
             with pytest.raises(DBAPIError, match="NUL"):
                 repeat(database).run(connection, {"value": "a\0b"})
-            assert repeat(database).run(connection, VALUES) == list(VALUES.values())
+            assert repeat(database).run(connection, VALUES) == [list(VALUES.values())]
         database.close()
 
 
 def test_a_refused_statement_does_not_break_the_connection(database: Database) -> None:
-    refused = DriverStatement(select(text("missing")), database.engine.dialect)
+    refused = DriverStatement(select(literal_column("missing")), database.engine.dialect)
     with database.reader.connect() as connection:
         for _ in range(2):
             with pytest.raises(DBAPIError, match="missing") as raised:
                 refused.run(connection, {})
             assert not raised.value.connection_invalidated
-            assert repeat(database).run(connection, VALUES) == list(VALUES.values())
+            assert repeat(database).run(connection, VALUES) == [list(VALUES.values())]
 
 
 def test_an_interrupted_connection_is_not_used_again(tmp_path: Path) -> None:
@@ -92,11 +92,11 @@ def test_an_interrupted_connection_is_not_used_again(tmp_path: Path) -> None:
         database = Database.at(uri, find_budget=find_budget)
         statement = repeat(database)
         with database.reader.connect() as connection:
-            assert statement.run(connection, VALUES) == list(VALUES.values())
+            assert statement.run(connection, VALUES) == [list(VALUES.values())]
             interrupts = True  # the answer arrives, but nobody reads it
             with pytest.raises(SystemExit):
                 statement.run(connection, {"value": "unread"})
             interrupts = False
             assert connection.invalidated
-            assert statement.run(connection, VALUES) == list(VALUES.values())
+            assert statement.run(connection, VALUES) == [list(VALUES.values())]
         database.close()
