@@ -123,7 +123,7 @@ def _find_metadata(target: RelationTarget) -> Targets:
     return [
         (".metadata", free),
         *((f".metadata({name})", RelationTarget(free.item, free.own, name)) for name in formats),
-        *([] if free.own else _write_formats(item, free.item)),
+        *_write_formats(item, free.item),
     ]
 
 
@@ -187,7 +187,8 @@ class RelationGraph:
             return number
         number = self._numbers[place, shapes] = len(self._nodes)
         target = self.targets[place]
-        self._nodes.append((place, target.has_format, ()))
+        has_format = target.has_format
+        self._nodes.append((place, has_format, ()))
         # if the state is None, only the identifier of the item is known
         if target.item.state is not None:
             steps = [
@@ -195,7 +196,7 @@ class RelationGraph:
                 for letter, rest in split_shapes(shapes)
                 for step, following in self._list_steps(place, letter)
             ]
-            self._nodes[number] = (place, target.has_format, tuple(steps))
+            self._nodes[number] = (place, has_format, tuple(steps))
         return number
 
     def _list_steps(self, place: int, letter: str) -> list[tuple[str, int]]:
