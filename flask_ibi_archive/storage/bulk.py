@@ -1,27 +1,47 @@
-"""Inserts and updates many rows in little time.
+"""Inserts and updates rows in little time.
 
-The ids of new rows are known before the rows are inserted. Therefore no statement needs to return
-the ids in the order of the rows, which would make SQLite insert the rows one by one.
+Most statements are sent to the driver as text, because SQLAlchemy needs several times as long for a
+row as the driver and the database. The ids of several new rows are known before the rows are
+inserted. Therefore no statement needs to return the ids in the order of the rows, which would make
+SQLite insert the rows one by one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import JSON, Connection, Text, bindparam, cast, column, func, insert, text, update
+from sqlalchemy import (
+    JSON,
+    Connection,
+    Dialect,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    column,
+    func,
+    insert,
+    text,
+    update,
+)
 
 from flask_ibi_archive.storage.dialects import array_element
-from flask_ibi_archive.storage.driver_statements import raise_driver_error
+from flask_ibi_archive.storage.driver_statements import raise_driver_error, run_driver
+from flask_ibi_archive.storage.models import metadata
 
 #: The drivers for which :func:`run_driver` works. The session of a host may have another driver.
 DRIVERS = ("psycopg", "pysqlite")
-#: From this number of rows on, PostgreSQL inserts rows faster with COPY.
+#: From this number of rows on, COPY is faster on PostgreSQL. Fewer rows are inserted with one
+#: statement, whose number of parameters is limited.
 MANY_ROWS = 20
-#: The size of SQLite's cache during an import, in KiB. The default is too small for random keys.
-CACHE_SIZE = 1 << 15
+#: The settings of SQLite during an import: the size of the cache in KiB, and the number of pages
+#: after which a commit copies the write-ahead log to the database. With random keys, a batch of
+#: items changes more pages than the defaults allow for.
+SQLITE_SETTINGS = ("cache_size = -65536", "wal_autocheckpoint = 10000")
 
 #: A row; the keys are the names of the columns.
 Values = Mapping[str, Any]
@@ -35,12 +55,16 @@ def insert_with_ids(connection: Connection, model: Any, rows: Sequence[Values]) 
     :param rows: rows without ids, as in :func:`insert_rows`.
     :raises IntegrityError: if a constraint does not allow a row.
     """
-    if len(rows) == 1:
-        inserted = connection.execute(insert(model.__table__), rows[0]).inserted_primary_key
-        return list(inserted or ())
+    if len(rows) == 1 and connection.dialect.driver in DRIVERS:
+        statement, values = _build_insert(connection, model, rows)
+        [row_id] = run_driver(connection, f"{statement} RETURNING id", values).fetchone()
+        return [row_id]
     ids = _reserve_ids(connection, model, len(rows))
-    if rows:
+    if len(rows) >= MANY_ROWS and connection.dialect.driver in DRIVERS:
         _insert_columns(connection, model, {"id": ids, **_transpose(rows)})
+    else:
+        numbered = [{"id": row_id, **row} for row_id, row in zip(ids, rows, strict=True)]
+        insert_rows(connection, model, numbered)
     return ids
 
 
@@ -73,10 +97,44 @@ def insert_rows(connection: Connection, model: Any, rows: Sequence[Values]) -> N
     :param rows: rows with the same columns in the same order.
     :raises IntegrityError: if a constraint does not allow a row.
     """
-    if len(rows) >= MANY_ROWS:
-        _insert_columns(connection, model, _transpose(rows))
-    elif rows:
+    if not rows:
+        return
+    if connection.dialect.driver not in DRIVERS:
         connection.execute(insert(model.__table__), rows)
+    elif len(rows) >= MANY_ROWS:
+        _insert_columns(connection, model, _transpose(rows))
+    else:
+        run_driver(connection, *_build_insert(connection, model, rows))
+
+
+def _build_insert(
+    connection: Connection, model: Any, rows: Sequence[Values]
+) -> tuple[str, tuple[Any, ...]]:
+    """Return the statement that inserts a few rows, and its values for the driver."""
+    statement, converters = _build_insert_text(
+        model.__table__, connection.dialect, tuple(rows[0]), len(rows)
+    )
+    return statement, tuple(
+        value if convert is None else convert(value)
+        for row in rows
+        for convert, value in zip(converters, row.values(), strict=True)
+    )
+
+
+@lru_cache
+def _build_insert_text(
+    table: Table, dialect: Dialect, names: tuple[str, ...], count: int
+) -> tuple[str, list[Callable[[Any], Any] | None]]:
+    """Return the text of the statement, and for each column the function that converts a value."""
+    mark = "?" if dialect.name == "sqlite" else "%s"
+    row = f"({', '.join([mark] * len(names))})"
+    statement = f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([row] * count)}"
+    return statement, [_find_converter(table, name, dialect) for name in names]
+
+
+def _find_converter(table: Table, name: str, dialect: Dialect) -> Callable[[Any], Any] | None:
+    """Return the function that converts the values of a column for the driver, or None."""
+    return table.c[name].type.dialect_impl(dialect).bind_processor(dialect)
 
 
 def _transpose(rows: Sequence[Values]) -> dict[str, Sequence[Any]]:
@@ -89,11 +147,7 @@ def _insert_columns(
 ) -> None:
     table, dialect = model.__table__, connection.dialect
     names = ", ".join(columns)
-    count = len(next(iter(columns.values())))
-    if count < MANY_ROWS or dialect.driver not in DRIVERS:
-        rows = zip(*columns.values(), strict=True)
-        connection.execute(insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
-    elif dialect.driver == "psycopg":
+    if dialect.driver == "psycopg":
         statement = f"COPY {table.name} ({names}) FROM STDIN"
         _copy(connection, statement, _convert(columns, table, dialect))
     else:  # the driver needs less time if SQLAlchemy does not convert each row
@@ -110,7 +164,7 @@ def _convert(
     """Yield rows as tuples with the values that the driver needs."""
     converted = []
     for name, values in columns.items():
-        process = table.c[name].type.dialect_impl(dialect).bind_processor(dialect)
+        process = _find_converter(table, name, dialect)
         converted.append(values if process is None else map(process, values))
     return zip(*converted, strict=True)
 
@@ -173,7 +227,8 @@ def prepare_for_many_rows(connection: Connection) -> None:
     """Prepare a connection for a transaction of an import that inserts many rows."""
     renew_plans(connection)
     if connection.dialect.name == "sqlite":
-        connection.execute(text(f"PRAGMA cache_size = -{CACHE_SIZE}"))
+        for setting in SQLITE_SETTINGS:
+            connection.execute(text(f"PRAGMA {setting}"))
 
 
 def renew_plans(connection: Connection) -> None:
@@ -183,3 +238,12 @@ def renew_plans(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text("DISCARD PLANS"))
+
+
+def examine_tables(connection: Connection) -> None:
+    """Let PostgreSQL examine its tables after many rows were inserted.
+
+    Until autovacuum has examined the tables, statements about many items would read all rows.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"ANALYZE {', '.join(metadata.tables)}"))

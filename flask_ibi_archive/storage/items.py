@@ -28,7 +28,6 @@ from flask_ibi_archive.storage.identifiers import check_not_reserved, find_owner
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.reading import ItemReader
 from flask_ibi_archive.storage.relations import Relations, lock_relations
-from flask_ibi_archive.storage.single_rows import insert_few_rows, insert_row
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 REP, IBIP = Form.REP.value, Form.IBIP.value
@@ -130,12 +129,8 @@ class ItemStore:
             )
         given = {"archive_id": self.archive_id, "is_service": is_service}
         rows = [{**given, **_columns(record, now)} for record in records]
-        is_alone = len(rows) == 1
-        if is_alone:
-            ids = [insert_row(self.connection, Item, rows[0])]
-        else:
-            ids = insert_with_ids(self.connection, Item, rows)
-        (insert_few_rows if is_alone else insert_rows)(
+        ids = insert_with_ids(self.connection, Item, rows)
+        insert_rows(
             self.connection,
             ItemIdentifier,
             [

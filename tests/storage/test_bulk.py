@@ -13,11 +13,17 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from support.archives import archive_of
 from support.stores import rep_of
 
-from flask_ibi_archive.storage.bulk import MANY_ROWS, insert_rows, insert_with_ids, update_rows
+from flask_ibi_archive.storage import bulk
+from flask_ibi_archive.storage.bulk import (
+    DRIVERS,
+    MANY_ROWS,
+    insert_rows,
+    insert_with_ids,
+    update_rows,
+)
 from flask_ibi_archive.storage.dialects import is_one_of
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier
 from flask_ibi_archive.storage.rules import find_constraint
-from flask_ibi_archive.storage.single_rows import insert_few_rows
 
 WHEN = datetime(2009, 7, 21, 13, 23, 45, tzinfo=timezone.utc)
 #: Texts with a meaning in the text format of COPY.
@@ -61,8 +67,12 @@ def insert_items(connection: Connection, archive_id: int, count: int) -> list[in
     return ids
 
 
+@pytest.mark.parametrize("drivers", [DRIVERS, ()], ids=["driver", "other driver"])
 @pytest.mark.parametrize("count", [1, 2, MANY_ROWS - 1, MANY_ROWS, 3 * MANY_ROWS])
-def test_rows_get_their_ids_in_order_and_keep_their_values(app: Flask, count: int) -> None:
+def test_rows_get_their_ids_in_order_and_keep_their_values(
+    app: Flask, count: int, drivers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "DRIVERS", drivers)
     archive = archive_of(app)
     given = items(archive.served().id, count)
     with archive.database.writing() as connection:
@@ -97,7 +107,7 @@ def test_an_item_has_more_rows_than_one_statement_can_insert(app: Flask) -> None
     with archive.database.writing() as connection:
         [item_id] = insert_items(connection, archive.served().id, 1)
         rows = [{"item_id": item_id, "path": f"{n}", "position": n, **file} for n in range(count)]
-        insert_few_rows(connection, File, rows)
+        insert_rows(connection, File, rows)
         found = connection.scalars(select(File.path).order_by(File.position)).all()
     assert found == [row["path"] for row in rows]
 
