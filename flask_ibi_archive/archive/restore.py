@@ -16,6 +16,7 @@ from flask_ibi_archive.archive.backup_reader import BackupReader, open_backup
 from flask_ibi_archive.archive.minting import read_clock
 from flask_ibi_archive.errors import BackupError, StorageError
 from flask_ibi_archive.storage import migrate
+from flask_ibi_archive.storage.bulk import examine_tables
 from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.database_errors import get_driver_message
 from flask_ibi_archive.storage.file_store import FileStore, Staging
@@ -118,6 +119,7 @@ class Restorer:
         migrate.upgrade(connection, history=history)
         raise_last_ids(connection, reflect_tables(connection), last_ids)
         raise_last_dates(connection, replaced_dates, self.clock())
+        examine_tables(connection)
 
     def _load(self, connection: Connection, backup: BackupReader) -> None:
         """Load the rows of the backup into empty tables of the same revision."""

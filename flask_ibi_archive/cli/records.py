@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 from collections.abc import Iterator
 from contextlib import closing
@@ -110,12 +111,16 @@ class ImportReport:
             notifier=archive.notifier,
             **options,
         )
+        # the garbage collector does not examine the objects of the app again and again meanwhile
+        gc.freeze()
         try:
             result = importer.run(self._source)
         except RecordError as error:
             if not self._dry_run:
                 raise
             self.write_error(error)  # some errors end even a dry run
+        finally:
+            gc.unfreeze()
         return None if self._errors else result
 
     def write_error(self, error: RecordError) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_file, import_records, make_app
-from support.databases import new_database
+from support.databases import count_known_rows, new_database
 from support.operations import dump
 from support.stores import StoreMaker, make_store, moment_of, rep_of
 from support.tables import describe_tables
@@ -493,3 +493,19 @@ def test_an_import_that_cannot_continue_names_the_option_to_start_again(
         import_file(archive, path, resume=True, on_conflict="skip")
     result = import_file(archive, path, resume=True, restart=True, on_conflict="skip")
     assert (result.added, result.skipped) == (0, 2)
+
+
+def test_postgresql_knows_how_many_rows_were_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", 2)
+    with new_database("postgresql", tmp_path, ready=True) as uri:
+        app = make_app(uri, tmp_path)
+        archive = archive_of(app)
+        archive.init()
+        before = count_known_rows(archive.database, "ibi_item")
+        resume(archive, write(tmp_path / "one.jsonl", [item(A)]))
+        assert count_known_rows(archive.database, "ibi_item") == before
+        resume(archive, write(tmp_path / "five.jsonl", [item(rep) for rep in (B, C, D, E, F)]))
+        assert count_known_rows(archive.database, "ibi_item") == 7  # and the Archive service
+        close(app)

@@ -244,3 +244,10 @@ def session_database() -> str:
 
     atexit.register(drop)
     return make_url(POSTGRESQL).set(database=name).render_as_string(hide_password=False)
+
+
+def count_known_rows(database: Database, table: str) -> float:
+    """Return how many rows PostgreSQL believes that a table has; -1 if it was not examined."""
+    known = text("SELECT reltuples FROM pg_class WHERE oid = CAST(:table AS regclass)")
+    with database.reading() as connection:
+        return float(connection.scalar(known, {"table": table}))

@@ -34,6 +34,7 @@ from flask_ibi_archive.archive.operations.noting import name_archives
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.signals import NOBODY, Notice, Notifier
+from flask_ibi_archive.storage.bulk import examine_tables
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_store import FileStore
@@ -42,7 +43,7 @@ from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import find_broken_rule
 
 #: The maximum number of lines that are imported together.
-BATCH = 1000
+BATCH = 2000
 #: Matches every line that may contain a field ``source``. The name of the field may contain JSON
 #: escapes.
 MAY_NAME_FILES = re.compile(rb"source|\\u")
@@ -117,6 +118,9 @@ class Importer:
             raise find_broken_rule(error) or StorageError(
                 f"the database refuses a record: {error.orig}"
             ) from error
+        if state.added + state.updated >= BATCH and not self.dry_run:
+            with self.database.writing() as connection:
+                examine_tables(connection)
         progress.finish()
         return ImportResult(state.added, state.updated, state.skipped, self._earlier)
 
