@@ -14,6 +14,7 @@ from flask_ibi_archive.identifiers.identifier import match_identifier
     [
         ("", "the text is empty"),
         ("a" * 256, "the text has 256 characters; at most 255 are allowed"),
+        ("a" * 255, "the text has no '/' between a prefix and a suffix"),
         ("sid.inpe.br", "the text has no '/' between a prefix and a suffix"),
         ("a b/c", "' ' at position 2 is not allowed in an identifier"),
         ("ab/ç", "'ç' at position 4 is not an ASCII character"),
@@ -45,11 +46,16 @@ from flask_ibi_archive.identifiers.identifier import match_identifier
             "the word after the subdomain, '-b', begins or ends with a hyphen",
         ),
         (
+            "a./-b/2010/08.25.12.38",
+            "the word after the subdomain, '-b', begins or ends with a hyphen",
+        ),
+        (
             "a/b-.80/2010/08.25.12.38",
             "the word after the subdomain, 'b-', begins or ends with a hyphen",
         ),
         ("a/b@/2010/08.25.12.38", "the second part ends with '@'; the digits of a port"),
         ("a/b./2010/08.25.12.38", "the second part ends with '.'; the digits of a port"),
+        ("a/word@/2010/08.25.12.38", "the second part ends with '@'; the digits of a port"),
         ("a/b.c/2010/08.25.12.38", "the port, 'c', must have digits only"),
         ("a/b.80.1/2010/08.25.12.38", "the port, '80.1', must have digits only"),
         ("a/b@80@/2010/08.25.12.38", "the port, '80@', must have digits only"),
@@ -81,6 +87,7 @@ from flask_ibi_archive.identifiers.identifier import match_identifier
         ("a/b/2010/06.31.12.38.01.5", "the day, '31', does not exist in month 06 of 2010"),
         ("a/b/2010/08.25.12.38.05.", "the fraction of the second, '', must have digits only"),
         ("a/b/2010/08.25.12.38.05.-", "the fraction of the second, '-', must have digits"),
+        ("a/b/2010/01.01.00.00.00.-", "the fraction of the second, '-', must have digits"),
         ("a/b/2010/08.25.12.38.05.1.2", "the date has too many parts"),
     ],
 )

@@ -290,6 +290,13 @@ def test_a_clock_that_is_slow_during_the_wait_is_waited_for() -> None:
     assert waits == [8, 0.5, 1 / 32]
 
 
+def test_a_clock_may_be_late_by_a_tenth_of_the_wait() -> None:
+    times = iter([NOW, NOW + 9, NOW + 10])
+    waits: list[float] = []
+    wait_until(NOW + 10, 20, lambda: next(times), waits.append)
+    assert waits == [10, 1]
+
+
 def test_a_slow_clock_is_not_waited_for_longer_than_the_maximum() -> None:
     times = iter([NOW, NOW + Fraction("7.5"), NOW + Fraction("7.75")])
     waits: list[float] = []

@@ -82,6 +82,7 @@ def test_a_built_name_is_canonical_and_decodes_to_the_same_values(
         ("", "'', is empty"),
         ("localhost", "one word only"),
         ("localhost.", "one word only"),
+        ("9", "one word only"),
         ("150.163.34.243", "is an IP address"),
         ("2001:252:0:1::2008:6", "is an IP address"),
         ("a..br", "word 2, '', is empty"),

@@ -68,6 +68,8 @@ def test_letters_for_digits_in_a_repository_name_are_repaired(text: str, suggest
         ("bjmkd3mgp8w/34PGRBV", "8JMKD3MGP8W/34PGRBU"),
         # two replacements, because one is not enough
         ("7URMDHLL955N2D89MX/34PGRBS", "7URMDHLL9SSN2D89MX/34PGRBS"),
+        # the longest text that an identifier may have
+        (f"8JMKD3MGP8W/34PGRBVW{'2' * 234}3", f"8JMKD3MGP8W/34PGRBUW{'2' * 234}3"),
         # follows the grammar, but is not the code of an address
         ("BJMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/34PGRBS"),
     ],
@@ -105,7 +107,12 @@ def test_other_errors_have_no_suggestion(text: str) -> None:
         "/m/2O10/08.25.12.38",
         "sid.inpe.br/mtc-m19/2O10/08.25.12.38\n",
         "ſid.inpe.br/mtc-m19/2O10/08.25.12.38",
+        "\u212aid.inpe.br/mtc-m19/2O10/08.25.12.38",
         "a" * 250 + ".br/m/2O10/08.25.12.38",
+        # can be decoded, but is longer than an identifier
+        f"8JMKD3MGP8W/34PGRBVW{'2' * 235}3",
+        # three replacements are necessary
+        "KUA6JR7JLT3SFLEQKDEEU2GAA5E5U8X/34PGRBS",
     ],
 )
 def test_these_texts_have_no_suggestion(text: str) -> None:

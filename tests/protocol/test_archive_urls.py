@@ -95,6 +95,13 @@ def test_a_host_chooses_the_address_of_each_page() -> None:
     ]
 
 
+@for_each("address", ["http://b.example/7", "https://b.example/7"])
+def test_a_host_may_choose_a_whole_url(address: str) -> None:
+    addresses = ArchiveUrls("https://a.example")
+    addresses.find_address = lambda page, item, name: address
+    assert addresses.item(BOTH) == addresses.file(BOTH, "a") == address
+
+
 @for_each("address", ["items/7", "//b.example/7", "ftp://b.example/7", "", 7])
 def test_an_address_that_is_neither_a_path_nor_a_url_is_refused(address: Any) -> None:
     addresses = ArchiveUrls("https://a.example")

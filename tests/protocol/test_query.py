@@ -129,6 +129,7 @@ def test_a_query_string_is_decoded_once(raw, pairs):
 
 def test_lone_surrogates_can_be_written():
     assert encode_value("a\ud800") == "a%EF%BF%BD"
+    assert encode_value("\udcf3\ud800") == "%F3%EF%BF%BD"
 
 
 def test_only_the_escapes_of_urls_are_not_encoded_again() -> None:

@@ -228,6 +228,23 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
             ".metadata(oai_dc).translation": M,
         },
     ),
+    "metadata that are an item are written in the formats of their Dublin Core": (
+        [item(X, metadata={"ibi": M}), about(M, metadata={"dc": {"title": ["x"]}})],
+        X,
+        ".metadata",
+        {
+            ".metadata": M,
+            ".metadata(oai_dc)": "own",
+            ".metadata.translation": M,
+            ".metadata(oai_dc).translation": "own",
+        },
+    ),
+    "hidden metadata are written in no format": (
+        [item(X, metadata={"ibi": M}), about(M, access=NONE, metadata={"dc": {"title": ["x"]}})],
+        X,
+        ".metadata",
+        {".metadata": M, ".metadata.translation": M},
+    ),
     "metadata without formats are not the target of a relation with a format": (
         [item(X, metadata={"ibi": M}), about(M)],
         X,

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 import pytest
 from support.stores import (
+    ALWAYS_NEEDED,
     RELATIONS,
     MemoryCatalogue,
     StoreMaker,
@@ -21,11 +22,15 @@ from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.catalogue import Scope
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.pairs import format_pairs
+from flask_ibi_archive.protocol.relation_targets import step_matches
+from flask_ibi_archive.protocol.relations import Relation, parse_relation
 from flask_ibi_archive.protocol.url_list import (
+    NEXT_EDITION,
     URL_PAIR_NAMES,
     UrlPair,
     answer_url_request,
     build_url_list,
+    list_ibi_words,
     list_target_urls,
     list_url_pairs,
 )
@@ -91,6 +96,38 @@ def test_the_direct_answer_equals_the_filtered_whole_list(seed: int) -> None:
 
 
 @seeds(1, 4)
+def test_an_unfiltered_list_may_have_only_the_requested_relations(seed: int) -> None:
+    maker = StoreMaker(seed, 150)
+    world = MemoryCatalogue(maker.records)
+    random_ = random.Random(seed)
+    for _ in range(120):
+        ibi = random_.choice(identifiers_of(random_.choice(maker.records)))
+        request = make_request(random_, maker.in_any_case(ibi))
+        facts = make_facts(
+            ADDRESS,
+            SERVICE,
+            random_.choice(RELATIONS),
+            filter_url_list=False,
+            follow_editions=random_.random() < 0.7,
+        )
+        given = answer_url_request(world, request, facts, lambda item: KEY, requested_only=True)
+        whole = build_url_list(world, request, facts, lambda item: KEY)
+        expected = [pair for pair in whole if is_requested(pair[0], request.verbs.relation)]
+        assert in_order(given) == in_order(expected), (seed, request, facts)
+
+
+def is_requested(name: str, relation: Relation) -> bool:
+    """Return whether a list needs a pair for the steps of a relation or for its first steps."""
+    prefix, dot, rest = name.partition(".")
+    if name == NEXT_EDITION:
+        return "u" in relation.shape
+    if prefix not in (*URL_PAIR_NAMES, "ibi") or name in ALWAYS_NEEDED:
+        return True
+    steps = parse_relation(dot + rest).steps
+    return len(steps) <= len(relation.steps) and all(map(step_matches, relation.steps, steps))
+
+
+@seeds(1, 4)
 def test_the_targets_of_an_item_have_the_urls_of_the_whole_list(seed: int) -> None:
     maker = StoreMaker(seed, 150)
     world = MemoryCatalogue(maker.records)
@@ -106,6 +143,10 @@ def test_the_targets_of_an_item_have_the_urls_of_the_whole_list(seed: int) -> No
         item = world.find(request.ibi.text, Scope(facts.shapes))
         if item is None or item.state == "Deleted":
             continue
-        found = list_url_pairs(list_target_urls(item, request, facts))
+        described = list_target_urls(item, request, facts)
+        for _, (target, words, _) in described:
+            identifiers = list_ibi_words(target.item.rep, target.item.ibip)
+            assert words == (identifiers if target.own is None else None)
+        found = list_url_pairs(described)
         listed = [pair for pair in whole if pair[0].partition(".")[0] in URL_PAIR_NAMES]
         assert in_order(found) == in_order(listed), (seed, request, facts)

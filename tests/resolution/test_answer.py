@@ -6,9 +6,11 @@ from support.cases import for_each
 
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.hosts import parse_inner_hosts
-from flask_ibi_archive.protocol.verbs import NO_VERBS
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.verbs import NO_VERBS, parse_verb_list
 from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import (
+    MAX_NAME,
     NO_ENTRY,
     Answer,
     ArchiveSource,
@@ -84,3 +86,17 @@ def test_other_pairs_are_ignored(name: str) -> None:
     answer = answer_with("http://a.br/x")
     pairs = {**answer.pairs, name: ("http://a.br/y",)}
     assert parse_answer(Answer(ARCHIVE, answer.question, pairs)) == parse_answer(answer)
+
+
+def test_the_name_of_a_pair_has_at_most_256_characters() -> None:
+    for length, is_read in [(MAX_NAME, True), (MAX_NAME + 1, False)]:
+        format = "x" * (length - len("url.metadata()"))
+        question = Question(IBIP, parse_verb_list(f"GetMetadata({format})"))
+        pairs = {f"url.metadata({format})": ("http://a.br/x",)}
+        assert bool(parse_answer(Answer(ARCHIVE, question, pairs)).entries) is is_read
+
+
+def test_a_request_has_the_parts_of_its_question() -> None:
+    verbs = parse_verb_list("GetLastEdition GetFileList")
+    request = Question(IBIP, verbs, "/a%20b.txt").create_request(("192.0.2.1", "10.0.0.1"))
+    assert request == UrlRequest(IBIP, ("192.0.2.1", "10.0.0.1"), "/a%20b.txt", verbs)

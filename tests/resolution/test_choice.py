@@ -189,6 +189,34 @@ STEP_3 = {
         ["X:", "M"],
         SECOND,
     ),
+    "for the metadata of a Copy, a known IBI of the first steps is asked about": Case(
+        f"/X!:{ORIGINAL}",
+        {
+            "X!:": [
+                f"ibi.lastedition {{rep Y}} url.lastedition.metadata {FIRST}"
+                " state.lastedition.metadata Copy"
+            ],
+            "Y:": [f"url.metadata {SECOND} state.metadata Original"],
+        },
+        ["X!:", "Y:"],
+        SECOND,
+    ),
+    "for the metadata of a Copy, the Original of all other steps is requested": Case(
+        f"/X!+(pt):{ORIGINAL}",
+        {
+            "X!+(pt):": [
+                f"url.lastedition.translation(pt).metadata {FIRST}"
+                " state.lastedition.translation(pt).metadata Copy"
+            ],
+            "X!+(pt)": ["ibi.lastedition.translation(pt) {rep Y}"],
+            "Y:": [f"url.metadata {SECOND} state.metadata Original"],
+        },
+        ["X!+(pt):", "X!+(pt)", "Y:"],
+        SECOND,
+    ),
+    "an answer with only a next edition does not name an Original": Case(
+        f"/X{ORIGINAL}", {"X": ["ibi.nextedition {rep Y}"]}, ["X"], "missing X"
+    ),
     "for the metadata of a Copy, the metadata of its Original are requested": Case(
         f"/X!:{ORIGINAL}",
         {
@@ -277,6 +305,12 @@ STEP_4 = {
         ["X:(oai_dc)"],
         "missing X",
     ),
+    "metadata that are their own metadata may be named by the other form": Case(
+        "/I:(oai_dc)",
+        {"I:(oai_dc)": ["ibi {rep X ibip I} ibi.metadata(oai_dc) {rep X}"]},
+        ["I:(oai_dc)"],
+        "missing I",
+    ),
     "follow-up questions have the same path, GetFileList and required status": Case(
         "/X!/a%20b.txt?ibiurl.verblist=GetFileList&ibiurl.requireditemstatus=Original",
         {
@@ -298,6 +332,12 @@ STEP_4 = {
         },
         ["X!", "Y!"],
         FIRST,
+    ),
+    "the repository name of an earlier answer is used": Case(
+        "/X!",
+        {"X!": ["ibi.nextedition {ibip I rep Y}", "ibi.nextedition {ibip I}"]},
+        ["X!", "Y!"],
+        "unknown Y",
     ),
     "the repository name of a later answer is used": Case(
         "/X!",
@@ -400,7 +440,7 @@ STEP_4 = {
     ),
 }
 
-WHERE = "url.translation"
+WHERE, OF_LAST = "url.translation", "url.lastedition.translation"
 ENGLISH = f"{X_IS} {WHERE}(en) {FIRST} ibi.translation(en) {{rep X}}"
 BOTH = f"{ENGLISH} {WHERE}(pt) {SECOND} ibi.translation(pt) {{rep P}}"
 
@@ -441,6 +481,21 @@ STEP_5 = {
         SECOND,
         "ja",
         depends_on_language=True,
+    ),
+    "the question about the item itself has the same identifier": Case(
+        "/X+",
+        {"X+": [f"ibi {{rep Y}} {WHERE}(en) {FIRST}"], "X": [f"url {SECOND}"]},
+        ["X+", "X"],
+        SECOND,
+        "ja",
+        depends_on_language=True,
+    ),
+    "the question about a last edition that has only a URL has no translation": Case(
+        "/X!+",
+        {"X!+": [f"url.lastedition {SECOND}"], "X!": [f"url.lastedition {FIRST}"]},
+        ["X!+", "X!"],
+        FIRST,
+        "pt",
     ),
     "the question about a last edition itself has no translation": Case(
         "/X!+",
@@ -530,6 +585,30 @@ STEP_5 = {
         "pt",
         depends_on_language=True,
     ),
+    "a translation of a last edition without an IBI is requested by its language": Case(
+        "/X!+:",
+        {
+            "X!+:": [f"{OF_LAST}(en).metadata {FIRST}"],
+            "X!+": [f"{OF_LAST}(en) {FIRST} {OF_LAST}(pt) {SECOND}"],
+            "X!+(pt):": [f"{OF_LAST}(pt).metadata {SECOND}"],
+        },
+        ["X!+:", "X!+", "X!+(pt):"],
+        SECOND,
+        "pt",
+        depends_on_language=True,
+    ),
+    "a translation that is the last edition itself is left out of the next question": Case(
+        "/X!+:",
+        {
+            "X!+:": [f"{OF_LAST}.metadata {FIRST}"],
+            "X!+": [f"{OF_LAST} {FIRST}"],
+            "X!:": [f"url.lastedition.metadata {SECOND}"],
+        },
+        ["X!+:", "X!+", "X!:"],
+        SECOND,
+        "pt",
+        depends_on_language=True,
+    ),
     "a translation that is the item itself is left out of the next question": Case(
         "/X+:",
         {
@@ -563,6 +642,42 @@ STEP_5 = {
         "pt-PT",
         depends_on_language=True,
     ),
+    "an answer with all languages of a last edition needs no further question": Case(
+        "/X!+:",
+        {
+            "X!+:": [
+                f"{OF_LAST}(en).metadata {FIRST} ibi.lastedition.translation(pt) {{rep P}}",
+            ],
+            "P:": [f"url.metadata {SECOND}"],
+        },
+        ["X!+:", "P:"],
+        SECOND,
+        "pt-PT",
+        depends_on_language=True,
+    ),
+    "all languages are requested if the best known language is a dead end": Case(
+        "/X+:",
+        {
+            "X+:": ["ibi.translation(pt).metadata {rep M}"],
+            "X+": ["ibi.translation(en) {rep E} ibi.translation(pt) {rep P}"],
+            "E:": [f"url.metadata {FIRST}"],
+        },
+        ["X+:", "M", "X+", "P:", "E:"],
+        FIRST,
+        "pt, en",
+        depends_on_language=True,
+    ),
+    "a language that the persistent URL names is not replaced": Case(
+        "/X+:+(pt)",
+        {
+            "X+:+(pt)": ["ibi.translation(en).metadata.translation(pt) {rep P}"],
+            "X:+(pt)": [f"url.metadata.translation(pt) {FIRST}"],
+        },
+        ["X+:+(pt)", "P", "X+", "X:+(pt)"],
+        FIRST,
+        "en",
+        depends_on_language=True,
+    ),
     "a reader without preferences gets the item itself": Case(
         "/X+:",
         {"X+:": [f"{X_IS} {WHERE}(en).metadata {FIRST}"], "X:": [f"url.metadata {SECOND}"]},
@@ -580,6 +695,33 @@ STEP_5 = {
         ["X+", "Y"],
         SECOND,
         "es, pt;q=0.5",
+        depends_on_language=True,
+    ),
+    "the next language is used from the first answer that has it": Case(
+        "/X+",
+        {
+            "X+": [
+                f"{WHERE}(en) {FIRST} ibi.translation(pt) {{rep P}}",
+                f"{WHERE}(en) {SECOND} ibi.translation(pt) {{rep P}}",
+                "ibi.translation(pt) {rep P}",
+            ]
+        },
+        ["X+", "P"],
+        FIRST,
+        "pt, en",
+        depends_on_language=True,
+    ),
+    "the next language is used although questions were postponed": Case(
+        "/X+",
+        {
+            "X+": [
+                f"{WHERE}(en) {FIRST} ibi.translation(pt) {{rep Y}}",
+                *(f"ibi.translation(pt) {{rep {letter}}}" for letter in "ZPQM"),
+            ]
+        },
+        ["X+", "Y | Z | P | Q", "M", "X"],
+        FIRST,
+        "pt, en",
         depends_on_language=True,
     ),
     "if no translation has metadata, the item itself is used": Case(
@@ -665,6 +807,28 @@ STEP_5 = {
         "pt",
         depends_on_language=True,
     ),
+    "an earlier answer may have the URL for another question": Case(
+        "/X+:+",
+        {
+            "X+:+": ["ibi.translation(en).metadata {rep X}"],
+            "X+": [f"{WHERE}(en) {FIRST}"],
+        },
+        ["X+:+", "X+", "X+(en):+", "X:+"],
+        FIRST,
+        "pt, en",
+        depends_on_language=True,
+    ),
+    "a cycle of one item with another form of its identifier": Case(
+        "/I!+:",
+        {
+            "I!+:": ["ibi.lastedition.translation(en).metadata {rep M}"],
+            "I!+": ["ibi.nextedition {rep Z ibip I}"],
+        },
+        ["I!+:", "I!+"],
+        "loop I",
+        "pt",
+        depends_on_language=True,
+    ),
     "an earlier dead end is tried again with another language": Case(
         "/X!+(pt-BR)",
         {
@@ -711,6 +875,9 @@ STEP_5 = {
         },
         ["X:(oai_dc)+(pt-BR)", "X:(oai_dc)+(pt)"],
         FIRST,
+    ),
+    "metadata without the format lead nowhere if no translation has the format": Case(
+        "/X:(oai_dc)+", {"X:(oai_dc)+": [X_IS]}, ["X:(oai_dc)+"], "missing X", "pt"
     ),
     "a translation of metadata has the format, but the metadata do not": Case(
         "/X:(oai_dc)+",
@@ -777,6 +944,25 @@ STEP_5 = {
     "pt-BR of a removed item": Case(
         "/X+(pt-BR)", {"X+(pt-BR)": ["state Deleted"]}, ["X+(pt-BR)"], "removed X archive0"
     ),
+    "pt-BR of a removed last edition is not replaced by pt": Case(
+        "/X!+(pt-BR)",
+        {"X!+(pt-BR)": ["ibi.lastedition {rep Y}"], "Y+(pt-BR)": ["state Deleted"]},
+        ["X!+(pt-BR)", "Y+(pt-BR)"],
+        "removed Y archive0",
+    ),
+    "pt-BR is replaced by pt in each chosen language": Case(
+        "/X+:+(pt-BR)",
+        {
+            "X+:+(pt-BR)": [
+                f"url.translation(pt).metadata {FIRST} url.translation(en).metadata {FIRST}"
+            ],
+            "X+(en):+(pt)": [f"{WHERE}(en).metadata.translation(pt) {SECOND}"],
+        },
+        ["X+:+(pt-BR)", "X+(pt):+(pt)", "X+", "X+(en):+(pt)"],
+        SECOND,
+        "pt, en",
+        depends_on_language=True,
+    ),
     "pt-BR with restricted access is not replaced by pt": Case(
         "/X+(pt-BR)",
         {"X+(pt-BR)": [f"{X_IS} ibi.translation(pt-BR) {{rep P}}"], "P": ["ibi {rep P}"]},
@@ -803,6 +989,14 @@ STEP_5 = {
         },
         ["X+"],
         SECOND,
+        "pt",
+        depends_on_language=True,
+    ),
+    "a translation that is a Copy is not replaced by another question about it": Case(
+        f"/X+{ORIGINAL}",
+        {"X+": [f"{WHERE}(pt) {FIRST} state.translation(pt) Copy"]},
+        ["X+"],
+        "missing X",
         "pt",
         depends_on_language=True,
     ),
@@ -921,6 +1115,15 @@ def test_an_answer_of_another_round_is_ignored() -> None:
     assert describe(analysis.finish_round()) == "unknown Y"  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("pairs", [X_IS, "ibi.nextedition {rep X}"])
+def test_an_answer_that_leads_to_no_new_question_has_no_follow_up(pairs: str) -> None:
+    analysis = Analysis(parse_persistent_target(insert_identifiers("/X!:")))
+    (question,) = analysis.questions
+    analysis.add_answer(Answer(source_of(0), question, read(pairs)))
+    assert not analysis.has_follow_up()
+    assert not analysis.needs_only_follow_up()
+
+
 def test_an_original_is_only_accepted_when_all_archives_have_answered() -> None:
     analysis = Analysis(parse_persistent_target(insert_identifiers(f"/X{ORIGINAL}")))
     assert analysis.waits_for_all
@@ -966,6 +1169,17 @@ def test_an_alert_names_the_missing_part_of_a_known_item() -> None:
         ("/X:(marc)", {"X:(marc)": [X_IS]}, "X format"),
         ("/X:", {"X:": [X_IS]}, "X metadata"),
         ("/X:", {"X:": [f"{X_IS} ibi.metadata {{rep M}}"]}, "X metadata"),
+        ("/X+(pt):", {"X+(pt):": [X_IS, "ibi.translation(pt).metadata {rep M}"]}, "X metadata"),
+        (
+            "/X!:+",
+            {
+                "X!:+": [
+                    "ibi.lastedition.metadata {rep M} ibi.lastedition.metadata.translation(en) "
+                    "{rep N}"
+                ]
+            },
+            "X metadata",
+        ),
         ("/X/a.txt", {"X/a.txt": [X_IS]}, "X file"),
         (
             "/X!:(marc)",
@@ -1021,6 +1235,25 @@ def test_the_search_for_alternatives_finds_the_other_parts_of_an_item() -> None:
         for url in search.finish_round().alternatives
     ]
     assert found == ["/X:", "/X+(en)", "/X+(pt)", "/X?ibiurl.verblist=GetFileList"]
+
+
+def test_other_languages_of_the_last_round_are_tried_without_a_question() -> None:
+    """The alert is never about the tombstone of another item."""
+    removed = {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"]}
+    assert describe(resolve("/X+", "pt", removed, max_rounds=2)[1]) == "missing X"
+    metadata = {
+        "X+:+": [
+            "ibi.translation(pt).metadata {rep X} "
+            "ibi.translation(en).metadata.translation(en) {rep P}"
+        ],
+        "X+": ["ibi.translation(en) {rep P}"],
+        "P:+": ["state Deleted"],
+    }
+    assert describe(resolve("/X+:+", "pt-BR, en", metadata, max_rounds=3)[1]) == "missing X"
+    lists = [f"ibi.translation(pt) {{rep {letter}}}" for letter in "YZPQM"]
+    postponed = {"X+": [*lists[:4], f"{lists[4]} {WHERE}(en) {FIRST}"]}
+    asked, outcome = resolve("/X+", "pt, en", postponed, max_rounds=2)
+    assert (asked, describe(outcome)) == (["X+", "Y | Z | P | Q"], FIRST)
 
 
 def test_a_cycle_and_a_chain_that_is_too_long_have_different_alerts() -> None:

@@ -91,6 +91,8 @@ def test_a_malformed_range_is_ignored():
 def test_the_number_of_ranges_is_limited():
     header = ",".join(f"en-{number:03}" for number in range(MAX_RANGES + 20))
     assert [tag for tag, _ in read(header)] == header.split(",")[:MAX_RANGES]
+    header = ",".join(f"en-{number:03}" for number in range(3 * MAX_RANGES))
+    assert [tag for tag, _ in read(header)] == header.split(",")[:MAX_RANGES]
     assert len(read("pt," * 100_000)) == MAX_RANGES
     assert read("," * 100_000 + "pt") == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
@@ -22,6 +23,8 @@ from flask_ibi_archive.identifiers.identifier import match_identifier
 from flask_ibi_archive.protocol.relations import SHAPES, parse_relation
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList, parse_verb_list
 from flask_ibi_archive.resolution.persistent_url import (
+    MAX_PATH,
+    MAX_PREFIXES,
     MAX_TARGET,
     PersistentUrl,
     add_query,
@@ -221,6 +224,18 @@ def test_a_repository_name_wins_over_a_prefix_and_a_host(target, ibi):
     assert read(target).ibi.text == ibi
 
 
+def test_at_most_sixteen_prefixes_are_ignored():
+    assert read("rep/" * MAX_PREFIXES + ITEM) == read(ITEM)
+    assert "is not an IBI" in refusal_of("rep/" * (MAX_PREFIXES + 1) + ITEM).rule
+
+
+@for_each("rest", ["", "!:", "/a.pdf", "!/a.pdf?x=1"])
+def test_the_longest_identifier_is_read(rest):
+    longest = f"{NAME}.00.".ljust(255, "1")
+    assert read(longest + rest) == replace(read(NAME + rest), ibi=parse_identifier(longest))
+    assert "the text has 256 characters" in refusal_of(f"{longest}1{rest}").rule
+
+
 @pytest.mark.parametrize("prefix", ["upn:EEAFF:", "upn:EEAFFE5:", "upn:EE-FFE:", "urn:", "col/"])
 def test_other_prefixes_are_refused(prefix):
     assert "is not an IBI" in refusal_of(prefix + ITEM).rule
@@ -369,6 +384,7 @@ def test_a_repeated_pair_of_the_system_is_refused(name):
         ("+", "GetMetadata", ["GetTranslation", "GetMetadata"]),
         ("!:", "GetMetadata+GetLastEdition", ["GetLastEdition", "GetMetadata"]),
         ("!", "GetMetadata+GetLastEdition", ["GetLastEdition", "GetMetadata"]),
+        ("!", "GetMetadata%2BGetLastEdition", ["GetLastEdition", "GetMetadata"]),
         (
             "",
             "GetTranslation+GetMetadata+GetTranslation",
@@ -409,6 +425,7 @@ def test_the_verbs_of_the_list_follow_those_of_the_modifier_without_repetition(
         ("!+:+", "GetTranslation(pt)", "may not follow GetTranslation"),
         ("", "GetLastEdition+GetLastEdition", "may not follow GetLastEdition"),
         ("", "GetFileList(x)", "is not a verb"),
+        ("", "GetLastEdition%09GetMetadata", "is not a verb"),
     ],
 )
 def test_the_grammar_of_relations_applies_to_all_verbs_together(modifier, verb_list, reason):
@@ -497,6 +514,7 @@ def test_metadata_have_no_metadata(rest):
         (f"{ITEM}+(pt)+(en)", '"+(en)" may not follow "+(pt)" here'),
         (f"{ITEM}!+:++", '"+" may not follow "+" here'),
         (f"{ITEM}:??", '"??" may not follow ":" here'),
+        (f"{ITEM}:%3F%3F", '"??" may not follow ":" here'),
         (f"{ITEM}{'!+' * 99}", '"!" may not follow "+" here'),
     ],
 )
@@ -509,6 +527,7 @@ def test_an_error_names_what_is_wrong(target, reason):
     [
         ("8JMKD3MGP8W/35MMLLV", "8JMKD3MGP8W/35MMLLU"),
         ("8JMKD3MGP8W/35MMLLV!:/a/b", "8JMKD3MGP8W/35MMLLU"),
+        ("8JMKD3MGP8W/35MMLLV/a.pdf", "8JMKD3MGP8W/35MMLLU"),
         ("rep/sid.inpe.br/mtc-m18/2OO9/07.21.14.43/x", "sid.inpe.br/mtc-m18/2009/07.21.14.43"),
         (
             "http:/urlib.net/sid.inpe.br/mtc-m18/2OO9/07.21.14.43",
@@ -534,12 +553,24 @@ def test_a_target_has_at_most_eight_kibibytes():
     query = "a" * (MAX_TARGET - len(f"/{ITEM}?"))
     longest = f"/{ITEM}?{query}"
     assert parse_persistent_url(BASE + longest).passed_query == query
-    # the second is as long, but not as it is written in a URL
-    for target in (longest + "a", longest[:-1] + "\u00e9", f"/{ITEM}/{'a' * MAX_TARGET}"):
+    # the second and the third are not longer, but their percent-encoded texts are
+    for target in (
+        *(longest + "a", longest[:-1] + "\u00e9", longest[:-2] + " "),
+        f"/{ITEM}/{'a' * MAX_TARGET}",
+    ):
         with pytest.raises(
             MalformedPersistentUrl, match="the URL is too long; at most 8192 characters"
         ):
             parse_persistent_url(BASE + target)
+
+
+def test_a_path_has_at_most_four_kibibytes():
+    """A message to an Archive contains the path; there, "&" becomes three characters."""
+    longest = "/" + "a" * (MAX_PATH - 1)
+    assert read(f"{ITEM}!{longest}?x=1").path == longest
+    for path in (f"{longest}a", f"{longest[:-2]}&"):
+        rule = refusal_of(f"{ITEM}!{path}?x=1").rule
+        assert rule.startswith("the path after the IBI is too long; at most 4096 characters")
 
 
 # --- writing -------------------------------------------------------------------------------------

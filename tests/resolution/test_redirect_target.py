@@ -22,6 +22,7 @@ def test_a_web_url_is_usable() -> None:
         ("http://150.163.34.243/x", "http://150.163.34.243/x"),
         ("http://[2001:4860:4860::8888]:80/", "http://[2001:4860:4860::8888]:80/"),
         ("http://a.br.:65535/", "http://a.br.:65535/"),
+        ("http://a.br:1/", "http://a.br:1/"),
         ("http://[::ffff:150.163.34.243]/", "http://[::ffff:150.163.34.243]/"),
         ("http://xn--bcher-kva.example/", "http://xn--bcher-kva.example/"),
         (LONG, LONG),
