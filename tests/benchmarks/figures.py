@@ -37,7 +37,8 @@ def format_number(value: float) -> str:
     """Return a number with three digits at least, and separators of thousands."""
     if isinstance(value, int) or value >= 100:
         return f"{value:,.0f}"
-    return f"{value:#.3g}".rstrip(".")
+    digits = 4 if 1 <= value < 1.1 else 3  # so that it is seen that 1.034 is more than 1.03
+    return f"{value:#.{digits}g}".rstrip(".")
 
 
 def format_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

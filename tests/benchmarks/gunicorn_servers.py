@@ -73,10 +73,15 @@ class Server:
 
 
 @contextmanager
-def serving(name: str, port: int, workers: int, environment: dict[str, str]) -> Iterator[Server]:
-    """Run one of the apps with gunicorn."""
+def serving(
+    name: str, port: int, workers: int, environment: dict[str, str], threads: int = THREADS
+) -> Iterator[Server]:
+    """Run one of the apps with gunicorn.
+
+    :param threads: the threads of each worker.
+    """
     address = f"127.0.0.1:{port}"
-    words = ["--bind", address, "--workers", str(workers), "--threads", str(THREADS)]
+    words = ["--bind", address, "--workers", str(workers), "--threads", str(threads)]
     process = subprocess.Popen(
         [
             sys.executable,

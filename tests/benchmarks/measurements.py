@@ -296,22 +296,23 @@ class Bench:
             self.add(
                 "growth", OURS, few=ours.ITEMS, many=self.scope.growth, instruction_ratio=ratio
             )
-            lengths = (1, self.scope.editions)
+            lengths = (1, 2, self.scope.editions)
             for length in lengths:
                 ours.import_editions(*place, length)
-            short, long = self._count(
+            *short, long = self._count(
                 [System(OURS, "ours:last_edition", (*place, str(length))) for length in lengths]
             )
-            self.add(
-                "editions", OURS, few=lengths[0], many=lengths[1], instruction_ratio=long / short
-            )
+            # only a chain of two and more has another edition to read
+            for row, few, one in zip(("editions", "longer_chain"), lengths[:2], short, strict=True):
+                ratio = long / one
+                self.add(row, OURS, few=few, many=lengths[-1], instruction_ratio=ratio)
 
     # --- several processes -----------------------------------------------------------------------
 
     def acknowledgments(self) -> None:
-        """Measure acknowledgments that 32 threads send to three processes."""
+        """Measure acknowledgments that 32 threads send to three workers of gunicorn."""
         with self.database() as uri:
-            rate = loads.acknowledge(uri, self.folder, self.scope.accesses)
+            rate = loads.take_acknowledgments(uri, self.folder, self.scope.accesses)
             self.add("acknowledgments", OURS, per_second=rate)
 
     def serving(self) -> None:

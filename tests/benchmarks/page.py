@@ -55,7 +55,11 @@ WRITING = (
     ),
 )
 SERVICES = (
-    Table("acknowledgments", "Acknowledgments, 32 senders, three processes", RATES[:1]),
+    Table(
+        "acknowledgments",
+        "Acknowledgments, 32 senders, three workers of gunicorn with two threads",
+        RATES[:1],
+    ),
     Table(
         "resolution",
         "Resolutions in one process, 32 Archives",
@@ -70,7 +74,12 @@ GROWTH = (
     ),
     Table(
         "editions",
-        "The last of many editions, compared with the last of few",
+        "The last of many editions, compared with an item that has no other edition",
+        (("few", "few"), ("many", "many"), ("instruction_ratio", "instructions")),
+    ),
+    Table(
+        "longer_chain",
+        "The last of many editions, compared with the last of two",
         (("few", "few"), ("many", "many"), ("instruction_ratio", "instructions")),
     ),
 )
@@ -123,7 +132,8 @@ Growth
 ------
 
 Instructions of a urlRequest in a large database, as a multiple of those in a small one: the largest
-ratio of the three requests above.
+ratio of the three requests above. An item without other editions is its own last edition, so that
+no other item is read.
 
 """
 

@@ -31,6 +31,8 @@ TARGETS: Mapping[tuple[str, str], Mapping[str, float]] = {
     ("growth", "postgresql"): {"instruction_ratio": 1.03},
     ("editions", "sqlite"): {"instruction_ratio": 1.03},
     ("editions", "postgresql"): {"instruction_ratio": 1.03},
+    ("longer_chain", "sqlite"): {"instruction_ratio": 1.03},
+    ("longer_chain", "postgresql"): {"instruction_ratio": 1.03},
 }
 #: In these rows, the first system does at least as many per second as the second, in the same run.
 RANKS: Sequence[tuple[str, str, str]] = (

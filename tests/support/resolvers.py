@@ -12,9 +12,8 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from threading import Lock
 from urllib.parse import quote
 
 from support.archives import SERVICE, archive_of, make_app
@@ -91,6 +90,27 @@ def servers(uri: str, folder: Path, count: int) -> Iterator[Servers]:
         running.close()
 
 
+def acknowledge(address: str, rep: str, key: str) -> bool:
+    """Send an acknowledgment with a URL key; return whether it was answered with the notice.
+
+    :param address: the host and the port of the server.
+    """
+    url = quote(f"http://mtc-m16c.sid.inpe.br/col/{rep}/", safe="/:@")
+    target = (
+        f"/{SERVICE}?servicesubject=acknowledgment&contenttype=Data&state=Original&url={url}"
+        f"&clientinformation.ipaddress=150.163.{hash(key) % 200}.{random.randrange(255)}"
+        f"&url.persistent=http://urlib.net/{rep}&urlkey={key}&ibi=rep%20{rep}"
+    )
+    with (
+        suppress(OSError, http.client.HTTPException),
+        closing(http.client.HTTPConnection(address, timeout=60)) as connection,
+    ):
+        connection.request("GET", target)
+        response = connection.getresponse()
+        return response.read() == b"notice {acknowledgment received}" and response.status == 200
+    return False
+
+
 def acknowledge_all(
     running: Servers, rep: str, keys: list[str], threads: int, kills: int
 ) -> tuple[list[str], int]:
@@ -98,31 +118,13 @@ def acknowledge_all(
 
     :returns: the keys that were answered with the notice, and how many were not.
     """
-    answered: list[str] = []
-    lock = Lock()
-    url = quote(f"http://mtc-m16c.sid.inpe.br/col/{rep}/", safe="/:@")
-
-    def send(key: str) -> None:
-        target = (
-            f"/{SERVICE}?servicesubject=acknowledgment&contenttype=Data&state=Original&url={url}"
-            f"&clientinformation.ipaddress=150.163.{hash(key) % 200}.{random.randrange(255)}"
-            f"&url.persistent=http://urlib.net/{rep}&urlkey={key}&ibi=rep%20{rep}"
-        )
-        with suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
-            connection.request("GET", target)
-            response = connection.getresponse()
-            if response.read() == b"notice {acknowledgment received}" and response.status == 200:
-                with lock:
-                    answered.append(key)
-            connection.close()
-
     with ThreadPoolExecutor(threads) as pool:
-        results = [pool.submit(send, key) for key in keys]
+        results = [pool.submit(acknowledge, f"127.0.0.1:{running.port}", rep, key) for key in keys]
         for kill in range(kills):
             # kill after a number of requests, not after a time
             results[len(keys) * (kill + 1) // (kills + 1)].result()
             running.kill(kill % len(running.processes))
+    answered = [key for key, result in zip(keys, results, strict=True) if result.result()]
     return answered, len(keys) - len(answered)
 
 
