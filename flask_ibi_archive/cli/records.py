@@ -111,7 +111,7 @@ class ImportReport:
             notifier=archive.notifier,
             **options,
         )
-        # the garbage collector does not examine the objects of the app again and again meanwhile
+        # the garbage collector must not examine the objects of the app again and again
         gc.freeze()
         try:
             result = importer.run(self._source)

@@ -55,9 +55,9 @@ def take_acknowledgments(uri: str, folder: Path, count: int) -> float:
         serving("archive", free_port(), SERVERS, environment, WORKER_THREADS) as server,
         ThreadPoolExecutor(SENDERS) as pool,
     ):
+        send = partial(acknowledge, server.address, REP)
         for number in range(0, len(keys), count):
             begun = time.perf_counter()
-            send = partial(acknowledge, server.address, REP)
             answered = list(pool.map(send, keys[number : number + count]))
             rates.append(count / (time.perf_counter() - begun))
             assert all(answered)
