@@ -120,7 +120,7 @@ class _LocalResolution:
         """Return the outcome for an alert; NotHere if another Archive may have more information."""
         if alert.kind in (AlertKind.LOOP, AlertKind.TOO_LONG):
             return alert
-        if self.removed is not None:
+        if self.removed is not None and alert.kind is AlertKind.REMOVED:
             return Removed(self.removed)
         if self.wanted.requires_original or any(_is_copy(self.archive, ibi) for ibi in self.asked):
             return NotHere(True)

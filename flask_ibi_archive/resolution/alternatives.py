@@ -48,14 +48,17 @@ class AlternativesSearch:
     def add_answer(self, answer: Answer) -> None:
         """Collect the parts for which an answer contains a URL or an identifier.
 
-        The list of files has no identifier of its own.
+        The list of files has no identifier of its own. Removed items are left out.
         """
         verbs = answer.question.verbs
         for steps, entry in parse_answer(answer, self._inner_hosts).entries.items():
             # a translation without a language means the item itself
             is_other = steps and steps[-1] != _TRANSLATION
             is_list = verbs.file_list and entry.url is not None
-            if len(steps) == len(verbs.relation.steps) and (is_other or is_list):
+            is_removed = not self.alert.removed.isdisjoint(entry.ibi)
+            if len(steps) != len(verbs.relation.steps) or is_removed:
+                continue
+            if is_other or is_list:
                 found = VerbList(Relation(steps), verbs.file_list)
                 self._found.add(PersistentUrl(answer.question.ibi, found))
 

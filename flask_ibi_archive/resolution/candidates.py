@@ -15,12 +15,7 @@ from flask_ibi_archive.identifiers import Form, Identifier
 from flask_ibi_archive.protocol.relations import Relation, StepKind
 from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.resolution.answer import Answer, AnswerContent, Question, Steps
-from flask_ibi_archive.resolution.follow_up import (
-    FollowUp,
-    StepMatch,
-    find_follow_up,
-    is_open_translation,
-)
+from flask_ibi_archive.resolution.follow_up import FollowUp, StepMatch, find_follow_up
 from flask_ibi_archive.resolution.languages import ReaderPreferences
 from flask_ibi_archive.resolution.outcome import MissingPart, Redirect
 from flask_ibi_archive.resolution.persistent_url import ORIGINAL
@@ -46,7 +41,6 @@ class Route:
     :param visited: the keys of all earlier routes and of this route.
     :param origins: the earlier candidates whose follow-up question is this question.
     :param depends_on_language: whether Accept-Language was used on the route.
-    :param has_chosen_item: whether the item of the question was chosen because of its language.
     """
 
     question: Question
@@ -54,7 +48,6 @@ class Route:
     visited: frozenset[RouteKey] = frozenset()
     origins: tuple[Candidate, ...] = ()
     depends_on_language: bool = False
-    has_chosen_item: bool = False
 
     @property
     def key(self) -> RouteKey:
@@ -124,25 +117,18 @@ class Candidate:
         return entry.url is not None or self.follow_up is None
 
     @property
-    def leads_to_chosen_item(self) -> bool:
-        """Whether the item of the follow-up question was chosen because of its language."""
-        if self.route.has_chosen_item or self.follow_up is None:
-            return self.route.has_chosen_item
-        return any(
-            len(choice) <= self.follow_up.length
-            and is_open_translation(self.match.path[len(choice) - 1])
-            and choice[-1].parameter is not None
-            for choice in self.match.choices
-        )
+    def missing_from(self) -> Identifier:
+        """The last known item before the missing part."""
+        before = self.match.chosen[: self._find_missing_step()] if self.follow_up else ()
+        forms = self.match.get_ibi(before) if before else ()
+        return forms[0] if forms else self.route.question.ibi
 
     @property
     def missing_part(self) -> MissingPart:
         """The requested part that the item does not have. Only a dead end has a missing part."""
         question = self.route.question
         steps = self.match.path + self.route.remaining
-        length = len(self.match.chosen)
-        if self.follow_up is not None:
-            return _MISSING_PARTS[steps[max(self.follow_up.length, 1) - 1].kind]
+        length = self._find_missing_step()
         if length < len(steps):
             step = steps[length]
             is_format = step.kind is StepKind.METADATA and step.parameter is not None
@@ -154,6 +140,25 @@ class Candidate:
             if question.filepath or question.verbs.file_list
             else MissingPart.ACCESS
         )
+
+    def _find_missing_step(self) -> int:
+        """Return the place of the step that leads to the missing part."""
+        if self.follow_up is None:
+            return len(self.match.chosen)
+        return max(self.follow_up.length, 1) - 1
+
+    def pass_over_edition(self) -> Candidate | None:
+        """Return the candidate without the removed edition to which the follow-up question leads.
+
+        The edition before it is then the last edition.
+
+        :returns: None if the follow-up question is not about an edition.
+        """
+        length = self._find_missing_step()
+        steps = (*self.match.chosen[:length], *self.match.path[length : length + 1])
+        if steps[-1].kind is not StepKind.LAST_EDITION:
+            return None
+        return Candidate(self.answer, self.route, self.match.reject(steps))
 
     def find_next_language(self) -> Candidate | None:
         """Return the candidate with the next best language, or None if no language is left."""
@@ -213,7 +218,6 @@ class QuestionGroup:
             visited | {(question, self.remaining)},
             tuple(candidates),
             any(candidate.depends_on_language for candidate in candidates),
-            any(candidate.leads_to_chosen_item for candidate in candidates),
         )
 
 

@@ -81,10 +81,12 @@ class Analysis:
         #: Candidates whose follow-up questions did not fit into the next round.
         self._postponed: list[Candidate] = []
         self._has_cycle = self._is_too_long = False
-        #: The candidates of the last round that had candidates.
+        #: The candidates of the last round that had new ends of routes.
         self._known: list[Candidate] = []
-        #: Answers that an item was removed, each with the date of the removal.
+        #: Answers of this round that an item was removed, each with the date of the removal.
         self._tombstones: list[tuple[Answer, str | None]] = []
+        #: The questions to which only such answers came, with each form of the identifier.
+        self._removed: set[Question] = set()
         question = Question(wanted.ibi, wanted.verbs, wanted.path)
         self._begin_round([Route(question, visited=frozenset({(question, ())}))])
 
@@ -101,10 +103,7 @@ class Analysis:
             return None
         content = parse_answer(answer, self._inner_hosts)
         if content.is_tombstone:
-            if (
-                not route.has_chosen_item
-            ):  # if the route has chosen another item, the requested item was not removed
-                self._tombstones.append((answer, content.timestamp))
+            self._tombstones.append((answer, content.timestamp))
         elif content.entries or content.next_edition:
             candidate = create_candidate(answer, route, content, self._reader)
             self._candidates.append(candidate)
@@ -134,11 +133,15 @@ class Analysis:
         :returns: :class:`NextRound` if another round has begun. Any other outcome ends the
             resolution.
         """
-        current = self._candidates
+        current = list(self._candidates)
         for candidate in current:
             self._earlier.setdefault(candidate.route.question, []).append(candidate)
         self._found |= {one.route.question for one in current if self._was_item_found(one)}
-        self._known = current or self._known
+        self._known = list(filter(self._is_end, current)) or self._known
+        if not silent:  # an Archive that did not answer may still have the item
+            self._removed |= self._list_removed()
+        origins = [one for route in self._routes.values() for one in route.origins]
+        current += filter(None, map(self._pass_over_edition, origins))
         outcome = self._choose(current)
         if outcome is None:
             self._has_cycle |= any(map(_is_cycle, current))
@@ -150,8 +153,20 @@ class Analysis:
             outcome = self._create_alert(AlertKind.TOO_LONG)
         return outcome or self._try_other_languages() or self._create_final_alert(silent, asked)
 
+    def _list_removed(self) -> set[Question]:
+        tombstones = {answer.question for answer, _ in self._tombstones}
+        found = tombstones - {one.route.question for one in self._candidates}
+        origins = [one for question in found for one in self._routes[question].origins]
+        return found.union(*[one.questions for one in origins])
+
+    def _pass_over_edition(self, candidate: Candidate) -> Candidate | None:
+        """Return the candidate to use instead if the next edition was removed, otherwise None."""
+        is_removed = not self._removed.isdisjoint(candidate.questions)
+        return candidate.pass_over_edition() if is_removed else None
+
     def _choose(self, candidates: Sequence[Candidate]) -> Redirect | NextRound | Alert | None:
         """Return the outcome for some candidates, or None if all candidates are dead ends."""
+        candidates = [self._pass_over_edition(one) or one for one in candidates]
         redirects = [one.redirect for one in candidates if one.redirect]
         if redirects and self.waits_for_all:
             claimants = tuple(dict.fromkeys(found.source for found in redirects))
@@ -179,11 +194,9 @@ class Analysis:
         postponed, self._postponed = self._postponed, []
         if not postponed:
             return None
-        origins, tombstones = self._list_candidates(), self._tombstones
+        origins = self._list_candidates()
         outcome = self._choose(postponed)
         self._dead_ends.append(postponed if outcome is None else origins)
-        # keep the tombstones: the result must not depend on whether a question was postponed
-        self._tombstones = tombstones
         return outcome
 
     def _reuse_answers(
@@ -270,7 +283,8 @@ class Analysis:
 
     def _create_final_alert(self, silent: int, asked: int) -> Alert:
         """Return the alert for the case that no language led to the requested item."""
-        if self._tombstones and not self._candidates:
+        # in later rounds, the tombstone is not that of the item that the reader named
+        if self._tombstones and not self._candidates and (silent or self._rounds == 1):
             removed = self._tombstones[0][0].question.ibi
             tombstones = [one for one in self._tombstones if one[0].question.ibi == removed]
             sources = tuple(dict.fromkeys(answer.source for answer, _ in tombstones))
@@ -281,14 +295,29 @@ class Analysis:
             return replace(alert, ibi=removed, timestamp=max(timestamps, default=None))
         if silent:
             return self._create_alert(AlertKind.SILENT, silent, asked)
-        nearest = max(reversed(self._known), key=_measure_progress, default=None)
+        nearest = max(reversed(self._known), key=self._measure_progress, default=None)
         # if an item has a next edition that no Archive has, the requested item is unknown
         if nearest is None or (
-            nearest.missing_part is MissingPart.EDITION and not self._candidates
+            nearest.missing_part is MissingPart.EDITION
+            and not self._candidates
+            and not self._tombstones
         ):
             return self._create_alert(AlertKind.UNKNOWN, silent, asked)
         alert = self._create_alert(AlertKind.MISSING, silent, asked)
-        return replace(alert, ibi=nearest.route.question.ibi, missing_part=nearest.missing_part)
+        return replace(
+            alert,
+            ibi=nearest.missing_from,
+            missing_part=nearest.missing_part,
+            removed=frozenset([question.ibi for question in self._removed]),
+        )
+
+    def _is_end(self, candidate: Candidate) -> bool:
+        """Return whether no answer to the follow-up question of a candidate came."""
+        return self._earlier.keys().isdisjoint(candidate.questions)
+
+    def _measure_progress(self, candidate: Candidate) -> tuple[bool, bool, int]:
+        match = candidate.match
+        return self._is_end(candidate), match.entry is not None, len(match.chosen)
 
     def _create_alert(
         self,
@@ -315,7 +344,3 @@ def _is_cycle(candidate: Candidate) -> bool:
         return False
     remaining = candidate.follow_up.remaining
     return any((question, remaining) in candidate.route.visited for question in candidate.questions)
-
-
-def _measure_progress(candidate: Candidate) -> tuple[bool, int]:
-    return candidate.match.entry is not None, len(candidate.match.chosen)

@@ -36,7 +36,7 @@ class Stop(Enum):
     END = auto()  # the answer contains all steps
     MISSING_STEP = auto()  # the answer does not contain the next step
     INCOMPLETE = auto()  # the answer may not contain the best language of the next step
-    SKIP_STEP = auto()  # no translation suits the reader: continue without this step
+    SKIP_STEP = auto()  # no translation suits the reader, or the last edition was removed
     DROP_COUNTRY = auto()  # the language xx-YY was rejected: continue with xx
     REJECTED = auto()  # the language was tried without success, and no other is left
 
@@ -48,7 +48,7 @@ class StepMatch:
     :param path: the steps of the question.
     :param reader: the preferences of the reader.
     :param rejected: sequences of first steps of the path. Each sequence ends with a language that
-        was tried without success.
+        was tried without success, or with a last edition that was removed.
     :param checks_languages: whether to stop if the answer may not contain the best language.
     :ivar stop: the reason why the comparison stopped.
     :ivar chosen: the steps that the answer contains. Open translations have the chosen language.
@@ -97,6 +97,11 @@ class StepMatch:
             return None
         return StepMatch(self.content, self.path, self.reader, rejected, checks_languages)
 
+    def reject(self, steps: Steps) -> StepMatch:
+        """Return the match without the last edition to which some steps lead."""
+        rejected = self.rejected | {steps}
+        return StepMatch(self.content, self.path, self.reader, rejected, self.checks_languages)
+
     def _has_country(self) -> bool:
         return get_language_without_country(self.path[len(self.chosen)]) is not None
 
@@ -111,6 +116,8 @@ class StepMatch:
     def _match_step(self, step: Step) -> Stop | Steps:
         ahead = (*self.chosen, step)
         if ahead in self.rejected:
+            if step.kind is StepKind.LAST_EDITION:
+                return Stop.SKIP_STEP
             return Stop.DROP_COUNTRY if get_language_without_country(step) else Stop.REJECTED
         # Metadata may lack the format although a translation of the metadata has the format. Then
         # the answer only contains the relation with the translation.
@@ -299,8 +306,8 @@ class _FollowUpFinder:
         front = self.chosen[:-1] if is_open_translation(last[0]) else self.chosen
         return self._ask_same_item(front + self.remaining)
 
-    def ask_without_translation(self) -> FollowUp | None:
-        """Ask for the steps without the translation. The item itself replaces the translation."""
+    def ask_without_step(self) -> FollowUp | None:
+        """Ask for the steps without a translation or a last edition, which the item replaces."""
         if ibi := self.match.get_ibi(self.chosen) if self.chosen else ():
             steps = _find_format(self.chosen) + self.ahead
             return FollowUp(ibi, steps, length=len(self.chosen))
@@ -312,7 +319,7 @@ class _FollowUpFinder:
             return None
         if self.chosen and self.chosen not in self.match.content.entries:
             return None
-        return self.ask_without_translation()
+        return self.ask_without_step()
 
     def ask_without_country(self) -> FollowUp | None:
         """Ask for the same steps, but for the language without the country."""
@@ -340,7 +347,7 @@ _FOLLOW_UPS: dict[Stop, tuple[Callable[[_FollowUpFinder], FollowUp | None], ...]
         _FollowUpFinder.ask_without_missing_translation,
     ),
     Stop.INCOMPLETE: (_FollowUpFinder.ask_for_all_languages,),
-    Stop.SKIP_STEP: (_FollowUpFinder.ask_without_translation,),
+    Stop.SKIP_STEP: (_FollowUpFinder.ask_without_step,),
     Stop.DROP_COUNTRY: (_FollowUpFinder.ask_without_country,),
     Stop.REJECTED: (),
 }

@@ -134,6 +134,7 @@ class Alert:
     :param suggestion: the identifier that the reader of a malformed URL probably meant.
     :param depends_on_language: whether the alert depends on Accept-Language.
     :param missing_part: the missing part of the item.
+    :param removed: the items that were removed, among those to which the item leads.
     :param alternatives: persistent URLs of other parts that the item has.
     Source: [R] 6.2.
     """
@@ -148,6 +149,7 @@ class Alert:
     suggestion: str | None = None
     depends_on_language: bool = False
     missing_part: MissingPart | None = None
+    removed: frozenset[Identifier] = frozenset()
     alternatives: tuple[PersistentUrl, ...] = ()
 
     @property

@@ -378,19 +378,19 @@ STEP_4 = {
         {
             "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQM"],
             **{f"{letter}!": ["ibi.nextedition {rep X}"] for letter in "YZPQ"},
-            "M!": ["state Deleted"],
         },
         ["X!", "Y! | Z! | P! | Q!", "M!"],
         "loop M",
     ),
-    "a removed item is found although other questions were postponed": Case(
+    "a removed edition is passed over although other questions were postponed": Case(
         "/X!",
         {
             "X!": [f"{X_IS} ibi.nextedition {{rep {letter}}}" for letter in "YZPQMN"],
             "Z!": ["state Deleted"],
+            "X": [f"url {FIRST}"],
         },
-        ["X!", "Y! | Z! | P! | Q!", "M! | N!"],
-        "removed Z archive0",
+        ["X!", "Y! | Z! | P! | Q!", "M! | N! | X"],
+        FIRST,
     ),
     "if a URL is unusable, its IBI is asked about": Case(
         "/X:",
@@ -404,11 +404,70 @@ STEP_4 = {
     "an Archive that does not answer the last round is reported": Case(
         "/X!", {"X!": ["ibi.nextedition {rep Y}"]}, ["X!", "Y!"], "silent Y", silent=1
     ),
-    "the last item of a chain is removed": Case(
+    "a removed last edition is passed over": Case(
         "/X!",
-        {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["state Deleted"]},
+        {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["", "state Deleted"], "X": [f"url {FIRST}"]},
+        ["X!", "Y!", "X"],
+        FIRST,
+    ),
+    "the last edition is the one before the removed edition": Case(
+        "/X!:",
+        {
+            "X!:": ["ibi.nextedition {rep Y}"],
+            "Y!:": ["ibi.nextedition {rep Z}"],
+            "Z!:": ["state Deleted"],
+            "Y:": [f"url.metadata {FIRST}"],
+        },
+        ["X!:", "Y!:", "Z!:", "Y:"],
+        FIRST,
+    ),
+    "an edition is not passed over if an Archive still has it": Case(
+        "/X!",
+        {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["state Deleted", "ibi {rep Y}"]},
         ["X!", "Y!"],
-        "removed Y archive0",
+        "missing Y",
+    ),
+    "an edition is not passed over if an Archive that did not answer may have it": Case(
+        "/X!",
+        {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["state Deleted"], "X": [f"url {FIRST}"]},
+        ["X!", "Y!"],
+        "silent Y archive0",
+        silent=1,
+    ),
+    "a removed last edition of a translation is passed over": Case(
+        "/X+(pt)!:",
+        {
+            "X+(pt)!:": ["ibi.translation(pt) {rep P} ibi.translation(pt).lastedition {rep Q}"],
+            "Q:": ["state Deleted"],
+            "P:": [f"url.metadata {FIRST}"],
+        },
+        ["X+(pt)!:", "Q:", "P:"],
+        FIRST,
+    ),
+    "the item itself is asked about if its IBI is not known": Case(
+        "/X+(pt)!:",
+        {
+            "X+(pt)!:": ["ibi.translation(pt).lastedition {rep Q}"],
+            "Q:": ["state Deleted"],
+            "X+(pt):": [f"url.translation(pt).metadata {FIRST}"],
+        },
+        ["X+(pt)!:", "Q:", "X+(pt):"],
+        FIRST,
+    ),
+    "removed metadata are not reached": Case(
+        "/X:",
+        {"X:": [f"{X_IS} ibi.metadata {{rep M}}"], "M": ["state Deleted"]},
+        ["X:", "M"],
+        "missing X",
+    ),
+    "the alert about removed metadata names the item that they describe": Case(
+        "/X!:(oai_dc)",
+        {
+            "X!:(oai_dc)": ["ibi.lastedition {rep Y} ibi.lastedition.metadata(oai_dc) {rep M}"],
+            "M:(oai_dc)": ["state Deleted"],
+        },
+        ["X!:(oai_dc)", "M:(oai_dc)"],
+        "missing Y",
     ),
     "a cycle": Case(
         "/X!",
@@ -765,7 +824,7 @@ STEP_5 = {
             "P:": ["ibi.metadata {rep M}"],
         },
         ["X+:", "M | X+", "P:"],
-        "missing P",
+        "missing M",
         "pt",
         depends_on_language=True,
     ),
@@ -931,11 +990,11 @@ STEP_5 = {
         silent=1,
         depends_on_language=True,
     ),
-    "a translation requested by its language may be removed": Case(
+    "a removed translation is not reached": Case(
         "/X+(pt)",
         {"X+(pt)": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"]},
         ["X+(pt)", "P"],
-        "removed P archive0",
+        "missing X",
     ),
     "pt does not accept pt-BR": Case(
         "/X+(pt)", {"X+(pt)": [f"{X_IS} {WHERE}(pt-BR) {FIRST}"]}, ["X+(pt)"], "missing X", "pt-BR"
@@ -944,11 +1003,43 @@ STEP_5 = {
     "pt-BR of a removed item": Case(
         "/X+(pt-BR)", {"X+(pt-BR)": ["state Deleted"]}, ["X+(pt-BR)"], "removed X archive0"
     ),
-    "pt-BR of a removed last edition is not replaced by pt": Case(
+    "pt-BR of a removed last edition is pt-BR or pt of the edition before it": Case(
         "/X!+(pt-BR)",
-        {"X!+(pt-BR)": ["ibi.lastedition {rep Y}"], "Y+(pt-BR)": ["state Deleted"]},
-        ["X!+(pt-BR)", "Y+(pt-BR)"],
-        "removed Y archive0",
+        {
+            "X!+(pt-BR)": ["ibi.lastedition {rep Y}"],
+            "Y+(pt-BR)": ["state Deleted"],
+            "X+(pt-BR)": ["ibi {rep X}"],
+            "X+(pt)": [f"{WHERE}(pt) {FIRST}"],
+        },
+        ["X!+(pt-BR)", "Y+(pt-BR)", "X+(pt-BR)", "X+(pt)"],
+        FIRST,
+    ),
+    "a removed item may be the last edition and a translation of another item": Case(
+        "/X+!",
+        {
+            "X+!": ["ibi.translation(en) {rep Y} ibi.nextedition {rep Y}"],
+            "Y!": ["state Deleted"],
+            "X!": ["ibi.nextedition {rep Y}"],
+            "X": [f"url {FIRST}"],
+        },
+        ["X+!", "Y!", "X!", "X"],
+        FIRST,
+        "en",
+        depends_on_language=True,
+    ),
+    "a removed edition is passed over in each language": Case(
+        "/X+!",
+        {
+            "X+!": [f"{X_IS} ibi.translation(pt) {{rep P}} ibi.translation(en) {{rep E}}"],
+            "P!": ["ibi.nextedition {rep Q}"],
+            "Q!": ["state Deleted"],
+            "P": ["state Deleted"],
+            "E!": [f"url.lastedition {FIRST}"],
+        },
+        ["X+!", "P!", "Q!", "P", "E!"],
+        FIRST,
+        "pt, en",
+        depends_on_language=True,
     ),
     "pt-BR is replaced by pt in each chosen language": Case(
         "/X+:+(pt-BR)",
@@ -1167,6 +1258,16 @@ def test_an_alert_names_the_missing_part_of_a_known_item() -> None:
         ("/X+(pt)", {"X+(pt)": [f"{X_IS} ibi.translation(pt) {{rep P}}"]}, "X translation"),
         ("/X+", {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"]}, "X translation"),
         ("/X:(marc)", {"X:(marc)": [X_IS]}, "X format"),
+        ("/X:(marc)", {"X:(marc)": ["ibi.metadata(marc) {rep M}"]}, "X format"),
+        (
+            "/X!:",
+            {
+                "X!:": ["ibi.nextedition {rep Y}", "ibi.lastedition {rep Y}"],
+                "Y:": ["ibi {rep Y}"],
+                "Y!:": ["ibi.lastedition {rep Y}"],
+            },
+            "Y metadata",
+        ),
         ("/X:", {"X:": [X_IS]}, "X metadata"),
         ("/X:", {"X:": [f"{X_IS} ibi.metadata {{rep M}}"]}, "X metadata"),
         ("/X+(pt):", {"X+(pt):": [X_IS, "ibi.translation(pt).metadata {rep M}"]}, "X metadata"),
@@ -1237,6 +1338,17 @@ def test_the_search_for_alternatives_finds_the_other_parts_of_an_item() -> None:
     assert found == ["/X:", "/X+(en)", "/X+(pt)", "/X?ibiurl.verblist=GetFileList"]
 
 
+def test_a_removed_item_is_no_alternative() -> None:
+    answers = {"X+(pt)": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"]}
+    _, alert = resolve("/X+(pt)", None, answers)
+    assert isinstance(alert, Alert)
+    search = AlternativesSearch(alert)
+    pairs = "ibi.translation(pt) {rep P ibip I} ibi.translation(en) {rep E}"
+    search.add_answer(Answer(source_of(0), search.questions[0], read(pairs)))
+    [found] = search.finish_round().alternatives
+    assert format_persistent_target(found) == f"/{NAMES['X']}+(en)"
+
+
 def test_other_languages_of_the_last_round_are_tried_without_a_question() -> None:
     """The alert is never about the tombstone of another item."""
     removed = {"X+": [f"{X_IS} ibi.translation(pt) {{rep P}}"], "P": ["state Deleted"]}
@@ -1259,7 +1371,9 @@ def test_other_languages_of_the_last_round_are_tried_without_a_question() -> Non
 def test_a_cycle_and_a_chain_that_is_too_long_have_different_alerts() -> None:
     circle = {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["ibi.nextedition {rep X}"]}
     assert describe(resolve("/X!", None, circle, max_rounds=2)[1]) == "loop Y"
-    chain = {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["ibi.nextedition {rep Z}"]}
+    chain = {"X!": ["ibi.nextedition {rep Y}"], "Y!": ["state Deleted"], "X": [f"url {FIRST}"]}
+    assert describe(resolve("/X!", None, chain, max_rounds=2)[1]) == "too_long Y"
+    chain["Y!"] = ["ibi.nextedition {rep Z}"]
     outcome = resolve("/X!", None, chain, max_rounds=2)[1]
     assert describe(outcome) == "too_long Y"
     assert isinstance(outcome, Alert)

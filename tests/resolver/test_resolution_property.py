@@ -31,10 +31,11 @@ from support.stores import USERS, Json, MemoryCatalogue
 
 from flask_ibi_archive.archive.archive import Archive as EmbeddedArchive
 from flask_ibi_archive.archive.exporting import export_records
+from flask_ibi_archive.protocol.catalogue import Scope
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.resolution.languages import parse_accept_language
-from flask_ibi_archive.resolution.outcome import Redirect
+from flask_ibi_archive.resolution.outcome import Alert
 
 Archives = Sequence[tuple[ArchiveSource, Archive]]
 
@@ -50,10 +51,14 @@ def check(
         ranges = parse_accept_language(random_.choice(PREFERENCES))
         expected = without_address(find_url(world, wanted, ranges, user))
         led += expected is not None
+        item = world.find(wanted.ibi.text, Scope())
+        is_removed = item is not None and item.state == "Deleted"
         for archives in groups:
             found = resolve(archives, wanted, ranges, random_)
             assert found.url == expected, (wanted, ranges, found)
-            if isinstance(found.outcome, Redirect) and wanted.requires_original:
+            if isinstance(found.outcome, Alert):
+                assert found.outcome.kind.status == (410 if is_removed else 404), (wanted, found)
+            elif wanted.requires_original:
                 assert found.outcome.state == "Original"
     return led
 

@@ -226,6 +226,10 @@ def make_records(seed: int, size: int) -> list[Json]:
         record.pop("tombstone", None)
         if record.get("state") == "Deleted" and maker.random.random() < 0.6:
             del record["state"]
+        if "next_edition" not in record and maker.random.random() < 0.2:  # a last edition
+            record["state"] = "Deleted"
+            record.pop("original_archive", None)
+            record.pop("embargo", None)
     for _ in range(3):  # the change of a record may affect other records
         _keep_within_limits(maker.records)
     return maker.records
@@ -236,9 +240,10 @@ def split(whole: list[Json], random_: random.Random, count: int = 3) -> Network:
     network = Network(
         whole, [[] for _ in range(count)], [random_.random() < 0.7 for _ in range(count)]
     )
-    chains = _find_chains(whole)
+    world = MemoryCatalogue(whole)
+    chains = _find_chains(world)
     for record, chain in zip(whole, chains, strict=True):
-        if len(chain) > 1 and any(whole[member].get("state") == "Deleted" for member in chain):
+        if any(map(_has_later_edition, (world.items[member] for member in chain))):
             # Limit: the URL list of a deleted edition does not contain the next edition. So all
             # editions of the chain must be in one Archive, which follows editions.
             home = min(chain) % count
@@ -247,23 +252,43 @@ def split(whole: list[Json], random_: random.Random, count: int = 3) -> Network:
             continue
         home = random_.randrange(count)
         network.parts[home].append(record)
-        if record.get("state", "Original") == "Original" and random_.random() < 0.2:
-            copied = {"state": "Copy", "original_archive": service_of(home)}
-            network.parts[(home + 1) % count].append({**record, **copied})
+        if record.get("state", "Original") == "Original" and random_.random() < 0.4:
+            there = {"original_archive": service_of(home)}
+            second = {**record, "state": "Copy", **there}
+            if random_.random() < 0.5:
+                second = {**record, "state": "Deleted", "tombstone": {"reason": "moved", **there}}
+                second.pop("embargo", None)
+            network.parts[(home + 1) % count].append(second)
     return network
+
+
+def _has_later_edition(item: MemoryItem) -> bool:
+    """Return whether an item is a deleted edition, and a later edition exists."""
+    following = item.next_edition() if item.state == "Deleted" else None
+    while following is not None and following.state == "Deleted":
+        following = following.next_edition()
+    return following is not None
 
 
 def _keep_within_limits(records: list[Json]) -> None:
     world = MemoryCatalogue(records)
     for record in records:
         item = world.node(identifiers_of(record)[0])
+        if item.state == "Deleted":
+            # Limit: the URL list of a deleted edition does not contain the next edition. So the
+            # last edition of its chain must not be in an Archive that does not exist.
+            last = item
+            while (following := last.next_edition()) is not None and following.record is not None:
+                last = following
+            records[last.key].pop("next_edition", None)
         about = item.metadata()
         if about is None and item.content_type == "Metadata":
             about = item
         if not isinstance(about, MemoryItem):
             continue
+        # Limit: an Archive shows metadata in place of a restricted item only if it has both.
+        record.pop("embargo", None)
         if "access" in record:
-            # Limit: an Archive shows metadata in place of a restricted item only if it has both.
             record["access"]["others"] = "none"
         for member in about.group:
             # Limit: the verb for a format of metadata in another Archive is GetMetadata. If that
@@ -288,10 +313,9 @@ def state_everything(records: list[Json]) -> list[Json]:
     return whole
 
 
-def _find_chains(records: list[Json]) -> list[set[int]]:
+def _find_chains(world: MemoryCatalogue) -> list[set[int]]:
     """Return, for each record, the numbers of all editions of its chain."""
-    world = MemoryCatalogue(records)
-    chains = [{number} for number in range(len(records))]
+    chains = [{number} for number in range(len(world.items))]
     for item in world.items:
         following = item.next_edition()
         if following is not None and following.record is not None:

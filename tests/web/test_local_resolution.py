@@ -331,6 +331,29 @@ def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
 
 
 @pytest.mark.one_database
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_removed_edition_is_passed_over_whether_or_not_editions_are_followed(
+    new_app: NewApp, follows: bool
+) -> None:
+    app = new_app(IBI_FOLLOW_EDITIONS=follows)
+    archive_of(app).init()
+    deleted = {"state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"}
+    import_records(
+        archive_of(app),
+        [
+            {"rep": rep(1), "next_edition": rep(2)},
+            {"rep": rep(2), "next_edition": rep(3)},
+            {"rep": rep(3), **deleted},
+        ],
+    )
+    assert redirect_of(ask(app, f"/{rep(1)}!")) == col(rep(2), "")
+    assert redirect_of(ask(app, f"/{rep(2)}!")) == col(rep(2), "")
+    missing = ask(app, f"/{rep(2)}!:")
+    assert (missing.status, missing.pairs["ibi"]) == (404, ("rep", rep(2)))
+    assert ask(app, f"/{rep(3)}!").status == 410
+
+
+@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("ibi", "rest", "missing_part", "missing_part_pt", "found"),
     [
