@@ -64,22 +64,25 @@ NO_VERBS = VerbList()
 def parse_verb_list(text: str) -> VerbList:
     """Parse a verb list.
 
+    A repeated verb counts once, except where the grammar of relations allows it twice, as in
+    ``GetTranslation GetMetadata GetTranslation``.
+
     :param text: verbs separated by spaces, or by "+" as in a persistent URL. Upper and lower case
-        are different. GetFileList may be at any position, and more than once. "" is the empty list.
+        are different. GetFileList may be at any position. "" is the empty list.
     :raises RefusedText: if a verb is unknown, if a parameter is wrong, or if the grammar of
         relations does not allow the order of the verbs.
-    Source: [R] 6.1, Tables 6.4 and 6.5; the order: Table 7.5.
+    Source: [R] 6.1, Tables 6.4 and 6.5; the order: Table 7.5; repeated verbs: [R] 6.2.
     """
     verbs = [verb for verb in text.replace("+", " ").split(" ") if verb]
-    steps = []
-    for verb in verbs:
-        if verb != GET_FILE_LIST:
-            steps.append(parse_verb(verb))
-            if len(steps) > 4:  # The longest relation has four steps.
-                break
-    shape = "".join([step.letter for step in steps])
-    if shape not in SHAPES:
-        raise refuse_order([format_verb(step) for step in steps], shape)
+    steps: list[Step] = []
+    shape = ""
+    for step in (parse_verb(verb) for verb in verbs if verb != GET_FILE_LIST):
+        longer = shape + step.letter
+        if longer in SHAPES:
+            steps.append(step)
+            shape = longer
+        elif step not in steps:
+            raise refuse_order([format_verb(one) for one in (*steps, step)], longer)
     return VerbList(Relation(tuple(steps)), GET_FILE_LIST in verbs)
 
 

@@ -291,7 +291,7 @@ def _read_query(query: str) -> tuple[bool, str, str]:
 
 
 def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
-    """Return the verbs of a modifier, then the verbs of a verb list without duplicates."""
+    """Return the verbs of a modifier, then the verbs of a verb list without repetition."""
     verbs = [format_verb(step) for step in steps]
     others = [verb for verb in verb_list.replace("+", " ").split(" ") if verb not in verbs]
     if not any(others):

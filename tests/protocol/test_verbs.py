@@ -49,6 +49,9 @@ VERB_LISTS = st.builds(
         ("GetFileList GetLastEdition", ".lastedition", True),
         ("GetLastEdition GetFileList GetMetadata", ".lastedition.metadata", True),
         ("GetFileList GetFileList", "", True),
+        ("GetLastEdition GetLastEdition", ".lastedition", False),
+        ("GetMetadata " * 600, ".metadata", False),
+        ("GetTranslation GetMetadata GetTranslation", ".translation.metadata.translation", False),
         (
             "GetTranslation GetLastEdition GetMetadata GetTranslation(en)",
             ".translation.lastedition.metadata.translation(en)",
@@ -94,8 +97,14 @@ def test_a_verb_list_has_its_single_verbs():
             "GetMetadata(oai_dc) GetFileList GetMetadata",
             "GetMetadata may not follow GetMetadata(oai_dc)",
         ),
-        ("GetLastEdition GetLastEdition", "GetLastEdition may not follow GetLastEdition"),
-        ("GetMetadata " * 600, "GetMetadata may not follow GetMetadata"),
+        (
+            "GetTranslation(en) GetTranslation(pt)",
+            "GetTranslation(pt) may not follow GetTranslation(en)",
+        ),
+        (
+            "GetMetadata GetMetadata(oai_dc) " * 300,
+            "GetMetadata(oai_dc) may not follow GetMetadata",
+        ),
     ],
 )
 def test_an_error_about_a_verb_list_names_the_wrong_verb(text, reason):

@@ -390,7 +390,20 @@ def test_a_repeated_pair_of_the_system_is_refused(name):
             "GetTranslation+GetMetadata+GetTranslation",
             ["GetTranslation", "GetMetadata", "GetTranslation"],
         ),
+        ("", "GetLastEdition+GetLastEdition", ["GetLastEdition"]),
+        ("", "GetLastEdition+GetMetadata+GetLastEdition", ["GetLastEdition", "GetMetadata"]),
+        ("!", "GetMetadata+GetMetadata+GetMetadata", ["GetLastEdition", "GetMetadata"]),
         ("+:", "GetTranslation(en)", ["GetTranslation", "GetMetadata", "GetTranslation(en)"]),
+        (
+            "+(pt):",
+            "GetTranslation+GetTranslation",
+            ["GetTranslation(pt)", "GetMetadata", "GetTranslation"],
+        ),
+        (
+            "",
+            "GetFileList+GetTranslation+GetTranslation+GetFileList",
+            ["GetTranslation", "GetFileList"],
+        ),
         ("+:", "GetTranslation", ["GetTranslation", "GetMetadata"]),
         (":", "GetFileList", ["GetMetadata", "GetFileList"]),
         (
@@ -423,7 +436,7 @@ def test_the_verbs_of_the_list_follow_those_of_the_modifier_without_repetition(
         (":", "GetLastEdition", "GetLastEdition may not follow GetMetadata"),
         (":", "GetMetadata(oai_dc)", "GetMetadata(oai_dc) may not follow GetMetadata"),
         ("!+:+", "GetTranslation(pt)", "may not follow GetTranslation"),
-        ("", "GetLastEdition+GetLastEdition", "may not follow GetLastEdition"),
+        ("", "GetTranslation(en)+GetTranslation(pt)", "may not follow GetTranslation(en)"),
         ("", "GetFileList(x)", "is not a verb"),
         ("", "GetLastEdition%09GetMetadata", "is not a verb"),
     ],
@@ -788,7 +801,7 @@ LONG = [
     *(ITEM + sign * (8000 // len(sign)) for sign in ("+", "+(pt)", "+(", "(", "%3F")),
     *("a/" * 4000, "a" * 8000, "a-" * 4000, "8JMKD3MGP8W" * 700, f"{NAME}.01.{'1' * 8000}"),
     *(f"{ITEM}?{'ibiurl.verblist=&' * 480}", f"{ITEM}?{'&' * 8000}", f"{ITEM}?{'%' * 2500}"),
-    f"{ITEM}?ibiurl.verblist={'GetMetadata+' * 600}",
+    f"{ITEM}?ibiurl.verblist={'GetMetadata+GetMetadata(oai_dc)+' * 250}",
 ]
 
 
