@@ -73,24 +73,27 @@ def find_language(ranges: Sequence[LanguageRange], available: Collection[str]) -
 
     The ranges are tried in order of preference. For each range, subtags are removed from the end
     until the rest is an available language: the range ``pt-BR`` accepts ``pt``. If there is no such
-    language, the range accepts longer languages that begin with the range: the range ``pt`` accepts
-    ``pt-BR``, but the range ``pt-BR`` does not accept ``pt-PT``. If there are several such
-    languages, the first language in alphabetical order is returned. Upper and lower case are
-    treated as equal. The range ``*`` selects no language. A range with the weight 0 refuses a
-    language, unless a longer range accepts the language.
+    language, the range accepts the same language in any country: the ranges ``pt`` and ``pt-AO``
+    accept ``pt-BR``. If there are several such languages, a language with the country of the range
+    is preferred, then the language that another range names, then the first one in alphabetical
+    order. Upper and lower case are treated as equal. The range ``*`` selects no language. A range
+    with the weight 0 refuses a language, unless a longer range accepts the language.
 
     :param ranges: the language ranges, sorted by preference.
     :param available: the available languages, such as ``pt`` or ``pt-BR``.
-    Source: RFC 4647, 3.4; [R] 6.1.
+    Source: RFC 4647, 3.4 (removing subtags); [R] 6.1.
     """
     qualities = {language.tag.lower(): language.quality for language in reversed(ranges)}
     tags = {tag.lower(): tag for tag in available if not _is_refused(tag.lower(), qualities)}
-    for wanted in _wanted_tags(ranges):
+    wanted_tags = list(_wanted_tags(ranges))
+    for wanted in wanted_tags:
         for shorter in _shorten(wanted):
             if shorter in tags:
                 return tags[shorter]
-        if narrower := [tag for tag in tags if tag.startswith(f"{wanted}-")]:
-            return tags[min(narrower)]
+        language, *others = wanted.split("-")
+        if same := [tag for tag in tags if tag.startswith(f"{language}-")]:
+            named = [tag for tag in wanted_tags if tag in same] + sorted(same)
+            return tags[min(named, key=lambda tag: tag.rpartition("-")[2] not in others)]
     return None
 
 

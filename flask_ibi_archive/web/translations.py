@@ -9,14 +9,14 @@ the host keep functions with these names, such as those of Flask-Babel.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache, lru_cache
 from typing import Literal
 from urllib.parse import urlsplit
 
-from babel import Locale, dates, negotiate_locale, numbers
+from babel import Locale, dates, numbers
 from flask import Response, current_app, request
 from jinja2 import Environment
 from jinja2.ext import Extension
@@ -25,6 +25,7 @@ from markupsafe import Markup, escape
 
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.resolution.languages import find_language, parse_accept_language
 from flask_ibi_archive.web.catalogues import ENGLISH, Catalogue, read_catalogues
 from flask_ibi_archive.web.requests import current_request, request_root, request_target
 
@@ -60,8 +61,8 @@ def _current_catalogue() -> Catalogue:
     environ = current_request().environ
     found: Catalogue | None = environ.get(CATALOGUE)
     if found is None:
-        wanted = (_language_in_url(), request.cookies.get(COOKIE, ""))
-        found = environ[CATALOGUE] = _choose_catalogue([*wanted, *_browser_languages()])
+        wanted = (_language_in_url(), request.cookies.get(COOKIE, ""), _browser_languages())
+        found = environ[CATALOGUE] = _choose_catalogue(",".join(wanted))
     return found
 
 
@@ -73,9 +74,9 @@ def _catalogues() -> dict[str, Catalogue]:
     return found
 
 
-def _choose_catalogue(languages: Iterable[str]) -> Catalogue:
+def _choose_catalogue(languages: str) -> Catalogue:
     catalogues = _catalogues()
-    return catalogues[(negotiate_locale(languages, catalogues, "-") or ENGLISH).lower()]
+    return catalogues[find_language(parse_accept_language(languages), catalogues) or ENGLISH]
 
 
 def _language_in_url() -> str:
@@ -84,8 +85,8 @@ def _language_in_url() -> str:
     return dict(decode_query_string(query)).get(PARAMETER, "") if b"lang=" in query else ""
 
 
-def _browser_languages() -> list[str]:
-    return [tag for tag, quality in request.accept_languages if quality > 0]
+def _browser_languages() -> str:
+    return request.headers.get("Accept-Language", "")
 
 
 def set_language(response: Response) -> None:

@@ -121,10 +121,21 @@ def test_the_language_that_suits_best_is_found():
         ("pt", "pt-BR pt", "pt"),
         ("pt, en", "en pt-BR", "pt-BR"),
         ("p", "pt pt-BR", None),
-        # a range with a country does not accept another country
-        ("pt-BR", "pt-PT", None),
-        ("pt-BR, en;q=0.1", "pt-PT en", "en"),
-        ("zh-Hant-TW", "zh-CN", None),
+        # the same language in another country is better than another language
+        ("pt-AO", "en pt-BR", "pt-BR"),
+        ("pt-AO, en;q=0.9", "en pt-PT", "pt-PT"),
+        ("en-US, pt;q=0.5", "pt en-GB", "en-GB"),
+        ("es-ES", "es-MX", "es-MX"),
+        ("pt-AO", "pt pt-BR pt-PT", "pt"),
+        ("en, pt-AO", "en pt-BR", "en"),
+        ("pt-AO, en", "es en", "en"),
+        # of several countries: that of the range, one that the reader names, the first one
+        ("zh-Hant-TW, zh-CN", "zh-CN zh-TW", "zh-TW"),
+        ("pt-AO, en, pt-PT;q=0.1", "pt-BR pt-PT", "pt-PT"),
+        ("pt, pt-PT;q=0.1", "pt-BR pt-PT", "pt-PT"),
+        ("pt-AO", "pt-PT pt-BR", "pt-BR"),
+        ("pt-AO, pt-BR;q=0", "pt-PT pt-BR", "pt-PT"),
+        ("pt-AO, pt;q=0", "pt-BR en", None),
         # case does not matter
         ("PT-br", "pt-BR", "pt-BR"),
         ("Pt", "pt-BR", "pt-BR"),
@@ -208,10 +219,16 @@ def test_every_header_is_accepted(header):
 def test_a_found_language_is_available_and_wanted(ranges, available):
     found = find_language(ranges, available)
     if found is not None:
-        wanted = [language.tag.lower().split("-") for language in ranges if language.quality > 0]
-        subtags = found.lower().split("-")
+        wanted = {language.tag.lower()[:2] for language in ranges if language.quality > 0}
         assert found in available
-        assert any(tag[: len(subtags)] == subtags or subtags[: len(tag)] == tag for tag in wanted)
+        assert found[:2] in wanted
+
+
+@given(st.lists(OFFERED, min_size=1, max_size=3), OFFERS)
+def test_another_language_is_only_found_without_the_preferred_one(tags, available):
+    best = tags[0][:2]
+    if any(tag.startswith(best) for tag in available):
+        assert find_language([LanguageRange(tag) for tag in tags], available).startswith(best)
 
 
 @given(RANGES, OFFERS)

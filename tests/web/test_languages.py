@@ -92,6 +92,16 @@ def test_the_url_precedes_the_cookie_and_the_browser(
     assert Page(answer.text).html["lang"] == language
 
 
+def test_pages_are_in_the_same_language_of_another_country_rather_than_in_another_language(
+    web: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = translations._catalogues()
+    brazilian = {"en": found["en"], "pt-br": found["pt"]}
+    monkeypatch.setattr(translations, "_catalogues", lambda: brazilian)
+    answer = ask(web, f"/col/{REPORT}/files", headers={"Accept-Language": "pt-AO, en;q=0.9"})
+    assert answer.headers["Content-Language"] == "pt"
+
+
 # --- the language switch
 
 
