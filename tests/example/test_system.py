@@ -122,6 +122,11 @@ def check_output(system: System) -> None:
 
 def check_example_of_the_page(system: System) -> None:
     """Check that the item is in the first Archive, and its last edition in the second one."""
+    block = r"^    curl '(.*)'\n\n::\n\n((?:    .*\n)+)"
+    [(asked, answered)] = re.findall(block, PAGE, re.MULTILINE)
+    _, body = system.get(system.here(asked))
+    pairs = re.sub("urlkey .*", "urlkey ...", body.decode()).splitlines()
+    assert pairs == [line.strip() for line in system.here(answered).splitlines()]
     [curl] = re.findall(r"^    (curl -i .*)$", PAGE, re.MULTILINE)
     [shown] = re.findall(r"^    Location: (.*)$", PAGE, re.MULTILINE)
     answer, _ = system.get(system.here(shlex.split(curl)[-1]))
