@@ -31,11 +31,12 @@ from support.stores import USERS, Json, MemoryCatalogue
 
 from flask_ibi_archive.archive.archive import Archive as EmbeddedArchive
 from flask_ibi_archive.archive.exporting import export_records
+from flask_ibi_archive.archive.local_resolution import Removed, resolve_locally
 from flask_ibi_archive.protocol.catalogue import Scope
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.resolution.languages import parse_accept_language
-from flask_ibi_archive.resolution.outcome import Alert
+from flask_ibi_archive.resolution.outcome import Alert, Redirect
 
 Archives = Sequence[tuple[ArchiveSource, Archive]]
 
@@ -122,3 +123,17 @@ def test_real_archives_resolve_like_one_with_all_items(tmp_path: Path) -> None:
         ]
         groups = ([asked(alone)], [asked(archive) for archive in several])
         assert check(whole, groups, random_, 70, user) > 10
+        world, led = MemoryCatalogue(whole), 0
+        for _ in range(70):
+            wanted = make_wanted(random_, whole)
+            ranges = parse_accept_language(random_.choice(PREFERENCES))
+            expected = without_address(find_url(world, wanted, ranges, user))
+            for archive in (alone, *several):
+                outcome = resolve_locally(archive, wanted, ranges, (user,))
+                if isinstance(outcome, Redirect):
+                    led += 1
+                    assert without_address(outcome.url) == expected, (wanted, ranges, outcome)
+                else:
+                    is_final = isinstance(outcome, Alert | Removed)
+                    assert expected is None or not is_final, (wanted, ranges, outcome)
+        assert led > 10
