@@ -132,6 +132,25 @@ def test_there_is_no_grace_period_if_the_original_is_required() -> None:
     assert network.now == 9
 
 
+@for_each(
+    ("took", "text", "url"),
+    [(9.0, "", HERE), (9.0, OTHER_EDITION, THERE), (NEVER, "", None)],
+)
+def test_a_removed_edition_is_only_passed_over_when_all_have_answered(
+    took: float, text: str, url: str | None
+) -> None:
+    network = Network(
+        {f"{X}!": (0.0, goes_on(Y)), X: (0.0, leads(HERE))},
+        {f"{Y}!": (0.0, "state Deleted")},
+        {f"{X}!": (took, ""), f"{Y}!": (took, text)},
+    )
+    outcome = network.resolve(f"{X}!")
+    if url is None:
+        assert silence_of(outcome) == (AlertKind.SILENT, 1, 3)
+    else:
+        assert url_of(outcome) == url
+
+
 def test_an_archive_that_was_not_waited_for_counts_as_silent() -> None:
     network = Network({f"{X}!": (NEVER, "")}, {f"{X}!": (0.0, goes_on(Y))}, {})
     assert silence_of(network.resolve(f"{X}!")) == (AlertKind.SILENT, 1, 3)
