@@ -107,7 +107,7 @@ class StepMatch:
 
     def _match(self) -> Stop:
         for step in self.path:
-            found = self._choose_language() if is_open_translation(step) else self._match_step(step)
+            found = self._choose_language() if step.is_any_translation else self._match_step(step)
             if isinstance(found, Stop):
                 return found
             self.chosen = found
@@ -204,11 +204,6 @@ class StepMatch:
         return self.content.entries.get(steps, NO_ENTRY).ibi
 
 
-def is_open_translation(step: Step) -> bool:
-    """Return whether a step is a translation without a language."""
-    return step.kind is StepKind.TRANSLATION and step.parameter is None
-
-
 def get_language_without_country(step: Step) -> str | None:
     """Return the language xx if a step is a translation into xx-YY, otherwise None."""
     if step.kind is not StepKind.TRANSLATION or "-" not in (step.parameter or ""):
@@ -303,7 +298,7 @@ class _FollowUpFinder:
         last = self.chosen[-1:]
         if not self.remaining or not last or last[0].kind is not StepKind.TRANSLATION:
             return None
-        front = self.chosen[:-1] if is_open_translation(last[0]) else self.chosen
+        front = self.chosen[:-1] if last[0].is_any_translation else self.chosen
         return self._ask_same_item(front + self.remaining)
 
     def ask_without_step(self) -> FollowUp | None:
@@ -315,7 +310,7 @@ class _FollowUpFinder:
 
     def ask_without_missing_translation(self) -> FollowUp | None:
         """Ask for the steps without the open translation, if the answer contains no translation."""
-        if not self.current or not is_open_translation(self.current[0]):
+        if not self.current or not self.current[0].is_any_translation:
             return None
         if self.chosen and self.chosen not in self.match.content.entries:
             return None
