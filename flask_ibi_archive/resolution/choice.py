@@ -168,6 +168,8 @@ class Analysis:
         """Return the outcome for some candidates, or None if all candidates are dead ends."""
         candidates = [self._pass_over_edition(one) or one for one in candidates]
         redirects = [one.redirect for one in candidates if one.redirect]
+        # anyone can be an actor, so the claims of Archives outweigh those of actors
+        redirects = [found for found in redirects if not found.source.is_actor] or redirects
         if redirects and self.waits_for_all:
             claimants = tuple(dict.fromkeys(found.source for found in redirects))
             if len(claimants) > 1:

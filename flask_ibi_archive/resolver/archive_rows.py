@@ -16,12 +16,22 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, and_, bindparam, delete, func, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.identifiers import (
+    Decoded,
+    Identifier,
+    decode_identifier,
+    parse_identifier,
+)
+from flask_ibi_archive.protocol.hosts import extract_host
 from flask_ibi_archive.protocol.inclusion import RegistrationRequest
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.storage.dialects import UTCDateTime
 
 #: Maximum number of characters that are stored of the description of a failure.
 MAX_FAILURE = 300
+#: The ports that identifiers do not contain: of repository names, and of IBIps.
+DEFAULT_PORTS = (80, 800)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +71,47 @@ class IncludedArchive(NamedTuple):
     :param id: the id of the Archive in the table.
     :param service_ibi: the IBI of the Archive's service.
     :param address: the host and port of the Archive.
+    :param ip: the IP address of the Archive. None if unknown.
     """
 
     id: int
     service_ibi: str
     address: str
+    ip: str | None = None
 
     @property
     def service_url(self) -> str:
         """The URL of the Archive's service ([R] 4.1)."""
         return f"http://{self.address}/{self.service_ibi}"
+
+    def may_mint(self, ibi: Identifier) -> bool:
+        """Return whether an identifier contains the host or the IP address of this Archive.
+
+        The port must be a default port, or the port in the IBI of the Archive's service.
+        """
+        service = parse_identifier(self.service_ibi)
+        own = _decode(service)
+        if _decode(ibi).port not in (*DEFAULT_PORTS, own.port):
+            return False
+        return is_minted_at(ibi, extract_host(self.address), self.ip) or is_minted_at(
+            ibi, own.host, own.ip
+        )
+
+
+def is_minted_at(ibi: Identifier, host: str | None, ip: str | None) -> bool:
+    """Return whether an identifier contains a host or an IP address."""
+    decoded = _decode(ibi)
+    if decoded.host is not None and host is not None:
+        return decoded.host == host.lower()
+    return decoded.ip is not None and decoded.ip == ip
+
+
+def _decode(ibi: Identifier) -> Decoded:
+    """Return the content of an identifier; the form alone if it contains no address and date."""
+    try:
+        return decode_identifier(ibi)
+    except IdentifierError:
+        return Decoded(ibi.form)
 
 
 @dataclass(slots=True)
@@ -101,6 +142,7 @@ _INCLUDED = (
         RegisteredArchive.id,
         RegisteredArchive.service_ibi,
         RegisteredArchive.address,
+        RegisteredArchive.ip,
         Hint.archive_id,
     )
     .outerjoin(Hint, and_(Hint.archive_id == RegisteredArchive.id, Hint.ibi == bindparam("ibi")))
@@ -147,10 +189,10 @@ def list_included(
     """
     archives, hinted_id = [], None
     rows: Sequence[Any] = connection.execute(_INCLUDED, {"ibi": ibi}).all()
-    for archive_id, service_ibi, address, hint in rows:
-        archives.append(IncludedArchive(archive_id, service_ibi, address))
+    for *values, hint in rows:
+        archives.append(IncludedArchive(*values))
         if hint is not None:
-            hinted_id = archive_id
+            hinted_id = archives[-1].id
     return archives, hinted_id
 
 

@@ -20,6 +20,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
+from flask_ibi_archive.resolver.document_registry.tables import Document
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.storage.database import Database
 
@@ -73,10 +74,14 @@ def store_hints(connection: Connection, found: Mapping[str, int], now: datetime)
 def delete_old_hints(connection: Connection, before: datetime, maximum: int = MAX_HINTS) -> int:
     """Delete old hints and surplus hints, and return the number of deleted hints.
 
+    The hints for registered documents remain: a document that an Archive had is not resolved while
+    this Archive does not answer.
+
     :param before: hints that were found before this date are deleted.
     :param maximum: the maximum number of hints that remain. The oldest hints are deleted first.
     """
-    deleted = connection.execute(delete(Hint).where(Hint.found_at < before)).rowcount
+    surplus = delete(Hint).where(Hint.ibi.not_in(select(Document.document_id)))
+    deleted = connection.execute(surplus.where(Hint.found_at < before)).rowcount
     oldest = (
         select(Hint.found_at)
         .order_by(Hint.found_at.desc())
@@ -84,7 +89,7 @@ def delete_old_hints(connection: Connection, before: datetime, maximum: int = MA
         .limit(1)
         .scalar_subquery()
     )
-    return deleted + connection.execute(delete(Hint).where(Hint.found_at <= oldest)).rowcount
+    return deleted + connection.execute(surplus.where(Hint.found_at <= oldest)).rowcount
 
 
 class HintWriter:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
-from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.pairs import Pair
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
-from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut
+from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 
 # --- trace events: the command "resolve --trace" prints these events -----------------------------
 
@@ -119,24 +118,12 @@ class OwnArchive:
     answer: Callable[[Question, tuple[str, ...]], Mapping[str, tuple[str, ...]]]
 
 
-@dataclass(slots=True)
-class DocumentSource:
-    """The document registry as a source of answers in one resolution.
-
-    :param read: returns the answers of the registry to some questions. The parameters are the
-        questions and the IP addresses of the client. The function may raise NotReady.
-    :param answers: the answers so far, by the questions of a round.
-    :param error: the error of the last call that failed.
-    :param deferred: the questions of each round of this attempt in which the registry's answers
-        were deferred.
-    :param required: the questions of the rounds that must not defer the registry's answers.
-    """
-
-    read: Callable[[Sequence[Question], tuple[str, ...]], Sequence[Answer]]
-    answers: dict[tuple[Question, ...], Sequence[Answer]] = field(default_factory=dict)
-    error: NotReady | None = None
-    deferred: list[tuple[Question, ...]] = field(default_factory=list)
-    required: set[tuple[Question, ...]] = field(default_factory=set)
+#: Reads the answers of the document registry to some questions. The parameters are the questions,
+#: the IP addresses of the client, and the ids of the Archives that did not answer. The function may
+#: raise NotReady.
+ReadDocuments: TypeAlias = Callable[
+    [Sequence[Question], tuple[str, ...], Set[int]], Sequence[Answer]
+]
 
 
 @dataclass(slots=True)
@@ -144,7 +131,7 @@ class ResolutionContext:
     """The data that all rounds of a resolution share.
 
     :param hinted_id: the id of the Archive in the hint. None if there is no hint.
-    :param documents: the document registry. None if the resolver has none.
+    :param documents: reads the document registry. None if the resolver has none.
     :param end: the time at which the resolution must end, as ``clock`` returns the time.
     :param rounds: the number of rounds that have started.
     :param silent: the highest number of Archives that did not answer in a round.
@@ -161,7 +148,7 @@ class ResolutionContext:
     circuit_breaker: CircuitBreaker
     end: float
     own: OwnArchive | None
-    documents: DocumentSource | None
+    documents: ReadDocuments | None
     trace: Trace | None
     clock: Callable[[], float]
     rounds: int = 0
@@ -169,3 +156,12 @@ class ResolutionContext:
     is_patient: bool = False
     results: list[ArchiveResult] = field(default_factory=list)
     known: dict[tuple[int, Question], ArchiveResult] = field(default_factory=dict)
+
+    def list_unknown(self, questions: Sequence[Question]) -> list[Question]:
+        """Return the questions about items that no Archive has known so far."""
+        known = {
+            cast(Question, one.target.tag).ibi
+            for one in self.results
+            if isinstance(one, Reply) and one.pairs
+        }
+        return [question for question in questions if question.ibi not in known]

@@ -25,8 +25,8 @@ from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply
 from flask_ibi_archive.resolver.resolution_context import (
     Decided,
-    DocumentSource,
     OwnArchive,
+    ReadDocuments,
     ResolutionContext,
     Trace,
 )
@@ -55,8 +55,8 @@ class ResolutionRequest:
 class ResolutionResult(NamedTuple):
     """The outcome of a resolution.
 
-    :param archive: the Archive that returned the URL of the redirect. None for an alert, and for
-        the URL of a registered document.
+    :param archive: the Archive that returned the URL of the redirect, or that removed the item.
+        None for another alert, and for the URL of a registered document.
     """
 
     outcome: Redirect | Alert
@@ -73,7 +73,7 @@ class Resolution:
     :param max_rounds: the maximum number of rounds.
     :param inner_hosts: the internal hosts that a redirect may lead to.
     :param own: the Archive in this process. None if this process has no Archive.
-    :param documents: the document registry. None if the resolver has none.
+    :param documents: reads the document registry. None if the resolver has none.
     :param trace: a function that receives each trace event (rounds.py).
     :param clock: returns the time in seconds.
     """
@@ -90,7 +90,7 @@ class Resolution:
         max_rounds: int,
         inner_hosts: InnerHosts = NO_INNER_HOSTS,
         own: OwnArchive | None = None,
-        documents: DocumentSource | None = None,
+        documents: ReadDocuments | None = None,
         trace: Trace | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
@@ -115,13 +115,10 @@ class Resolution:
     def run(self) -> ResolutionResult:
         """Return the outcome: a redirect, or an alert with the available alternatives.
 
-        :raises NotReady: if only the document registry may have the item, and its database does not
-            answer.
+        :raises NotReady: if no Archive has the item, and the database of the document registry does
+            not answer.
         """
         result = self._run_attempts()
-        documents = self._context.documents
-        if documents is not None and documents.error and _is_not_found(result.outcome):
-            raise documents.error
         if isinstance(result.outcome, Alert) and result.outcome.kind is AlertKind.MISSING:
             return ResolutionResult(self._add_alternatives(result.outcome))
         return result
@@ -145,54 +142,24 @@ class Resolution:
         contain the URL. Questions that were answered in the first attempt are not sent again.
         """
         context = self._context
-        run = self._run_attempt if context.documents is None else self._run_with_documents
-        result = run()
+        result = self._run_attempt()
         is_alert = isinstance(result.outcome, Alert)
         if self._has_late_answers and is_alert and context.clock() < context.end:
             context.is_patient = True
             context.silent = 0
-            self._remember_answers()
-            second = run()
+            # questions that were answered are not sent again
+            context.known = {
+                (one.target.archive.id, cast(Question, one.target.tag)): one
+                for one in context.results
+            }
+            second = self._run_attempt()
             # the first alert is more precise than the alert about a timeout
             return second if self._is_in_time else result
-        return result
-
-    def _remember_answers(self) -> None:
-        """Store all results, so that the next attempt does not send the same questions again."""
-        self._context.known = {
-            (one.target.archive.id, cast(Question, one.target.tag)): one
-            for one in self._context.results
-        }
-
-    def _run_with_documents(self) -> ResolutionResult:
-        """Try to find the URL. Try again if answers of the document registry were deferred.
-
-        Each further attempt adds these answers in one more round: in the last round first.
-        Questions that were answered are not sent again.
-        """
-        context = self._context
-        documents = cast(DocumentSource, context.documents)
-        documents.required.clear()
-        result = self._run_attempt()
-        for _ in range(self._max_rounds):
-            if not documents.deferred or not _is_not_found(result.outcome):
-                break
-            if context.clock() >= context.end:
-                break
-            self._remember_answers()
-            context.silent = 0
-            documents.required.add(documents.deferred[-1])
-            again = self._run_attempt()
-            if not self._is_in_time:
-                break
-            result = again
         return result
 
     def _run_attempt(self) -> ResolutionResult:
         context, request = self._context, self._request
         analysis = Analysis(request.wanted, request.ranges, self._max_rounds, self._inner_hosts)
-        if context.documents is not None:
-            context.documents.error, context.documents.deferred = None, []
         while True:
             context.rounds += 1
             current = Round(analysis, context, context.archives)
@@ -207,18 +174,16 @@ class Resolution:
                 return ResolutionResult(self._create_timeout_alert(analysis))
 
     def _find_archive(self, outcome: Redirect | Alert) -> IncludedArchive | None:
-        if isinstance(outcome, Alert):
+        if isinstance(outcome, Redirect):
+            source = outcome.source
+        elif outcome.kind is AlertKind.REMOVED:
+            source = outcome.sources[0]
+        else:
             return None
-        archives, source = self._context.archives, outcome.source
-        found = (one for one in archives if one.service_ibi == source.service)
+        found = (one for one in self._context.archives if one.service_ibi == source.service)
         return next((one for one in found if one.address == source.address), None)
 
     def _create_timeout_alert(self, analysis: Analysis) -> Alert:
         # the last questions were not sent to any Archive
         number = len(self._context.archives)
         return Alert(AlertKind.SILENT, analysis.questions[0].ibi, silent=number, asked=number)
-
-
-def _is_not_found(outcome: Redirect | Alert) -> bool:
-    """Return True if a source whose answer is missing may have the item."""
-    return isinstance(outcome, Alert) and outcome.kind is not AlertKind.SUSPECTS

@@ -6,15 +6,15 @@ when an answer leads to a follow-up question. The round ends when the grace peri
 some Archives have not answered.
 
 The document registry is another source of answers. Anyone can register documents. Therefore the
-answers of the Archives are preferred: see :meth:`Round._add_registered`. If the registry has an
-answer, the grace period starts as soon as all Archives were asked. Source: [R] 6.2.
+registry answers only the questions that no Archive can answer: see :meth:`Round._add_registered`.
+Source: [R] 6.2.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import cast
 
 from flask_ibi_archive.errors import NotReady
@@ -35,9 +35,9 @@ from flask_ibi_archive.resolver.concurrent_requests import (
 from flask_ibi_archive.resolver.resolution_context import (
     Answered,
     Asked,
-    DocumentSource,
     Failed,
     OwnArchive,
+    ReadDocuments,
     Registered,
     ResolutionContext,
     Skipped,
@@ -82,8 +82,6 @@ class Round:
         self._own: deque[Target] = deque()
         #: The end of the grace period. None if the grace period has not started.
         self._grace_ends: float | None = None
-        #: The answers of the document registry.
-        self._registered: Sequence[Answer] = ()
         self.late = 0
 
     def run(self) -> Redirect | NextRound | Alert:
@@ -92,8 +90,6 @@ class Round:
         head_start_ends = self._ask_hinted()
         if head_start_ends is None:
             self._ask_waiting()
-        if self._context.documents is not None:
-            self._read_registry(self._context.documents)
         while self._known or self._own or self._waiting or self._has_pending():
             result = self._next_result(min(end, head_start_ends or end, self._grace_ends or end))
             if result is None and not self._waiting:
@@ -105,53 +101,30 @@ class Round:
             if self._waiting and (result is None or not self._pending):
                 head_start_ends = None
                 self._ask_waiting()
-                self._limit_waiting()
         return self._finish()
 
-    def _read_registry(self, documents: DocumentSource) -> None:
-        """Read the answers of the document registry, unless an earlier attempt has read them.
+    def _add_registered(self, read: ReadDocuments, silent: Set[int]) -> Redirect | None:
+        """Add the answers of the document registry about items that no Archive knows.
 
-        If the database does not answer, the answers of the Archives still count.
+        An Archive that did not answer may have minted the identifier of an item, or had the item.
+        Then the registry has no answer about this item.
+
+        :param silent: the ids of the Archives that did not answer.
         """
-        context, questions = self._context, tuple(self._analysis.questions)
-        if questions not in documents.answers:
-            try:
-                found = documents.read(questions, context.client_addresses)
-            except NotReady as error:
-                documents.error = error
-                return
-            documents.answers[questions] = found
+        context = self._context
+        absent = [archive for archive in context.archives if archive.id in silent]
+        questions = [
+            question
+            for question in context.list_unknown(self._analysis.questions)
+            if not any(archive.may_mint(question.ibi) for archive in absent)
+        ]
+        redirect = None
+        for answer in read(questions, context.client_addresses, silent) if questions else ():
             if context.trace is not None:
-                for answer in found:
-                    pairs = tuple([Pair(name, words) for name, words in answer.pairs.items()])
-                    context.trace(Registered(answer.source, pairs))
-        self._registered = documents.answers[questions]
-        self._limit_waiting()
-
-    def _limit_waiting(self) -> None:
-        """Start the grace period if the document registry has an answer and all Archives are asked.
-
-        A registered document must not wait for an Archive that does not answer.
-        """
-        waits_for_all = self._analysis.waits_for_all or self._context.is_patient
-        if self._registered and not self._waiting and not waits_for_all:
-            self._grace_ends = self._grace_ends or self._context.clock() + GRACE
-
-    def _add_registered(self) -> Redirect | None:
-        """Add the answers of the document registry to the answers of the Archives.
-
-        If the answers of the Archives lead to follow-up questions, the registry's answers are
-        deferred: another attempt adds them if the follow-up questions do not lead to a URL.
-        """
-        documents = cast(DocumentSource, self._context.documents)
-        questions = tuple(self._analysis.questions)
-        if questions not in documents.required and self._analysis.needs_only_follow_up():
-            documents.deferred.append(questions)
-            return None
-        for answer in self._registered:
-            if redirect := self._analysis.add_answer(answer):
-                return redirect
-        return None
+                pairs = tuple([Pair(name, words) for name, words in answer.pairs.items()])
+                context.trace(Registered(answer.source, pairs))
+            redirect = redirect or self._analysis.add_answer(answer)
+        return redirect
 
     def _next_result(self, period_end: float) -> ArchiveResult | None:
         """Return the next result, or None if no result arrives before the end of a period."""
@@ -195,11 +168,15 @@ class Round:
     def _finish(self) -> Redirect | NextRound | Alert:
         context = self._context
         self._abandon()
-        silent = len(self._pending.keys() | self._failed)
+        silent = self._pending.keys() | self._failed
         # an Archive that was silent in an earlier round may have known the item
-        context.silent = max(context.silent, silent)
-        if self._registered and (redirect := self._add_registered()):
-            return redirect
+        context.silent = max(context.silent, len(silent))
+        # after a round that did not wait for all Archives, a second attempt waits for them
+        has_waited = not self._pending or context.clock() >= context.end
+        if context.documents is not None and has_waited:
+            redirect = self._add_registered(context.documents, silent)
+            if redirect is not None:
+                return redirect
         return self._analysis.finish_round(context.silent, len(context.archives))
 
     def _ask_hinted(self) -> float | None:

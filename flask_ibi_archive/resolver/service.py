@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
 from flask import current_app
 
+from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.messages import MAX_QUERY, format_request
 from flask_ibi_archive.resolution.answer import Answer, Question
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
@@ -25,7 +26,6 @@ from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.resolution_context import (
     Acknowledged,
-    DocumentSource,
     OwnArchive,
     Trace,
 )
@@ -65,6 +65,10 @@ class ResolverService:
         self.fan_out = FanOut(
             config.archive_timeout, config.max_answer, self._record_result, config.inner_hosts
         )
+        ask = partial(ask_archives, self.fan_out, seconds=config.deadline)
+        self.document_registry = (
+            DocumentRegistry(database, config, ask) if config.registry else None
+        )
         atexit.register(_close_at_exit, weakref.ref(self))
 
     def resolve(
@@ -99,24 +103,25 @@ class ResolverService:
             max_rounds=self.config.max_rounds,
             inner_hosts=self.config.inner_hosts,
             own=own,
-            documents=DocumentSource(self._read_documents) if self.config.registry else None,
+            documents=self._read_documents if self.config.registry else None,
             trace=trace,
         )
         outcome, archive = resolution.run()
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, request.wanted.ibi)
-        if isinstance(outcome, Redirect) and archive is not None:
-            self.hint_writer.add_hint(outcome.question.ibi.text, archive.id)
-            if acknowledges:
+        if archive is not None:
+            for ibi in _list_found(outcome):
+                self.hint_writer.add_hint(ibi.text, archive.id)
+            if isinstance(outcome, Redirect) and acknowledges:
                 self._acknowledge(request, outcome, archive, trace)
         return outcome
 
     def _read_documents(
-        self, questions: Sequence[Question], client_addresses: tuple[str, ...]
+        self, questions: Sequence[Question], client_addresses: tuple[str, ...], silent: Set[int]
     ) -> Sequence[Answer]:
-        """Return the answers of the document registry to the questions of a round."""
+        """Return the answers of the document registry to some questions."""
         return self.database.read(
-            partial(list_answers, questions=questions, client_addresses=client_addresses)
+            lambda connection: list_answers(connection, questions, client_addresses, silent)
         )
 
     def _acknowledge(
@@ -170,6 +175,13 @@ class ResolverService:
         self.fan_out.close(seconds)
         self.hint_writer.close(seconds)
         self.database.close()
+
+
+def _list_found(outcome: Redirect | Alert) -> tuple[Identifier, ...]:
+    """Return the identifiers of the item that an Archive has or had."""
+    if isinstance(outcome, Redirect):
+        return (outcome.question.ibi, *outcome.ibi)
+    return () if outcome.ibi is None else (outcome.ibi,)
 
 
 def _close_at_exit(reference: weakref.ref[ResolverService]) -> None:

@@ -68,9 +68,10 @@ def test_included_archives_are_listed_confirmed_or_not(database: Database) -> No
     with database.writing() as connection:
         unconfirmed = update(RegisteredArchive).where(RegisteredArchive.id == third)
         connection.execute(unconfirmed.values(confirmed_at=None))
+    ip = "150.163.2.166"
     archives = [
-        IncludedArchive(first, SERVICE, "a0.example.org:80"),
-        IncludedArchive(third, "a.br/archive2/2001/01.01.00.00", "a2.example.org:80"),
+        IncludedArchive(first, SERVICE, "a0.example.org:80", ip),
+        IncludedArchive(third, "a.br/archive2/2001/01.01.00.00", "a2.example.org:80", ip),
     ]
     assert directory(database, None) == (archives, None)
     assert directory(database, IBI) == (archives, None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from functools import partial
 
 from sqlalchemy import delete, insert
 
@@ -20,7 +19,7 @@ from flask_ibi_archive.resolver.document_registry.tables import (
     RegisteredMetadata,
     Registration,
 )
-from flask_ibi_archive.resolver.resolution_context import DocumentSource
+from flask_ibi_archive.resolver.resolution_context import ReadDocuments
 from flask_ibi_archive.storage.database import Database
 
 #: The date of the first registration. Each further date is a minute later.
@@ -136,10 +135,8 @@ def _create_actor(number: int) -> dict[str, object]:
     }
 
 
-def documents_of(database: Database) -> DocumentSource:
-    """Return the document registry in a database as a source for one resolution."""
-    return DocumentSource(
-        lambda questions, addresses: database.read(
-            partial(list_answers, questions=questions, client_addresses=addresses)
-        )
+def documents_of(database: Database) -> ReadDocuments:
+    """Return the function that reads the document registry in a database."""
+    return lambda questions, addresses, silent: database.read(
+        lambda connection: list_answers(connection, questions, addresses, silent)
     )

@@ -13,7 +13,7 @@ from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Failure, Reply, Target
-from flask_ibi_archive.resolver.resolution_context import DocumentSource, TraceEvent
+from flask_ibi_archive.resolver.resolution_context import ReadDocuments, TraceEvent
 from flask_ibi_archive.resolver.resolving import Resolution
 from support.resolving import name_of, wants
 
@@ -68,7 +68,7 @@ class Network:
         trace: Callable[[TraceEvent], None] | None = None,
         max_rounds: int = 16,
         language: str | None = None,
-        documents: DocumentSource | None = None,
+        documents: ReadDocuments | None = None,
     ) -> Redirect | Alert:
         """Resolve a persistent URL."""
         fan_out: Any = self

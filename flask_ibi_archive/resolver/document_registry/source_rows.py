@@ -6,7 +6,7 @@ copy could redirect the readers of the last edition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from flask_ibi_archive.resolver.document_registry.tables import (
     RegisteredMetadata,
     Registration,
 )
+from flask_ibi_archive.resolver.tables import Hint
 
 #: Maximum number of registrations of a document that a resolution uses. Anyone can register copies.
 MAX_REGISTRATIONS = 32
@@ -104,6 +105,7 @@ def _create_statement(with_editions: bool) -> Any:
         found.c.updated_at,
         Actor.actor_id,
         ADDRESS,
+        Hint.archive_id.label("archive_id"),
         *METADATA_COLUMNS,
     ]
     if with_editions:
@@ -112,6 +114,7 @@ def _create_statement(with_editions: bool) -> Any:
         select(*columns)
         .select_from(found)
         .join(Actor, Actor.id == found.c.actor_id)
+        .outerjoin(Hint, Hint.ibi == found.c.ibi)
         .outerjoin(
             RegisteredMetadata, and_(RegisteredMetadata.registration_id == found.c.id, described)
         )
@@ -166,19 +169,22 @@ def _has_step(question: Question, kind: StepKind) -> bool:
 
 
 def read_documents(
-    connection: Connection, questions: Sequence[Question]
+    connection: Connection, questions: Sequence[Question], silent: Set[int] = frozenset()
 ) -> dict[str, StoredDocument]:
     """Return the registered documents to which some questions refer, by their IBI.
 
     The function executes one statement. If no question needs the metadata or the next edition of a
     document, the statement does not read them.
+
+    :param silent: the ids of Archives. A document that was last found in one of them is left out.
     """
     with_editions = any(_has_step(one, StepKind.LAST_EDITION) for one in questions)
     described = {one.ibi.text for one in questions if _has_step(one, StepKind.METADATA)}
     parameters = {"ibis": list({one.ibi.text for one in questions}), "described": list(described)}
     groups: dict[int, list[Any]] = {}
     for row in connection.execute(_STATEMENTS[with_editions], parameters):
-        groups.setdefault(row.id, []).append(row)
+        if row.archive_id not in silent:
+            groups.setdefault(row.id, []).append(row)
     found: dict[str, StoredDocument] = {}
     for rows in groups.values():
         first = rows[0]

@@ -8,7 +8,7 @@ that actors receive no acknowledgments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -167,17 +167,22 @@ class _RegistrationCatalogue:
 
 
 def list_answers(
-    connection: Connection, questions: Sequence[Question], client_addresses: tuple[str, ...]
+    connection: Connection,
+    questions: Sequence[Question],
+    client_addresses: tuple[str, ...],
+    silent: Set[int] = frozenset(),
 ) -> list[Answer]:
     """Return the answers of the registry to the questions of a round, one for each actor.
 
     The function executes one statement.
 
     :param client_addresses: the IP address of the reader, then the IP addresses of the proxies.
+    :param silent: the ids of the Archives that did not answer the questions. There is no answer
+        about a document that was last found in one of them.
     :returns: for each question, the answer of the document's holder, then the answers of the actors
         that have copies, in the order of their registration.
     """
-    documents = read_documents(connection, questions)
+    documents = read_documents(connection, questions, silent)
     return [
         _create_answer(question, client_addresses, document, registration)
         for question in questions

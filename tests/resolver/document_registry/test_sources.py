@@ -27,7 +27,7 @@ from support.registered_documents import (
     documents_of,
     store,
 )
-from support.registries import resolver_database
+from support.registries import a_registry, included, resolver_database
 from support.resolver_app import resolver_app
 from support.resolving import (
     ORIGINAL,
@@ -54,8 +54,8 @@ from flask_ibi_archive.resolution.persistent_url import format_persistent_target
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.document_registry.source_rows import MAX_REGISTRATIONS
 from flask_ibi_archive.resolver.document_registry.sources import list_answers
+from flask_ibi_archive.resolver.hints import store_hints
 from flask_ibi_archive.resolver.resolution_context import Registered, TraceEvent
-from flask_ibi_archive.resolver.rounds import GRACE
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.web.alerts import alert_response
 
@@ -314,11 +314,21 @@ EDITION_OF_ARCHIVE = leads(OTHER, relation=".lastedition")
 #: The persistent URL, the answers of an Archive, the registry, and the result.
 PRECEDENCE: Mapping[str, tuple[str, Habits, Mapping[str, Entry], str | AlertKind]] = {
     "a URL of an Archive wins": (X, {X: (0.1, leads(OTHER, "Copy"))}, ALL, OTHER),
-    "an Archive without a usable URL does not": (X, {X: (0, leads("ftp://a.br"))}, ALL, DOC),
+    "an Archive without a usable URL wins": (X, {X: (0, leads("ftp://a.br"))}, ALL, UNKNOWN),
     "an Archive that does not know the item does not": (X, {}, ALL, DOC),
     "an Archive that does not answer correctly does not": (X, {X: (0, NONSENSE)}, ALL, DOC),
-    "an Archive that removed the item does not": (X, {X: (0, "state Deleted")}, ALL, DOC),
-    "an Archive without metadata": (f"{X}:", {f"{X}:": (0, f"ibi {{rep {X}}}")}, ALL, FREE),
+    "an Archive that removed the item wins": (
+        X,
+        {X: (0, "state Deleted")},
+        ALL,
+        AlertKind.REMOVED,
+    ),
+    "an Archive without this format wins": (
+        f"{X}:(oai_dc)",
+        {f"{X}:(oai_dc)": (0, leads(OTHER))},
+        ALL,
+        "format",
+    ),
     "an Archive knows the next edition": (
         f"{X}!",
         {f"{X}!": (0, goes_on(Y)), f"{Y}!": (0, EDITION_OF_ARCHIVE)},
@@ -335,7 +345,7 @@ PRECEDENCE: Mapping[str, tuple[str, Habits, Mapping[str, Entry], str | AlertKind
         f"{X}!",
         {f"{X}!": (0, goes_on(Y))},
         ALL,
-        DOC,
+        UNKNOWN,
     ),
     "an Archive has the next edition of a registered document": (
         f"{X}!",
@@ -343,11 +353,11 @@ PRECEDENCE: Mapping[str, tuple[str, Habits, Mapping[str, Entry], str | AlertKind
         {X: Entry([Place(1, DOC, next=cited(Y))])},
         OTHER,
     ),
-    "the answer before the last may help": (
+    "an Archive knows the next edition but one": (
         f"{X}!",
         {f"{X}!": (0, goes_on(Y)), f"{Y}!": (0, goes_on(Z))},
         {X: Entry([Place(1, DOC)]), Y: Entry([Place(1, LATER)])},
-        LATER,
+        UNKNOWN,
     ),
     "a loop of an Archive and the registry": (
         f"{X}!",
@@ -359,7 +369,7 @@ PRECEDENCE: Mapping[str, tuple[str, Habits, Mapping[str, Entry], str | AlertKind
         f"{X}{ORIGINAL}",
         {X: (0, leads(OTHER))},
         ALL,
-        AlertKind.SUSPECTS,
+        OTHER,
     ),
     "a claim against a copy": (
         f"{X}{ORIGINAL}",
@@ -367,7 +377,13 @@ PRECEDENCE: Mapping[str, tuple[str, Habits, Mapping[str, Entry], str | AlertKind
         {X: Entry([Place(1, DOC)], is_original=False)},
         OTHER,
     ),
-    "a claim of an actor alone": (f"{X}{ORIGINAL}", {X: (0, leads(OTHER, "Copy"))}, ALL, DOC),
+    "a claim of an actor against a copy": (
+        f"{X}{ORIGINAL}",
+        {X: (0, leads(OTHER, "Copy"))},
+        ALL,
+        "original",
+    ),
+    "a claim of an actor alone": (f"{X}{ORIGINAL}", {}, ALL, DOC),
 }
 
 
@@ -378,29 +394,36 @@ def test_archives_are_preferred_to_the_registry(here: Database, name: str) -> No
     assert result_of(resolve(here, text, archive)) == expected
 
 
-def test_suspects_are_named(here: Database) -> None:
-    store(here, ALL)
-    alert = resolve(here, f"{X}{ORIGINAL}", {X: (0, leads(OTHER))})
+def test_the_claim_of_an_actor_for_another_last_edition_does_not_count(here: Database) -> None:
+    store(here, {Z: Entry([Place(1, DOC)])})
+    first = {f"{X}!": (0, goes_on(Y)), f"{Y}!": (0, EDITION_OF_ARCHIVE)}
+    second = {f"{X}!": (0, goes_on(Z))}
+    assert result_of(resolve(here, f"{X}!{ORIGINAL}", first, second)) == OTHER
+    assert result_of(resolve(here, f"{X}!{ORIGINAL}", second)) == DOC
+
+
+def test_actors_with_the_originals_of_several_last_editions_are_named(here: Database) -> None:
+    store(here, {Y: Entry([Place(1, DOC)]), Z: Entry([Place(2, LATER)])})
+    alert = resolve(here, f"{X}!{ORIGINAL}", *[{f"{X}!": (0, goes_on(one))} for one in (Y, Z)])
     assert isinstance(alert, Alert)
-    assert [source.address for source in alert.sources] == ["a1.br", address_of(1)]
     assert alert.summary == (
-        f"more than one source claims to have the Original of {X}: "
-        f"a.br/service/2000/01.01.00.01 at a1.br, {actor_of(1)} at {address_of(1)}"
+        f"more than one source claims to have the Original of {Y}: "
+        f"{actor_of(1)} at {address_of(1)}, {actor_of(2)} at {address_of(2)}"
     )
 
 
 @for_each(
     ("text", "archives", "now", "url"),
     [
-        (X, [{X: (NEVER, "")}], GRACE, DOC),
+        (X, [{X: (NEVER, "")}], DEADLINE, DOC),
         (X, [{X: (0.1, leads(OTHER))}], 0.1, OTHER),
         (X, [{X: (0.1, "")}], 0.1, DOC),
-        (X, [{X: (0.1, "")}, {X: (GRACE + 0.1, leads(OTHER))}], GRACE, DOC),
+        (X, [{X: (0.1, "")}, {X: (3, leads(OTHER))}], 3, OTHER),
         (f"{X}{ORIGINAL}", [{X: (3, "")}], 3, DOC),
         (f"{X}{ORIGINAL}", [{X: (NEVER, "")}], DEADLINE, DOC),
     ],
 )
-def test_a_registered_document_waits_only_for_the_grace_period(
+def test_a_registered_document_waits_for_the_answers_of_all_archives(
     here: Database, text: str, archives: Sequence[Habits], now: float, url: str
 ) -> None:
     store(here, ALL)
@@ -409,10 +432,59 @@ def test_a_registered_document_waits_only_for_the_grace_period(
     assert network.now == now
 
 
-def test_after_the_head_start_the_other_archives_have_the_grace_period(here: Database) -> None:
+def test_a_follow_up_question_waits_for_all_archives_before_the_registry_counts(
+    here: Database,
+) -> None:
+    store(here, {Y: Entry([Place(1, EVIL)]), Z: Entry([Place(1, EVIL)])})
+    # the grace period after the answer of the first Archive ends before the answer of the third
+    first, second = {f"{X}!": (0, goes_on(Y))}, {f"{X}!": (0, goes_on(Z)), f"{Z}!": (0, goes_on(X))}
+    third = {f"{Y}!": (3, EDITION_OF_ARCHIVE)}
+    assert result_of(resolve(here, f"{X}!", first, second, third)) == OTHER
+
+
+def hint(database: Database, ibi: str) -> None:
+    """Store that an item was last found in the first of the Archives of a network."""
+    registry = a_registry(database)
+    [archive_id] = included(registry)
+    with database.writing() as connection:
+        store_hints(connection, {ibi: archive_id}, registry.now())
+
+
+SILENT_HABITS = {"it does not answer": (NEVER, ""), "its answer is wrong": (0, NONSENSE)}
+
+
+@for_each("modifier", ["", "!", ":", ":(oai_dc)", "/a.txt", ORIGINAL])
+def test_while_the_archive_that_had_the_item_is_silent_the_registry_does_not_count(
+    here: Database, modifier: str
+) -> None:
     store(here, ALL)
-    network = Network({X: (0.1, leads(OTHER))}, {X: (NEVER, "")})
-    assert url_of(network.resolve(X, hinted=2, documents=documents_of(here))) == OTHER
+    hint(here, X)
+    for habit in SILENT_HABITS.values():
+        silent = {f"{X}{modifier.replace(ORIGINAL, '')}": habit}
+        assert silence_of(resolve(here, f"{X}{modifier}", silent)) == (AlertKind.SILENT, 1, 1)
+        assert result_of(resolve(here, X, {}, {X: habit})) == DOC
+        # the document may be a later edition of an item of another Archive
+        later = {f"{Y}!": (0, goes_on(X))}
+        found = resolve(here, f"{Y}!", {f"{X}!": habit}, later)
+        assert silence_of(found) == (AlertKind.SILENT, 1, 2)
+
+
+@for_each(
+    ("ibi", "is_suspect"),
+    [
+        ("a.br/service/2026/11.23.10.00", True),
+        ("a.br/service.8080/2026/11.23.10.00", False),
+        ("br/a1/2026/11.23.10.00", True),
+        ("a.br/x/2026/11.23.10.00", False),
+        ("83LX3pFwXQZeBBx/hwiTk", False),
+    ],
+)
+def test_while_the_archive_that_may_have_minted_the_ibi_is_silent_the_registry_does_not_count(
+    here: Database, ibi: str, is_suspect: bool
+) -> None:
+    store(here, {ibi: Entry([Place(1, DOC)])})
+    found = resolve(here, ibi, {ibi: (NEVER, "")})
+    assert result_of(found) == (AlertKind.SILENT if is_suspect else DOC)
 
 
 def test_without_a_registered_document_all_archives_are_waited_for(here: Database) -> None:
@@ -464,9 +536,8 @@ def test_a_resolution_reads_the_registry_once_for_each_round(here: Database) -> 
         resolve(here, f"{X}!")
     assert len(sent) == 2
     with statements_of(here) as sent:
-        # the second attempt uses the answers of the first
-        resolve(here, f"{X}!", {f"{X}!": (0, goes_on(Z))})
-    assert len(sent) == 3
+        resolve(here, X, {X: (0, leads(OTHER))})
+    assert sent == []
 
 
 def test_only_some_copies_of_a_document_are_read(here: Database) -> None:
@@ -484,19 +555,16 @@ def test_only_some_copies_of_a_document_are_read(here: Database) -> None:
 def test_archives_still_answer_if_the_registry_cannot(
     here: Database, archive: Habits, expected: str | None
 ) -> None:
-    source = documents_of(here)
-
     def fail(*arguments: Any) -> Any:
         raise here.explain(OperationalError("SELECT", None, Exception("no connection")))
 
-    source.read = fail
     network = Network(archive)
     if expected is None:
         # the document may be registered: the alert "unknown" would be wrong
         with pytest.raises(NotReady):
-            network.resolve(X, documents=source)
+            network.resolve(X, documents=fail)
     else:
-        assert url_of(network.resolve(X, documents=source)) == expected
+        assert url_of(network.resolve(X, documents=fail)) == expected
 
 
 @for_each(("config", "statements"), [({}, 1), ({"IBI_RESOLVER_REGISTRY": True}, 2)])
