@@ -6,23 +6,20 @@ redirects to the item immediately. Otherwise, the resolver asks all included Arc
 
 from __future__ import annotations
 
-from functools import partial
-
 from flask import Response, current_app, request
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.local_resolution import answer_question, resolve_locally
-from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.archive.local_resolution import resolve_locally
+from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.outcome import Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolver.resolution_context import OwnArchive
+from flask_ibi_archive.resolver.own_archive import find_own_archive, open_own_archive
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
 from flask_ibi_archive.web.local_resolution import redirect_and_count
 from flask_ibi_archive.web.persistent_urls import refuse_registration_key
-from flask_ibi_archive.web.requests import EXTENSION, current_archive
 
 
 def resolve(
@@ -50,32 +47,15 @@ def resolve(
     resolution_request = ResolutionRequest(
         wanted, persistent_url, addresses, ranges, request.headers.get("User-Agent")
     )
-    own = None
     try:
-        if archive is not None:
-            own = OwnArchive(archive.served().service_ibi, partial(answer_question, archive))
         outcome = current_resolver().resolve(
-            resolution_request,
-            acknowledges=request.method == "GET",
-            own=own,
+            resolution_request, acknowledges=request.method == "GET", own=open_own_archive()
         )
     except NotReady as error:
         return unready_response(error)
     if isinstance(outcome, Redirect):
         return redirect_response(outcome, wanted)
     return alert_response(outcome)
-
-
-def find_own_archive() -> Archive | None:
-    """Return the Archive of the current app, or None if the app has no Archive that is ready."""
-    if EXTENSION not in current_app.extensions:
-        return None
-    archive = current_archive()
-    try:
-        archive.served()
-    except (NotReady, ConfigError):
-        return None
-    return archive
 
 
 def resolve_in_own_archive(

@@ -20,6 +20,7 @@ from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_includ
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.document_registry.archive_check import ask_archives
 from flask_ibi_archive.resolver.document_registry.registry import DocumentRegistry
 from flask_ibi_archive.resolver.document_registry.sources import list_answers
 from flask_ibi_archive.resolver.hints import HintWriter
@@ -59,7 +60,6 @@ class ResolverService:
         self.database = database
         database.limit_page_cache(PAGE_CACHE)
         self.registry = Registry(database, config, notifier=notifier)
-        self.document_registry = DocumentRegistry(database, config) if config.registry else None
         self.circuit_breaker = CircuitBreaker()
         self.hint_writer = HintWriter(database)
         self.fan_out = FanOut(

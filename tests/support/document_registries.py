@@ -47,9 +47,18 @@ class ManualClock:
 
 
 def a_document_registry(database: Database, **options: Any) -> DocumentRegistry:
-    """Return a document registry in whose DNS each host has the address :data:`IP`."""
+    """Return a document registry in whose DNS each host has the address :data:`IP`.
+
+    By default, all Archives answer that they do not know an identifier.
+    """
     clock = options.pop("clock", None) or ManualClock()
-    options = {"look_up": lambda host: [IP], "now": clock, "wait": clock.wait, **options}
+    options = {
+        "ask": lambda archives, ibi, applicant: {archive.id: False for archive in archives},
+        "look_up": lambda host: [IP],
+        "now": clock,
+        "wait": clock.wait,
+        **options,
+    }
     config = a_config(IBI_RESOLVER_REGISTRY=True, IBI_RESOLVER_REGISTRY_MINT_HOST=MINT_HOST)
     return DocumentRegistry(database, config, cost=CHEAP, **options)
 

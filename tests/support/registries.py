@@ -44,6 +44,8 @@ DOCUMENTS = (
     " 80, 'a@a.br', 'hash', :now)",
     "INSERT INTO ibi_registry_document (document_id, holder_id, is_original)"
     " VALUES ('a.br/b/2001/01.01.00.00', 1, true)",
+    "INSERT INTO ibi_registry_identifier (identifier, actor_id)"
+    " VALUES ('a.br/a/2001/01.01.00.00', 1)",
     "INSERT INTO ibi_registry_registration (document_id, actor_id, first_metadata)"
     " VALUES (1, 1, 1)",
     "INSERT INTO ibi_registry_metadata (registration_id, number, url, updated_at)"
@@ -195,7 +197,11 @@ def answer_of(registry: Registry, query: str) -> tuple[int, str]:
     return 200, format_registration_status(status)
 
 
-def fill_document_registry(connection: Connection) -> None:
-    """Insert a row into each table of the document registry."""
+def fill_document_registry(connection: Connection, with_identifiers: bool = True) -> None:
+    """Insert a row into each table of the document registry.
+
+    :param with_identifiers: whether the table of identifiers exists.
+    """
     for statement in DOCUMENTS:
-        connection.execute(text(statement), {"now": NOON.isoformat()})
+        if with_identifiers or "ibi_registry_identifier" not in statement:
+            connection.execute(text(statement), {"now": NOON.isoformat()})

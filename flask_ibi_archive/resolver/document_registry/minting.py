@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 from math import ceil
 
-from sqlalchemy import Connection, select, union_all, update
+from sqlalchemy import Connection, select, update
 
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.identifiers import (
@@ -25,7 +25,7 @@ from flask_ibi_archive.identifiers import (
     wait_until,
 )
 from flask_ibi_archive.resolver.config import MINT_GRANULARITY
-from flask_ibi_archive.resolver.document_registry.tables import Actor, Document, MintedPrefix
+from flask_ibi_archive.resolver.document_registry.tables import MintedPrefix, UsedIdentifier
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.dialects import insert_or_update
 
@@ -111,8 +111,5 @@ def _store_last_date(connection: Connection, prefix: str, date: Fraction) -> Non
 
 def _is_used(connection: Connection, identifier: str) -> bool:
     """Return True if an actor or a document has this identifier."""
-    found = union_all(
-        select(Actor.id).where(Actor.actor_id == identifier),
-        select(Document.id).where(Document.document_id == identifier),
-    )
+    found = select(UsedIdentifier).where(UsedIdentifier.identifier == identifier)
     return connection.execute(found).first() is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TypeAlias
@@ -36,6 +36,11 @@ from flask_ibi_archive.resolver.document_registry.actor_address import (
     check_actor_address,
     look_up_host,
 )
+from flask_ibi_archive.resolver.document_registry.archive_check import (
+    Applicant,
+    AskArchives,
+    check_archives,
+)
 from flask_ibi_archive.resolver.document_registry.minting import RegistryMinter
 from flask_ibi_archive.resolver.document_registry.passwords import (
     AuthenticatedActor,
@@ -44,6 +49,7 @@ from flask_ibi_archive.resolver.document_registry.passwords import (
     count_registration,
 )
 from flask_ibi_archive.resolver.registration_keys import COST, hash_key
+from flask_ibi_archive.resolver.resolution_context import OwnArchive
 from flask_ibi_archive.storage.database import Database
 
 AuthenticatedRequest: TypeAlias = (
@@ -79,6 +85,7 @@ class DocumentRegistry:
 
     After an error, nothing has changed.
 
+    :param ask: asks Archives about an identifier.
     :param now: returns the current date.
     :param look_up: queries the DNS.
     :param cost: the cost of the hash of a password. See :func:`.registration_keys.hash_key`.
@@ -87,6 +94,7 @@ class DocumentRegistry:
 
     database: Database
     config: ResolverConfig
+    ask: AskArchives
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     look_up: LookUp = look_up_host
     cost: int = COST
@@ -99,31 +107,34 @@ class DocumentRegistry:
         """
         return self.database.read(lambda connection: rows.find_record(connection, document_id))
 
-    def register_actor(self, request: RegisterActor, sender: str) -> str:
+    def register_actor(
+        self, request: RegisterActor, sender: str, own: OwnArchive | None = None
+    ) -> str:
         """Register an actor and return its IBI ([P] 4.1).
 
         An actorID in use is refused. This refusal reveals no secret, because the records of
         documents contain the IBIs of their actors.
 
         :param sender: the IP address of the sender.
+        :param own: the Archive in this process. None if this process has no Archive.
         :raises DocumentRegistryError: "wrong-address" if the ip is not an address of the host,
-            "conflict" if the actorID is in use, or "unavailable" if the DNS does not answer or no
-            identifier can be minted.
+            "conflict" if the actorID is in use, or "unavailable" if the DNS or an Archive does not
+            answer or no identifier can be minted.
         """
         now = self.now()
         count_registration(self.database, sender, now)
         check_actor_address(request, self.look_up, self.config.inner_hosts)
+        if request.actor_id is not None:
+            applicant = Applicant(request.host, request.ip, sender, own)
+            self._check_identifier(request.actor_id, applicant)
         password_hash = hash_key(request.password, self.cost)
         while True:
             actor_id = request.actor_id or self._mint()
-            with self.database.writing() as connection:
-                if rows.store_actor(connection, request, actor_id, password_hash, now):
-                    return actor_id
+            with suppress(rows.IdentifierUsed), self.database.writing() as connection:
+                rows.store_actor(connection, request, actor_id, password_hash, now)
+                return actor_id
             if request.actor_id is not None:
-                raise DocumentRegistryError(
-                    "conflict",
-                    f"actorID {actor_id} is already in use; send another one, or none",
-                )
+                raise _in_use("actorID", actor_id)
 
     def change_password(self, request: ChangePassword, sender: str) -> None:
         """Replace the password of an actor ([P] 4.2)."""
@@ -136,21 +147,30 @@ class DocumentRegistry:
         with self._authenticated(request, sender) as actor:
             self._update(actor, email=request.new_email)
 
-    def register_document(self, request: RegisterDocument, sender: str) -> str:
+    def register_document(
+        self, request: RegisterDocument, sender: str, own: OwnArchive | None = None
+    ) -> str:
         """Register a document or a copy of a document, and return the IBI of the document.
 
         The actor that registers a document first has the document. All later actors have copies. A
         later registration by the same actor replaces the former one completely.
 
+        :param own: the Archive in this process. None if this process has no Archive.
         :raises DocumentRegistryError: "malformed" if a URL has an internal host, "conflict" if a
-            copy would be the original, or "unavailable" if no identifier can be minted.
+            copy would be the original or if the documentID belongs to something else, or
+            "unavailable" if an Archive does not answer or no identifier can be minted.
         Source: [P] 4.4.
         """
         with self._authenticated(request, sender) as actor:
             self._check_hosts(request.location)
+            if request.document_id is not None:
+                self._check_document_id(request.document_id, actor, sender, own)
             while True:
                 document_id = request.document_id or self._mint()
-                with self._locked(request, actor) as (connection, _):
+                with (
+                    suppress(rows.IdentifierUsed),
+                    self._locked(request, actor) as (connection, _),
+                ):
                     if request.document_id is None:
                         document = rows.create_document(connection, document_id, actor.id)
                     else:
@@ -158,6 +178,27 @@ class DocumentRegistry:
                     if document is not None:
                         self._store(connection, document, document_id, actor, request)
                         return document_id
+                if request.document_id is not None:
+                    raise _in_use("documentID", document_id)
+
+    def _check_document_id(
+        self, document_id: str, actor: AuthenticatedActor, sender: str, own: OwnArchive | None
+    ) -> None:
+        """Check an identifier, unless the actor has already registered a document with it."""
+        address = self.database.read(
+            lambda connection: rows.find_new_applicant(connection, actor.id, document_id)
+        )
+        if address is not None:
+            self._check_identifier(document_id, Applicant(*address, sender, own))
+
+    def _check_identifier(self, ibi: str, applicant: Applicant) -> None:
+        """Check that neither the service of this resolver nor an Archive has an identifier."""
+        if ibi == self.config.service_ibi:
+            raise DocumentRegistryError(
+                "conflict",
+                f"{ibi} is the service of this resolver; send another identifier, or none",
+            )
+        check_archives(self.database, self.ask, ibi, applicant, self.now())
 
     def _check_hosts(self, location: DocumentLocation) -> None:
         """Check that the resolver may redirect readers to all URLs of a location.
@@ -287,6 +328,12 @@ class DocumentRegistry:
         host = str(self.config.registry_mint_host)  # a text if the resolver has a registry
         port = self.config.registry_mint_port
         return RegistryMinter(self.database, host, port, self.now, self.wait).mint()
+
+
+def _in_use(name: str, ibi: str) -> DocumentRegistryError:
+    return DocumentRegistryError(
+        "conflict", f"{name} {ibi} is already in use; send another one, or none"
+    )
 
 
 def _lock_registrations(

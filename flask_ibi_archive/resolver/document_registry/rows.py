@@ -30,6 +30,7 @@ from flask_ibi_archive.resolver.document_registry.tables import (
     Document,
     RegisteredMetadata,
     Registration,
+    UsedIdentifier,
 )
 from flask_ibi_archive.storage.dialects import insert_or_update
 
@@ -177,6 +178,21 @@ def delete_registration(connection: Connection, registration_id: int) -> None:
     connection.execute(delete(Registration).where(Registration.id == registration_id))
 
 
+class IdentifierUsed(Exception):
+    """An identifier already belongs to another actor or document."""
+
+
+def _use_identifier(connection: Connection, identifier: str, **owner: int) -> None:
+    """Store to which actor or document an identifier belongs.
+
+    :raises IdentifierUsed: if the identifier already belongs to another actor or document.
+    """
+    statement = insert_or_update(connection, UsedIdentifier).values(identifier=identifier, **owner)
+    done = statement.on_conflict_do_nothing().returning(UsedIdentifier.identifier)
+    if connection.scalar(done) is None:
+        raise IdentifierUsed
+
+
 # --- documents -----------------------------------------------------------------------------------
 
 
@@ -211,6 +227,8 @@ def create_document(
     """Store a new document, or return None if the document is already registered.
 
     The caller must store the registration of the holder in the same transaction.
+
+    :raises IdentifierUsed: if an actor has this IBI.
     """
     row_id = connection.scalar(
         insert_or_update(connection, Document)
@@ -218,7 +236,10 @@ def create_document(
         .on_conflict_do_nothing()
         .returning(Document.id)
     )
-    return None if row_id is None else LockedDocument(row_id, holder_row_id)
+    if row_id is None:
+        return None
+    _use_identifier(connection, document_id, document_id=row_id)
+    return LockedDocument(row_id, holder_row_id)
 
 
 def lock_or_create_document(
@@ -252,8 +273,11 @@ def store_actor(
     actor_id: str,
     password_hash: str,
     now: datetime,
-) -> bool:
-    """Store a new actor; return False if another actor has or had the same IBI."""
+) -> None:
+    """Store a new actor.
+
+    :raises IdentifierUsed: if another actor has or had the same IBI, or if a document has it.
+    """
     statement = insert_or_update(connection, Actor).values(
         actor_id=actor_id,
         computer_name=request.computer_name,
@@ -265,7 +289,28 @@ def store_actor(
         registered_at=now,
     )
     row_id = connection.scalar(statement.on_conflict_do_nothing().returning(Actor.id))
-    return row_id is not None
+    if row_id is None:
+        raise IdentifierUsed
+    _use_identifier(connection, actor_id, actor_id=row_id)
+
+
+def find_new_applicant(
+    connection: Connection, actor_row_id: int, document_id: str
+) -> tuple[str, str] | None:
+    """Return the host and the IP address of an actor.
+
+    :returns: None if the actor has already registered the document or a copy of it.
+    """
+    is_registered = (
+        select(Registration.id)
+        .join(Document, Document.id == Registration.document_id)
+        .where(Document.document_id == document_id, Registration.actor_id == Actor.id)
+        .exists()
+    )
+    address = select(Actor.computer_name + "." + Actor.domain_name, Actor.ip)
+    found = connection.execute(address.where(Actor.id == actor_row_id, ~is_registered))
+    row = found.one_or_none()
+    return None if row is None else (row[0], row[1])
 
 
 def lock_actors(

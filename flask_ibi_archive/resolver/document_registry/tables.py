@@ -9,6 +9,7 @@ The tables contain the rules of the registry:
   deleted while copies are registered: the foreign keys do not allow it.
 - A registration has the URL of the document or the URL of metadata: ``ck_ibi_registry_urls``.
 - A cancelled actor has no registration: the foreign key refers to ``active_id``.
+- An identifier belongs to one actor or to one document: ``UsedIdentifier``.
 
 Two other tables contain the last dates of minted identifiers, and the attempts that the rate limit
 of passwords counts.
@@ -191,6 +192,36 @@ class RegisteredMetadata(ResolverBase):
     updated_at: Mapped[datetime] = mapped_column(UTCDateTime)
     format: Mapped[str | None] = mapped_column(Text)
     language: Mapped[str | None] = mapped_column(String(5))
+
+
+class UsedIdentifier(ResolverBase):
+    """The actor or the document to which an identifier belongs.
+
+    The row of a document is deleted with the document. Actors are never deleted.
+    """
+
+    __tablename__ = "ibi_registry_identifier"
+    __table_args__ = (
+        UniqueConstraint("actor_id", name="uq_ibi_registry_identifier_actor"),
+        UniqueConstraint("document_id", name="uq_ibi_registry_identifier_document"),
+        CheckConstraint(
+            "(actor_id IS NULL) <> (document_id IS NULL)", name="ck_ibi_registry_identifier_owner"
+        ),
+    )
+
+    #: The IBI in canonical case.
+    identifier: Mapped[str] = mapped_column(String(255), primary_key=True)
+    actor_id: Mapped[int | None] = mapped_column(
+        Key, ForeignKey("ibi_registry_actor.id", name="fk_ibi_registry_identifier_actor")
+    )
+    document_id: Mapped[int | None] = mapped_column(
+        Key,
+        ForeignKey(
+            "ibi_registry_document.id",
+            name="fk_ibi_registry_identifier_document",
+            ondelete="CASCADE",
+        ),
+    )
 
 
 class MintedPrefix(ResolverBase):

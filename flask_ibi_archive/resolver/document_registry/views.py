@@ -43,6 +43,7 @@ from flask_ibi_archive.resolver.document_registry.responses import (
     resolver_config,
     unavailable,
 )
+from flask_ibi_archive.resolver.own_archive import open_own_archive
 from flask_ibi_archive.web.requests import user_address
 from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.routing import OWN_WORD
@@ -154,12 +155,12 @@ def _evaluate(wanted: RegistryRequest) -> RegistryAnswer:
     """
     if request.method == "HEAD":
         return Confirmation("the request is well-formed")
-    registry, sender = current_registry(), user_address()
+    registry, sender, own = current_registry(), user_address(), open_own_archive()
     match wanted:
         case RegisterActor():
-            return RegisteredActor(registry.register_actor(wanted, sender))
+            return RegisteredActor(registry.register_actor(wanted, sender, own))
         case RegisterDocument():
-            return RegisteredDocument(registry.register_document(wanted, sender))
+            return RegisteredDocument(registry.register_document(wanted, sender, own))
         case DisplayIDRegistration():
             return registry.display(wanted, sender)
         case ChangePassword():

@@ -109,9 +109,8 @@ def _fill(database: Database, actors: int, documents: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_cancellations_and_operations_at_the_same_time(database: Database, seed: int) -> None:
     """No operation fails with another error than those of the protocol, and none is lost."""
-    registry = DocumentRegistry(
-        database, a_config(IBI_RESOLVER_REGISTRY=True, SERVER_NAME="urlib.net"), cost=CHEAP
-    )
+    config = a_config(IBI_RESOLVER_REGISTRY=True, SERVER_NAME="urlib.net")
+    registry = DocumentRegistry(database, config, lambda *asked: {}, cost=CHEAP)
     names = [chr(ord("A") + number) for number in range(26)]
     add_actors(database, names, password_hash=hash_key("secret", CHEAP))
     documents = [f"a.br/d/2001/01.01.00.{number:02}" for number in range(10)]

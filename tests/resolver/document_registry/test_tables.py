@@ -27,6 +27,7 @@ ACTOR = (
     " password_hash, cancelled_at, registered_at)"
     " VALUES ('{}', 'a', 'a.br', '8.8.8.8', {}, 'a@a.br', {}, {}, :now)"
 )
+IDENTIFIER = "INSERT INTO ibi_registry_identifier (identifier, {1}) VALUES ('{0}', {2})"
 REGISTRATION = "INSERT INTO ibi_registry_registration (document_id, actor_id, {}) VALUES ({}, {})"
 
 #: Direct changes that break a rule, and the constraint that refuses each change, or the column that
@@ -116,7 +117,13 @@ REFUSED: Sequence[tuple[str, tuple[str, ...]]] = (
         "fk_ibi_registry_registration_actor",
         (REGISTRATION.format("url, updated_at", 1, "9, 'http://a.br', :now"),),
     ),
-    ("fk_ibi_registry_registration_actor", ("DELETE FROM ibi_registry_actor WHERE id = 2",)),
+    (
+        "fk_ibi_registry_registration_actor",
+        (
+            "DELETE FROM ibi_registry_identifier WHERE actor_id = 2",
+            "DELETE FROM ibi_registry_actor WHERE id = 2",
+        ),
+    ),
     # P4-05: a cancelled actor has no registration and no password
     (
         "fk_ibi_registry_registration_actor",
@@ -131,6 +138,22 @@ REFUSED: Sequence[tuple[str, tuple[str, ...]]] = (
     # P4-04: an IBI belongs to one actor, also if the actor is cancelled
     ("uq_ibi_registry_actor_actor_id", (ACTOR.format(an_ibi("a"), 80, "'hash'", "NULL"),)),
     ("uq_ibi_registry_actor_actor_id", (ACTOR.format(an_ibi("d"), 80, "'hash'", "NULL"),)),
+    # an IBI belongs to an actor or to a document, which has no other IBI
+    ("ibi_registry_identifier_pkey", (IDENTIFIER.format(DOCUMENT, "actor_id", 3),)),
+    ("ibi_registry_identifier_pkey", (IDENTIFIER.format(an_ibi("a"), "document_id", 1),)),
+    ("uq_ibi_registry_identifier_actor", (IDENTIFIER.format(an_ibi("new"), "actor_id", 1),)),
+    ("uq_ibi_registry_identifier_document", (IDENTIFIER.format(an_ibi("new"), "document_id", 1),)),
+    ("fk_ibi_registry_identifier_actor", (IDENTIFIER.format(an_ibi("new"), "actor_id", 9),)),
+    ("fk_ibi_registry_identifier_actor", ("DELETE FROM ibi_registry_actor WHERE id = 3",)),
+    ("fk_ibi_registry_identifier_document", (IDENTIFIER.format(an_ibi("new"), "document_id", 9),)),
+    (
+        "ck_ibi_registry_identifier_owner",
+        ("UPDATE ibi_registry_identifier SET actor_id = NULL WHERE actor_id = 1",),
+    ),
+    (
+        "ck_ibi_registry_identifier_owner",
+        ("UPDATE ibi_registry_identifier SET document_id = 1 WHERE actor_id = 1",),
+    ),
     ("ck_ibi_registry_actor_port", (ACTOR.format(an_ibi("new"), 0, "'hash'", "NULL"),)),
     ("ck_ibi_registry_actor_port", (ACTOR.format(an_ibi("new"), 65536, "'hash'", "NULL"),)),
 )
