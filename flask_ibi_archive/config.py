@@ -36,6 +36,7 @@ from flask_ibi_archive.setting_values import (
     parse_count,
     parse_email,
     parse_flag,
+    parse_flag_or_networks,
     parse_folder,
     parse_granularity_setting,
     parse_hosts,
@@ -267,6 +268,7 @@ class ArchiveConfig:
     filter_url_list: bool = setting(parse_flag, True)
     follow_editions: bool = setting(parse_flag, True)
     url_key_max_age: float = setting(parse_seconds, 3600)
+    count_only_resolver: bool | tuple[Network, ...] = setting(parse_flag_or_networks, False)
     url_scheme: str = setting(parse_scheme, "http", key="PREFERRED_URL_SCHEME")
     application_root: str = setting(parse_root, "/", key="APPLICATION_ROOT")
     base_template: str | None = setting(parse_template)
@@ -312,6 +314,11 @@ class ArchiveConfig:
     def base_url(self) -> str:
         """The scheme and the host of the URLs of the Archive."""
         return f"{self.url_scheme}://{self.archive_address}"
+
+    @property
+    def resolver_networks(self) -> tuple[Network, ...]:
+        """The networks in IBI_COUNT_ONLY_RESOLVER; none if the setting is true or false."""
+        return () if isinstance(self.count_only_resolver, bool) else self.count_only_resolver
 
     def check_minting(self) -> tuple[str, str]:
         """Return the host name and the IP address that new identifiers contain.

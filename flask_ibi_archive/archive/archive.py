@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timezone
 from functools import cached_property
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
@@ -21,6 +22,7 @@ from flask_ibi_archive.archive.accesses.acknowledgments import (
     Outcome,
 )
 from flask_ibi_archive.archive.accesses.daily_counts import PurgeResult, purge_accesses
+from flask_ibi_archive.archive.accesses.resolver_addresses import ResolverAddresses, name_network
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.accesses.statistics import (
     Statistics,
@@ -240,24 +242,28 @@ class Archive(ItemOperations):
             lambda connection: read(open_catalogue(connection, served, today, host))
         )
 
-    def list_urls(self, request: UrlRequest, requested_only: bool = False) -> Sequence[UrlPair]:
+    def list_urls(
+        self, request: UrlRequest, requested_only: bool = False, sender: str | None = None
+    ) -> Sequence[UrlPair]:
         """Return the answer to a request for the URLs of an item.
 
         The database, or its replica, is read with one SQL statement.
 
         :param requested_only: if true, the answer may omit relations that were not requested.
+        :param sender: the IP address to whose network the URL key is bound; None: the key is bound
+            to no network.
         :raises NotReady: if the database does not respond.
         """
         served, facts = self._find()
 
+        def issue_key(item: CatalogueItem) -> str:
+            return self.url_keys.issue(item.key, name_network(sender))
+
         def answer(connection: Connection) -> Sequence[UrlPair]:
             catalogue = open_catalogue(connection, served, self.today, self.host_items)
-            return answer_url_request(catalogue, request, facts, self._issue_key, requested_only)
+            return answer_url_request(catalogue, request, facts, issue_key, requested_only)
 
         return (self.replica or self.database).read(answer)
-
-    def _issue_key(self, item: CatalogueItem) -> str:
-        return self.url_keys.issue(item.key)
 
     def get(self, ibi: str | Identified) -> ItemView | None:
         """Return the item that has an identifier, or None if no item has this identifier.
@@ -365,17 +371,22 @@ class Archive(ItemOperations):
             self.config.anonymise_ips,
             clock=lambda: self.clock().timestamp(),
             host_items=self.host_items,
+            is_resolver=ResolverAddresses(
+                urlsplit(self.config.resolver_url).hostname or "", self.config.resolver_networks
+            ).contain,
         )
 
     def take_acknowledgment(
-        self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS
+        self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS, sender: str | None = None
     ) -> Outcome:
         """Store the access that an acknowledgment reports, if it counts.
 
         :param agents: the User-Agent headers, by which robots are recognised.
+        :param sender: the IP address of the sender if only the resolver may acknowledge accesses.
+            None if everybody may, or if the acknowledgment comes from this process.
         :raises NotReady: if the access can be stored neither in the database nor in the spool.
         """
-        outcome = self.accesses.record(acknowledgment, agents)
+        outcome = self.accesses.record(acknowledgment, agents, sender)
         announce_access(self.notifier, acknowledgment, outcome, self.config.anonymise_ips)
         return outcome
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import cast
 from urllib.parse import quote, unquote_to_bytes
@@ -51,9 +52,10 @@ def shared_config() -> ArchiveConfig:
     The settings are those of the Archive. If the app has no Archive, they are those of the
     resolver, which have the same names.
     """
-    if EXTENSION in current_app.extensions:
-        return current_archive().config
-    return cast(ArchiveConfig, current_app.extensions[RESOLVER_EXTENSION].resolver.config)
+    extensions = current_flask().extensions
+    if EXTENSION in extensions:
+        return cast(ArchiveConfig, extensions[EXTENSION].archive.config)
+    return cast(ArchiveConfig, extensions[RESOLVER_EXTENSION].resolver.config)
 
 
 def current_flask() -> Flask:
@@ -184,12 +186,9 @@ def request_addresses() -> tuple[str, ...]:
     :returns: the address of the user, followed by the addresses of the proxies. If the address of
         the user is unknown, the tuple contains only :data:`UNKNOWN_USER`.
     """
-    addresses = forwarded_addresses(
-        request.remote_addr,
-        request.headers.getlist("X-Forwarded-For"),
-        shared_config().trusted_proxies,
-    )
-    return addresses or (UNKNOWN_USER,)
+    current, trusted = current_request(), shared_config().trusted_proxies
+    forwarded_for = current.headers.getlist("X-Forwarded-For") if trusted else ()
+    return forwarded_addresses(current.remote_addr, forwarded_for, trusted) or (UNKNOWN_USER,)
 
 
 def forwarded_addresses(
@@ -223,6 +222,7 @@ def forwarded_addresses(
     return tuple(str(address) for address in reversed(found))
 
 
+@lru_cache(maxsize=256)  # proxies and resolvers send many requests
 def find_address(text: str | None) -> IPv4Address | IPv6Address | None:
     """Return the IP address in a text such as ``1.2.3.4:80``.
 

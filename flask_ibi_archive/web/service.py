@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 from flask import Response, current_app
 from werkzeug.exceptions import BadHost
@@ -33,6 +35,7 @@ from flask_ibi_archive.web.requests import (
     current_flask,
     current_request,
     is_message,
+    user_address,
 )
 from flask_ibi_archive.web.responses import (
     RETRY_AFTER,
@@ -41,6 +44,8 @@ from flask_ibi_archive.web.responses import (
     refuse_request,
     summarise_error,
 )
+
+ListUrls: TypeAlias = Callable[[UrlRequest], Sequence[UrlPair]]
 
 # The path of a service is a repository name or an IBIp, in upper or lower case.
 _IBIP_CHARACTER = "[2-9A-HJ-NP-Ua-hj-np-u]"
@@ -113,7 +118,9 @@ def _has_valid_key(archive: Archive) -> bool:
         message = parse_request(decode_query_string(query))
     except PeerProtocolError:
         return False
-    return isinstance(message, Acknowledgment) and archive.accesses.has_valid_key(message)
+    return isinstance(message, Acknowledgment) and archive.accesses.has_valid_key(
+        message, _find_sender()
+    )
 
 
 def _must_be_for_service(archive: Archive) -> bool:
@@ -136,9 +143,9 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     # a request with HEAD must not change anything (RFC 9110, 9.3.2)
     is_get = request.method == "GET"
     count = _count_access if is_get else _count_nothing
-    list_urls: Callable[[UrlRequest], Sequence[UrlPair]] = current_archive().list_urls
+    list_urls: ListUrls = partial(current_archive().list_urls, sender=_find_sender())
     if is_get and url_requested.receivers:
-        list_urls = _list_and_announce
+        list_urls = partial(_list_and_announce, list_urls)
     try:
         message = parse_request(decode_query_string(query))
         return pairs_response(build_response(message, list_urls, count))
@@ -148,10 +155,15 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
         return _unavailable(error)
 
 
-def _list_and_announce(message: UrlRequest) -> Sequence[UrlPair]:
+def _find_sender() -> str | None:
+    """Return the IP address of the sender if only the resolver may acknowledge accesses."""
+    return user_address() if current_archive().config.count_only_resolver else None
+
+
+def _list_and_announce(list_urls: ListUrls, message: UrlRequest) -> Sequence[UrlPair]:
     """Return the URL list, and send the signal url_requested."""
     archive = current_archive()
-    pairs = archive.list_urls(message)
+    pairs = list_urls(message)
     announce_request(archive.notifier, message, len(pairs), archive.config.anonymise_ips)
     return pairs
 
@@ -164,7 +176,7 @@ def _count_access(acknowledgment: Acknowledgment) -> None:
     """
     headers = current_request().headers
     agents = Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
-    current_archive().take_acknowledgment(acknowledgment, agents)
+    current_archive().take_acknowledgment(acknowledgment, agents, _find_sender())
 
 
 def _count_nothing(acknowledgment: Acknowledgment) -> None:

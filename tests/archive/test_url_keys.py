@@ -51,6 +51,18 @@ def test_a_key_contains_the_identifier_of_an_item_of_a_host(item: str) -> None:
     assert keys().verify(changed) is keys("another").verify(key) is None
 
 
+@for_each("item", [77, "8JMKD3MGP8W/35MME4E"])
+def test_a_key_is_valid_only_for_the_network_to_which_it_is_bound(item: int | str) -> None:
+    first, second, none = "150.163.34.0/24", "2001:db8:1:2::/64", ""
+    for network, others in ((first, (second, none)), (second, (first, none)), (none, (first,))):
+        key = keys().issue(item, network)
+        assert keys().verify(key, others) is None
+        facts = keys().verify(key, (*others, network))
+        assert facts is not None
+        assert facts.item == item
+        assert (keys().verify(key) is None) is bool(network)
+
+
 def test_all_keys_are_different() -> None:
     ours = keys()
     issued = [ours.issue(7) for _ in range(2000)]

@@ -127,9 +127,9 @@ def ask_service(app: Flask, *pairs: tuple[str, str], **options: Any) -> Answer:
 
 
 def ask_urls(
-    app: Flask, ibi: str, verbs: str = "", filepath: str = "", user: str = INSIDE
+    app: Flask, ibi: str, verbs: str = "", filepath: str = "", user: str = INSIDE, **options: Any
 ) -> dict[str, tuple[str, ...]]:
-    """Return the URL list of an item."""
+    """Return the URL list of an item; the options are those of :func:`ask`."""
     answer = ask_service(
         app,
         ("servicesubject", "urlRequest"),
@@ -137,6 +137,7 @@ def ask_urls(
         ("parsedibiurl.ibi", ibi),
         ("parsedibiurl.verblist", verbs),
         ("parsedibiurl.filepath", filepath),
+        **options,
     )
     assert answer.status == 200, answer.body
     return answer.pairs

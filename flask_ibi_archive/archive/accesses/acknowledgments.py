@@ -6,14 +6,16 @@ URLs of the item. Only the first acknowledgment with a URL key counts.
 
 The Archive stores the access before it answers the acknowledgment. If the database is locked or
 does not answer, the access is stored in the spool (a folder of files). The files are imported into
-the database later. The resolver always gets the same answer. If an acknowledgment does not count,
-a warning with the reason is written to the log ``flask_ibi_archive.accesses``.
+the database later. The resolver always gets the same answer. With ``IBI_COUNT_ONLY_RESOLVER``, URL
+keys are bound to the network that asked for them, and only the acknowledgments of the resolver
+count. If an acknowledgment does not count, a warning with the reason is written to the log
+``flask_ibi_archive.accesses``.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -31,6 +33,7 @@ from flask_ibi_archive.archive.accesses.access_storage import (
 from flask_ibi_archive.archive.accesses.accessed_items import AccessedItems, NotCounted
 from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
 from flask_ibi_archive.archive.accesses.delivered_item import Claim, find_delivered_item
+from flask_ibi_archive.archive.accesses.resolver_addresses import name_network
 from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
 from flask_ibi_archive.archive.accesses.url_keys import KeyFacts, URLKeys
@@ -88,6 +91,7 @@ class Acknowledgments(AccessStorage):
     :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
     :param clock: a function that returns the time in POSIX seconds.
     :param host_items: the items of the host; None if the items are in the tables of this package.
+    :param is_resolver: returns whether an IP address is one of the resolver.
     """
 
     def __init__(
@@ -100,22 +104,28 @@ class Acknowledgments(AccessStorage):
         lock_timeout: float = LOCK_TIMEOUT,
         clock: Callable[[], float] = time.time,
         host_items: HostItems | None = None,
+        is_resolver: Callable[[str], bool] = lambda address: False,
     ) -> None:
         super().__init__(database, spool, find_served, anonymises, lock_timeout, host_items)
         self.url_keys = url_keys
         self.clock = clock
+        self.is_resolver = is_resolver
         self.visitors = Visitors()
         self.counter = AccessCounter(database)
         self._write_lock = ThreadLock()
 
-    def record(self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS) -> Outcome:
+    def record(
+        self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS, sender: str | None = None
+    ) -> Outcome:
         """Check an acknowledgment and store the access in the database or in the spool.
 
+        :param sender: the IP address of the sender if only the resolver may acknowledge accesses.
+            None if everybody may, or if the acknowledgment comes from this process.
         :returns: where the access was stored, or ``Outcome.REFUSED`` if it does not count.
         :raises NotReady: if neither the database nor the spool can store the access.
         """
         try:
-            outcome = self._record(acknowledgment, agents)
+            outcome = self._record(acknowledgment, agents, sender)
         except NotCounted as refusal:
             addresses = acknowledgment.client_addresses
             log_refusal(self._stored_address(addresses[0]) if addresses else None, refusal)
@@ -123,18 +133,22 @@ class Acknowledgments(AccessStorage):
         log.debug("an acknowledgment was %s", outcome.value)
         return outcome
 
-    def has_valid_key(self, acknowledgment: Acknowledgment) -> bool:
+    def has_valid_key(self, acknowledgment: Acknowledgment, sender: str | None = None) -> bool:
         """Return whether the URL key of an acknowledgment is valid.
 
         This method does not read the database.
+
+        :param sender: the same as in :meth:`record`.
         """
         key = acknowledgment.url_key
-        return key is not None and self.url_keys.verify(key) is not None
+        return key is not None and self.url_keys.verify(key, _list_networks(sender)) is not None
 
     # --- one acknowledgment ----------------------------------------------------------------------
 
-    def _record(self, acknowledgment: Acknowledgment, agents: Agents) -> Outcome:
-        key = self._check_key(acknowledgment)
+    def _record(
+        self, acknowledgment: Acknowledgment, agents: Agents, sender: str | None
+    ) -> Outcome:
+        key = self._check_key(acknowledgment, sender)
         user = (acknowledgment.client_addresses or ("",))[0]
         access, claim = self._build_access(acknowledgment, key, user, agents)
 
@@ -195,10 +209,11 @@ class Acknowledgments(AccessStorage):
         finally:
             lock.release()
 
-    def _check_key(self, acknowledgment: Acknowledgment) -> KeyFacts:
+    def _check_key(self, acknowledgment: Acknowledgment, sender: str | None) -> KeyFacts:
         """Check the fields of an acknowledgment and its URL key; return the content of the key.
 
-        :raises NotCounted: if a field is missing or wrong, or if the key is not valid.
+        :raises NotCounted: if a field is missing or wrong, if the key is not valid, or if the
+            sender is not the resolver.
         """
         needed = {
             CLIENT_ADDRESSES: acknowledgment.client_addresses,
@@ -212,11 +227,14 @@ class Acknowledgments(AccessStorage):
         faults = [f"{name} is missing" for name in missing] + [f"{name} is wrong" for name in wrong]
         if faults:
             raise NotCounted(", ".join(faults))
-        facts = self.url_keys.read(acknowledgment.url_key or "")
+        facts = self.url_keys.read(acknowledgment.url_key or "", _list_networks(sender))
         if facts is None:
-            raise NotCounted("the URL key is forged")
+            other = f", or was not issued to {name_network(sender)}" if sender else ""
+            raise NotCounted(f"the URL key is forged{other}")
         if not self.url_keys.is_current(facts):
             raise NotCounted("the URL key has expired")
+        if sender is not None and not self.is_resolver(sender):
+            raise NotCounted(f"{name_network(sender)} is not a network of the resolver")
         return facts
 
     def _build_access(
@@ -248,6 +266,14 @@ class Acknowledgments(AccessStorage):
 
     def _stored_address(self, address: str) -> str:
         return anonymise(address) if self.anonymises else address
+
+
+def _list_networks(sender: str | None) -> Sequence[str]:
+    """Return the networks to which the key of a sender may be bound.
+
+    The keys that a resolver gets within this process are bound to no network.
+    """
+    return (name_network(sender), name_network(None))
 
 
 def encode_url(url: str) -> str:

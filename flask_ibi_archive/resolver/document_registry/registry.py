@@ -185,10 +185,9 @@ class DocumentRegistry:
         self, document_id: str, actor: AuthenticatedActor, sender: str, own: OwnArchive | None
     ) -> None:
         """Check an identifier, unless the actor has already registered a document with it."""
-        address = self.database.read(
+        if address := self.database.read(
             lambda connection: rows.find_new_applicant(connection, actor.id, document_id)
-        )
-        if address is not None:
+        ):
             self._check_identifier(document_id, Applicant(*address, sender, own))
 
     def _check_identifier(self, ibi: str, applicant: Applicant) -> None:
