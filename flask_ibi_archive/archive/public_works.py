@@ -38,7 +38,7 @@ def describe_host_item(archive: Archive, items: HostItems, record: Record) -> Wo
     """Return the description of an item in the catalogue of a host."""
     if isinstance(record.metadata, MetadataItem):
         metadata = items.get(record.metadata.ibi)
-        if metadata is not None and not _is_hidden(metadata):
+        if metadata is not None and not metadata.is_hidden:
             elements = getattr(metadata.metadata, "elements", {})
             return _describe(archive, record, elements, metadata.language)
     return _describe(archive, record, {})
@@ -52,12 +52,8 @@ def is_public(record: Record) -> bool:
     return (
         record.state in ("Original", "Copy")
         and record.content_type == "Data"
-        and not _is_hidden(record)
+        and not record.is_hidden
     )
-
-
-def _is_hidden(record: Record) -> bool:
-    return record.access is not None and record.access.others == "none"
 
 
 def _describe(

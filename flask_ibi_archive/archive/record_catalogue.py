@@ -240,7 +240,7 @@ class RecordItem:
         self.timestamp = format_moment(record.timestamp) or ""
         self.language = record.language
         self.formats = record.formats
-        self.shows_metadata = record.access is None or record.access.others != "none"
+        self.shows_metadata = not record.is_hidden
 
     def allows(self, address: str) -> bool:
         """Return True if a user at an IP address may read the files."""

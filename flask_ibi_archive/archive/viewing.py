@@ -119,8 +119,7 @@ class ItemView:
     @property
     def is_hidden(self) -> bool:
         """Whether users who may not read the files must not see the description either."""
-        rule = self.record.access
-        return rule is not None and rule.others == "none"
+        return self.record.is_hidden
 
     def shows_itself(self, address: str) -> bool:
         """Return whether a user with an IP address may see the description or files of the item."""
@@ -162,8 +161,7 @@ def view_host_item(record: Record, metadata: Record | None, today: date) -> Item
     """
     described = None
     if metadata is not None and isinstance(metadata.metadata, DublinCoreMetadata):
-        is_hidden = metadata.access is not None and metadata.access.others == "none"
-        described = None if is_hidden else metadata.metadata.elements
+        described = None if metadata.is_hidden else metadata.metadata.elements
     related = [
         RelatedItem("translation", ibi, language=language)
         for language, ibi in record.translations.items()

@@ -294,6 +294,9 @@ class _View:
         if own is None or self.has_path or self.wants_file_list:
             return None
         url = own.url if target.format is None else own.formats[target.format]
+        # the rule of the item applies to the description that the Archive itself shows
+        if url is None and not target.item.shows_metadata and not target.item.allows(self.user):
+            return None
         return url or self.addresses.metadata(target.item, target.format)
 
     def _find_item_url(self, target: RelationTarget) -> str | None:

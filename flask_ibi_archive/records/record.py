@@ -168,6 +168,11 @@ class Record:
         return self.target_file or (self.files[0].path if self.files else None)
 
     @property
+    def is_hidden(self) -> bool:
+        """Whether users who may not read the files must not see the description either."""
+        return self.access is not None and self.access.others == "none"
+
+    @property
     def has_references(self) -> bool:
         """Whether the record refers to other items."""
         return bool(

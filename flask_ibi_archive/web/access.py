@@ -75,6 +75,17 @@ def check_access(item: ItemView, file: FileRecord | None = None) -> AccessDecisi
     )
 
 
+def find_refusal(item: ItemView) -> AccessDecision | None:
+    """Return the decision that hides the description of an item from the user of the request.
+
+    :returns: None if the user may see the description.
+    """
+    if not item.is_hidden:
+        return None
+    access = check_access(item)
+    return None if access.is_allowed else access
+
+
 def select_readable_files(item: ItemView) -> ItemView:
     """Return an item without the files that the user of the request may not read.
 

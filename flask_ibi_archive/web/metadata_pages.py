@@ -24,8 +24,8 @@ from flask_ibi_archive.web.machine_readable import (
     write_metadata,
 )
 from flask_ibi_archive.web.pages import (
+    describing,
     message,
-    no_format_page,
     page,
     redirect_to,
     restricted_page,
@@ -44,19 +44,15 @@ NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 def metadata(item: ItemView) -> ResponseReturnValue:
     """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
 
-    Networks and embargoes do not restrict the metadata of an item. The policy of the host restricts
-    them if the access rule hides the description.
+    The access rule of an item does not restrict metadata that are another item or on another
+    server.
     """
-    if item.is_hidden:
-        access = check_access(item)
-        if access.by_policy and not access.is_allowed:
-            return restricted_page(item, access)
     # request.args would raise an exception for bytes that are not UTF-8
     choice = dict(decode_query_string(request.query_string)).get("choice") or None
     try:
         step = Step(StepKind.METADATA, choice)
     except ValueError:
-        return no_format_page(item)
+        return _no_metadata_page(item, choice)
     format = None if choice is None else current_archive().formats.get(choice)
     is_own = isinstance(item.record.metadata, DublinCoreMetadata)
     is_listed = format is None or format.name in current_archive().facts().own_formats
@@ -64,14 +60,32 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     if not is_own and (is_listed or not item.dublin_core):
         return _linked_metadata(item, step, format)
     if choice is None:
-        url = current_archive().addresses.metadata(item)
-        return add_part_links(page("metadata", item=item), item, "describes", url)
-    return no_format_page(item) if format is None else _send_metadata(item, format)
+        return _metadata_page(item)
+    if format is None:
+        return _no_metadata_page(item, choice)
+    return _send_metadata(item, format)
 
 
+@describing
+def _no_metadata_page(item: ItemView, choice: str | None) -> Response:
+    in_format = gettext("The item has no metadata in this format")
+    title = in_format if choice else gettext("The item has no metadata.")
+    return message(404, title, item=select_readable_files(item))
+
+
+@describing
+def _metadata_page(item: ItemView) -> Response:
+    url = current_archive().addresses.metadata(item)
+    return add_part_links(
+        page("metadata", item=select_readable_files(item)), item, "describes", url
+    )
+
+
+@describing
 def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     """Return the metadata of an item in a format; an error page if the format can't be written."""
-    work = describe_work(select_readable_files(item))
+    readable = select_readable_files(item)
+    work = describe_work(readable)
     try:
         with logging_failure(CannotWriteMetadata(work.ibi, format.name)):
             if format.write is write_oai_dc:
@@ -80,7 +94,7 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
             else:
                 body = write_metadata(format, work)
     except CannotWriteMetadata:
-        return message(500, gettext("The metadata can't be shown in this format"), item=item)
+        return message(500, gettext("The metadata can't be shown in this format"), item=readable)
     # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
     charset = "" if format.media_type.endswith("json") else "; charset=utf-8"
     response = Response(body, content_type=f"{format.media_type}{charset}")
@@ -91,11 +105,9 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
 
 
 @with_item
+@describing
 def linkset(item: ItemView) -> ResponseReturnValue:
     """Send the typed links of an item (RFC 9264)."""
-    access = check_access(item)
-    if item.is_hidden and not access.is_allowed:
-        return restricted_page(item, access)
     readable = select_readable_files(item)
     return linkset_response(readable, describe_work(readable))
 
@@ -135,6 +147,4 @@ def _linked_metadata(
         return restricted_page(target, access)
     if format is not None and item.dublin_core:
         return _send_metadata(item, format)
-    if step.parameter:
-        return no_format_page(item)
-    return message(404, gettext("The item has no metadata."), item=item)
+    return _no_metadata_page(item, step.parameter)

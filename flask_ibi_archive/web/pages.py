@@ -22,7 +22,12 @@ from flask_ibi_archive.protocol.query import decode_query_string, list_candidate
 from flask_ibi_archive.records.formats.abnt import cite, names_ibi
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_values import name_licence
-from flask_ibi_archive.web.access import AccessDecision, check_access, select_readable_files
+from flask_ibi_archive.web.access import (
+    AccessDecision,
+    check_access,
+    find_refusal,
+    select_readable_files,
+)
 from flask_ibi_archive.web.downloads import describe_version, send_content
 from flask_ibi_archive.web.item_pages import (
     CITATION_FORMATS,
@@ -95,12 +100,7 @@ def no_item_page(ibi: str | None) -> Response:
 
 def _no_file_page(item: ItemView, title: str) -> Response:
     advice = gettext("See the list of files or the page of the item.")
-    return message(404, title, advice, item=item, links_files=True)
-
-
-def no_format_page(item: ItemView) -> Response:
-    """Return the page that says that the item has no metadata in a format."""
-    return message(404, gettext("The item has no metadata in this format"), item=item)
+    return message(404, title, advice, item=select_readable_files(item), links_files=True)
 
 
 def unavailable_page(error: IBIError) -> Response:
@@ -124,7 +124,7 @@ def restricted_page(item: ItemView, access: AccessDecision) -> ResponseReturnVal
         raise access.refusal
     if access.refusal is not None:
         return access.refusal
-    visible = None if item.is_hidden else item
+    visible = None if item.is_hidden else select_readable_files(item)
     return message(
         403,
         gettext("Access to this item is restricted"),
@@ -160,7 +160,7 @@ def tombstone(item: ItemView) -> Response:
     programs, the Link header contains the URL of the replacement (RFC 8288; RFC 5829,
     "successor-version").
     """
-    is_visible = item.shows_itself(user_address())
+    is_visible = find_refusal(item) is None
     facts = item.record.tombstone
     instead = (facts.successor if facts else None) or item.record.next_edition
     stated_title = item.stated_title if is_visible else None
@@ -229,33 +229,46 @@ def with_item(
     return find_and_view
 
 
+def describing(
+    view: Callable[..., ResponseReturnValue],
+) -> Callable[..., ResponseReturnValue]:
+    """Decorate a view that shows the description of an item.
+
+    The decorated view refuses users who must not see the description.
+    """
+
+    @wraps(view)
+    def check_and_view(item: ItemView, *rest: object) -> ResponseReturnValue:
+        refusal = find_refusal(item)
+        return view(item, *rest) if refusal is None else restricted_page(item, refusal)
+
+    return check_and_view
+
+
 @with_item
+@describing
 def landing(item: ItemView) -> ResponseReturnValue:
     """Show the landing page of an item, with a description of the item and links to its files.
 
     A program that prefers a metadata format to HTML is redirected to the metadata.
     """
-    access = check_access(item)
-    if item.is_hidden and not access.is_allowed:
-        return restricted_page(item, access)
     readable = select_readable_files(item)
-    if readable.record.files:
-        access = replace(access, is_allowed=True)
     work = describe_work(readable)
     chosen = choose_format(request.accept_mimetypes, find_formats(item))
     if chosen is None:
-        response = message(406, gettext("The item is not available in this form"), item=item)
+        response = message(406, gettext("The item is not available in this form"), item=readable)
     elif chosen:
         response = redirect_to(current_archive().addresses.metadata(item, chosen), 303)
     else:
-        response = _landing_page(item, readable, work, access)
+        response = _landing_page(item, readable, work)
     response.vary.add("Accept")
     return add_item_links(response, readable, work)
 
 
-def _landing_page(
-    item: ItemView, readable: ItemView, work: Work, access: AccessDecision
-) -> Response:
+def _landing_page(item: ItemView, readable: ItemView, work: Work) -> Response:
+    access = check_access(item)
+    if readable.record.files:
+        access = replace(access, is_allowed=True)
     counts = current_archive().count_views(item)
     return page(
         "landing",
@@ -324,7 +337,7 @@ def files(item: ItemView) -> ResponseReturnValue:
     readable = select_readable_files(item)
     form = _choose_form()
     if form is None:
-        return message(400, gettext("The list of files has no such form"), item=item)
+        return message(400, gettext("The list of files has no such form"), item=readable)
     if form == "html":
         response = page("files", item=readable)
     else:

@@ -20,13 +20,13 @@ from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
 from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.web.access import check_access
+from flask_ibi_archive.web.access import select_readable_files
 from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
 from flask_ibi_archive.web.pages import (
+    describing,
     message,
     no_item_page,
     page,
-    restricted_page,
     unavailable_page,
     with_item,
 )
@@ -79,12 +79,11 @@ class Section:
 
 
 @with_item
+@describing
 def item_statistics(item: ItemView) -> ResponseReturnValue:
-    """Show the number of accesses to an item, if the user may see the item."""
-    if item.is_hidden and not (access := check_access(item)).is_allowed:
-        return restricted_page(item, access)
+    """Show the number of accesses to an item."""
     try:
-        return _answer(item)
+        return _answer(select_readable_files(item))
     except UnknownItem:  # another process has just deleted the item
         return no_item_page(item.record.identifiers[0])
 

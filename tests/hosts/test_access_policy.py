@@ -39,7 +39,7 @@ from flask_ibi_archive.errors import NotReady
 
 pytestmark = pytest.mark.one_database
 
-EMBARGOED = rep(50)
+EMBARGOED, UNTITLED, UNTITLED_DESCRIBED = rep(50), rep(51), rep(52)
 FILE = "doc/report.pdf"
 #: An open item, and items with a network, a hidden description, and an embargo.
 ITEMS = (REPORT, CLOSED, HIDDEN, EMBARGOED)
@@ -55,8 +55,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     app = make_app(uri, folder)
     archive_of(app).init()
     files = [{"path": "report.pdf", "source": source(folder / "sources", "report.pdf")}]
-    embargoed = {"rep": EMBARGOED, "embargo": "9999-12-31", "files": files}
-    import_records(archive_of(app), [*shelf(folder / "sources"), embargoed])
+    others = [
+        {"rep": EMBARGOED, "embargo": "9999-12-31", "files": files},
+        {"rep": UNTITLED, "files": files},
+        {"rep": UNTITLED_DESCRIBED, "files": files, "metadata": {"dc": {"creator": ["Ana"]}}},
+    ]
+    import_records(archive_of(app), [*shelf(folder / "sources"), *others])
     close(app)
     return uri, folder
 
@@ -187,6 +191,25 @@ def test_the_policy_decides_for_each_file(build: Build) -> None:
     text = ask(app, f"/col/{UNLISTED}/").text
     assert "new.txt" not in text
     assert "old.txt" not in text
+
+
+@for_each("ibi", [UNTITLED, UNTITLED_DESCRIBED])
+def test_the_name_of_a_file_that_the_policy_closes_is_no_title(build: Build, ibi: str) -> None:
+    app = build(False)
+    for rest in (
+        "",
+        FILE,
+        "doc/missing.pdf",
+        "files",
+        "metadata",
+        "metadata?choice=x",
+        "statistics",
+    ):
+        text = ask(app, f"/col/{ibi}/{rest}").text
+        # the links to other languages, before <main>, repeat the requested path
+        assert "report.pdf" not in text.partition("<main")[2]
+        assert "<title>report" not in text
+    assert "report.pdf" in ask(build(True), f"/col/{ibi}/statistics").text
 
 
 # --- errors

@@ -691,6 +691,25 @@ def test_the_access_rule_of_an_item_does_not_restrict_its_metadata() -> None:
         assert pairs["url.metadata"] == whole(records, user=INSIDE)["url.metadata"]
 
 
+def test_the_access_rule_of_an_item_may_hide_its_dublin_core() -> None:
+    described = {"metadata": {"dc": {"title": ["x"]}}, "files": [{"path": "a"}]}
+    for rule, user, is_shown in (
+        (NONE, OUTSIDE, False),
+        (NONE, INSIDE, True),
+        (RULE, OUTSIDE, True),
+    ):
+        records = [
+            item(X, next_edition=Y, access=rule, **described),
+            item(Y, access=rule, **described),
+            about(M, access=rule, metadata=described["metadata"]),
+        ]
+        pairs = whole(records, user=user)
+        for relation in (".metadata", ".metadata(oai_dc)", ".lastedition.metadata"):
+            assert ("url" + relation in pairs) == is_shown
+            assert ("contenttype" + relation in pairs) == is_shown
+        assert ("url.metadata" in whole(records, M, user=user)) == is_shown
+
+
 def test_metadata_that_are_an_item_can_be_restricted_in_every_form() -> None:
     meta = about(M, access=RULE, formats={"oai_dc": "https://m.example/o"}, metadata=OWN)
     pairs = whole([item(X, metadata={"ibi": M}), meta], user=OUTSIDE)

@@ -107,10 +107,31 @@ def test_the_url_of_a_restricted_file_on_another_server_is_not_shown(web: Flask)
 
 
 def test_the_rule_of_an_item_does_not_restrict_its_metadata(web: Flask) -> None:
-    for ibi in (CLOSED, HIDDEN):
-        for rest in ("metadata", "metadata?choice=oai_dc"):
-            assert status(web, ibi, rest, OUTSIDE) == 200
+    for rest in ("metadata", "metadata?choice=oai_dc"):
+        assert status(web, CLOSED, rest, OUTSIDE) == 200
     assert status(web, PLAIN_CLOSED, "metadata", OUTSIDE) == 404
+
+
+@for_each("remote", OUTSIDERS)
+def test_a_hidden_description_is_on_no_page_and_in_no_format(
+    web: Flask, remote: str | None
+) -> None:
+    formats = [format.name for format in archive_of(web).formats]
+    choices = [f"metadata?choice={name}" for name in (*formats, "unknown", "not a format")]
+    for rest in ("", "metadata", *choices, "files", FILE, "linkset", "statistics"):
+        answer = ask(web, f"/col/{HIDDEN}/{rest}", remote=remote)
+        assert answer.status == 403, rest
+        assert "Hidden" not in answer.text
+        assert "Link" not in answer.headers
+    for rest in ("", "metadata", *choices[: len(formats)], "linkset"):
+        assert status(web, HIDDEN, rest, INSIDE) == 200
+
+
+def test_a_url_list_leads_to_no_hidden_description(web: Flask) -> None:
+    for verbs in ("GetMetadata", "GetMetadata(oai_dc)", "GetLastEdition GetMetadata", ""):
+        pairs = ask_urls(web, HIDDEN, verbs, user=OUTSIDE)
+        assert not [name for name in pairs if name.startswith(("url", "contenttype"))]
+    assert "url.metadata" in ask_urls(web, HIDDEN, "GetMetadata", user=INSIDE)
 
 
 def test_metadata_that_are_an_item_have_their_own_rule(web: Flask) -> None:

@@ -122,6 +122,10 @@ def test_pages_downloads_and_url_lists_agree_on_each_day(
     assert (files.status, "report.pdf" in files.text) == (file.status, may_read)
     landing = ask(app, f"/col/{ibi}/", remote=user)
     assert (landing.status, "report.pdf" in landing.text) == (403 if is_hidden else 200, may_read)
+    for choice in ("", "?choice=oai_dc"):
+        metadata = ask(app, f"/col/{ibi}/metadata{choice}", remote=user)
+        assert metadata.status == landing.status
+        assert (f"Item {ibi}" in metadata.text) == (not is_hidden)
     for page in (landing, files):
         is_said = embargo is not None and embargo > day and (is_inside or not is_hidden)
         assert ("available from" in page.text) == is_said
@@ -129,6 +133,9 @@ def test_pages_downloads_and_url_lists_agree_on_each_day(
         pairs = ask_urls(app, ibi, user=user)
         expected = ("Data",) if may_read else None if is_hidden else ("Metadata",)
         assert pairs.get("contenttype") == expected
+        for verbs in ("GetMetadata", "GetMetadata(oai_dc)"):
+            urls = [name for name in ask_urls(app, ibi, verbs, user=user) if name[:4] == "url."]
+            assert bool(urls) == (not is_hidden)
 
 
 @pytest.mark.slow_on_postgresql
