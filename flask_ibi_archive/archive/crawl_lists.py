@@ -17,7 +17,7 @@ from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.storage.crawl_lists import CrawlLists
 
 #: The position of an item in the list of a year.
-Place = tuple[datetime, "int | str"]
+Place = tuple[datetime, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +44,24 @@ def list_years(archive: Archive) -> list[int]:
 def list_year(archive: Archive, year: int, after: Place | None, limit: int) -> YearList:
     """Return a part of the list of a year.
 
-    :param year: a year from 1 to 9998.
+    :param year: a year from 1 to 9999.
     :param after: the position after which the part begins; None: the beginning of the list.
     :param limit: the maximum number of items.
     """
     since = datetime(year, 1, 1, tzinfo=timezone.utc)
-    end = datetime(year + 1, 1, 1, tzinfo=timezone.utc)
+    # timestamps are whole seconds
+    end = datetime(year, 12, 31, 23, 59, 59, 1, timezone.utc)
+    time, last = after or (end, "")
     if archive.host_items is not None:
-        return _list_host_year(archive, archive.host_items, since, after or (end, ""), limit)
-    time, number = after or (end, 0)
-    before = min(time, end), number if isinstance(number, int) else 0
+        return _list_host_year(archive, archive.host_items, since, (time, last), limit)
+    before = time, int(last) if last.isdecimal() and len(last) < 19 else 0
 
     def read(connection: Connection) -> YearList:
         lists = CrawlLists(connection, archive.served().id)
         found = lists.list_items(since, before, limit + 1)
         works = read_works(archive, connection, [item_id for item_id, _ in found[:limit]])
         last_id, last_time = found[limit - 1] if len(found) > limit else (None, since)
-        return YearList([*works.values()], None if last_id is None else (last_time, last_id))
+        return YearList([*works.values()], None if last_id is None else (last_time, str(last_id)))
 
     return archive.database.read(read)
 
@@ -71,11 +72,10 @@ def _list_host_year(
     def find_place(record: Record) -> tuple[datetime, str]:
         return _find_time(record), record.ibip or record.identifiers[0]
 
-    bound = before[0], str(before[1])
     wanted = (
         record
         for record in _public_records(items)
-        if since <= _find_time(record) and find_place(record) < bound
+        if since <= _find_time(record) and find_place(record) < before
     )
     found = nlargest(limit + 1, wanted, key=find_place)
     works = [describe_host_item(archive, items, record) for record in found[:limit]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
 from sqlalchemy import Connection
 
@@ -221,12 +221,12 @@ class HostHarvests:
         self, selection: Selection, limit: int
     ) -> Iterator[tuple[tuple[datetime, str], Record]]:
         after: tuple[datetime, str] | None = selection.after  # type: ignore[assignment]
-        # datestamps are whole seconds, but the times of the catalogue may be more precise
-        end = None if selection.until is None else selection.until + timedelta(seconds=1)
         while True:
             batch = list(self._items.iterate_changes(selection.since, after, limit))
             for after, record in batch:
-                if end is not None and after[0] >= end:
+                # datestamps are whole seconds, but the times of the catalogue may be more precise
+                datestamp = after[0].replace(microsecond=0)
+                if selection.until is not None and datestamp > selection.until:
                     return
                 if record is not None and (record.state == "Deleted" or is_public(record)):
                     yield after, record

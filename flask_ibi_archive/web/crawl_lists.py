@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timezone
 
 from flask import Response, abort, request
 
@@ -27,13 +28,17 @@ from flask_ibi_archive.web.responses import find_items_path, set_headers
 SHOWN = 100
 #: The maximum number of URLs in a sitemap (sitemaps.org).
 SITEMAP_SIZE = 50_000
-#: The years that a date of Python may have, and the year after it too.
-YEARS = range(1, 9999)
+#: The years that a date may have.
+YEARS = range(1, 10_000)
+#: The largest number of a sitemap. The ids in the sitemap are integers of the database.
+MAX_SITEMAP = 2**63 // SITEMAP_SIZE - 1
+#: Matches the position at the beginning of a page: the last item on the page before.
+_PLACE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z_(.+)", re.ASCII)
 _NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 
 def show_years() -> Response:
-    """Show the years in which items were published or changed last."""
+    """Show the years in which items were changed last."""
     try:
         return _list_page(years=list_years(current_archive()), year=None)
     except CannotList:
@@ -43,19 +48,22 @@ def show_years() -> Response:
 
 
 def show_year(year: int) -> Response:
-    """Show the items of a year, the newest first."""
-    archive, after = current_archive(), _read_place()
+    """Show the items that were changed last in a year, the newest first.
+
+    The parameter ``page`` is the position of the last item on the page before.
+    """
     if year not in YEARS:
         abort(404)
+    archive, after = current_archive(), _read_place(year)
     try:
         found = list_year(archive, year, after, SHOWN)
     except CannotList:
         abort(404)
     except (NotReady, ConfigError) as error:
         return unavailable_page(error)
-    if not found.works and after is None:
+    if not found.works:
         abort(404)
-    following = None if found.next is None else f"{found.next[0].isoformat()}_{found.next[1]}"
+    following = None if found.next is None else f"{format_time(found.next[0])}_{found.next[1]}"
     return _list_page(works=found.works, year=year, after=after, next=following)
 
 
@@ -64,8 +72,10 @@ def send_sitemap() -> Response:
     archive = current_archive()
     try:
         numbers = list_sitemaps(archive, SITEMAP_SIZE)
-        if len(numbers) <= 1:
-            return send_sitemap_part(*numbers or [0])
+        if not numbers:  # a sitemap must not be empty
+            return _send_xml("urlset", "url", [(_base(), None)])
+        if len(numbers) == 1:
+            return send_sitemap_part(*numbers)
     except CannotList:
         abort(404)
     except (NotReady, ConfigError) as error:
@@ -78,16 +88,17 @@ def send_sitemap() -> Response:
 
 def send_sitemap_part(number: int) -> Response:
     """Send one of several sitemaps."""
-    archive = current_archive()
+    if number > MAX_SITEMAP:
+        abort(404)
     try:
-        found = list_sitemap(archive, number, SITEMAP_SIZE)
+        found = list_sitemap(current_archive(), number, SITEMAP_SIZE)
     except CannotList:
         abort(404)
     except (NotReady, ConfigError) as error:
         return unavailable_page(error)
-    # a sitemap must not be empty; a whole range has no place for a further URL
-    entries: list[tuple[str, datetime | None]] = [*found] or [(_base(), None)]
-    return _send_xml("urlset", "url", entries)
+    if not found:
+        abort(404)
+    return _send_xml("urlset", "url", found)
 
 
 def _send_xml(root: str, name: str, entries: Iterable[tuple[str, datetime | None]]) -> Response:
@@ -107,14 +118,19 @@ def _base() -> str:
     return f"{current_archive().addresses.base}/ibi/items"
 
 
-def _read_place() -> Place | None:
-    """Return the position in the query; a wrong one is the beginning of the list."""
-    text = dict(decode_query_string(request.query_string)).get("after", "")
-    moment, _, last = text.partition("_")
-    try:
-        time = datetime.fromisoformat(moment)
-        if time.tzinfo is None or "\0" in last:
-            return None
-        return time, int(last) if last.isascii() and last.isdecimal() and len(last) < 19 else last
-    except ValueError:
+def _read_place(year: int) -> Place | None:
+    """Return the position in the query; None at the beginning of the list.
+
+    A position that is wrong, or not in the year, is a page that does not exist.
+    """
+    text = dict(decode_query_string(request.query_string)).get("page")
+    if text is None:
         return None
+    found = _PLACE.fullmatch(text)
+    try:
+        time = datetime.fromisoformat(found[1]) if found else None
+    except ValueError:
+        time = None
+    if found is None or time is None or time.year != year:
+        abort(404)
+    return time.replace(tzinfo=timezone.utc), found[2]

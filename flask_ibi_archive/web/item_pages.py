@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date
-
-from flask import Response
 
 from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
 from flask_ibi_archive.archive.host_calls import logging_failure
@@ -28,8 +25,8 @@ from flask_ibi_archive.web.translations import format_date, format_number, gette
 #: The number of months in the chart of the landing page, and the height of the chart in pixels.
 MONTHS, CHART_HEIGHT = 12, 90
 SWATCHES = (draw_swatch(0), draw_swatch(1))
-#: The forms of the list of files, and their media types. The first form is the default.
-FILE_LIST_FORMS = {"html": "text/html", "text": "text/plain", "json": "application/json"}
+#: The maximum number of files on a page.
+SHOWN_FILES = 100
 #: The formats of reference managers.
 CITATION_FORMATS = ("bibtex", "ris", "csl-json")
 #: The names of types for readers. Other types are shown in the words of the metadata.
@@ -140,22 +137,6 @@ def find_newest_edition(item: ItemView) -> RelatedItem | None:
     """Return the newest edition of an item that was not removed; None if it is this item."""
     later = [one for one in item.related if one.kind == "later_edition" and not one.is_removed]
     return later[-1] if later else None
-
-
-def file_list_response(work: Work, form: str) -> Response:
-    """Return the list of the files of a work as text or JSON.
-
-    :param form: a key of :data:`FILE_LIST_FORMS`.
-    """
-    if form == "text":
-        text = "".join(f"{file.url}\n" for file in work.files)
-        return Response(text, content_type="text/plain; charset=utf-8")
-    listed = [
-        {"name": file.name, "url": file.url, "type": file.media_type, "size": file.size}
-        for file in work.files
-    ]
-    body = json.dumps({"ibi": work.ibi, "files": listed}, ensure_ascii=False, indent=2)
-    return Response(body, content_type="application/json")
 
 
 def draw_recent_months(found: Statistics, today: date) -> str | None:

@@ -1,4 +1,4 @@
-"""Defines the views of an item: landing page, files, metadata, and tombstone.
+"""Defines the views of an item: landing page, files, and tombstone.
 
 A tombstone is the page of a removed item. The module ``routing`` registers the views.
 """
@@ -18,7 +18,7 @@ from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.pairs import encode_word
-from flask_ibi_archive.protocol.query import decode_query_string, list_candidate_paths
+from flask_ibi_archive.protocol.query import list_candidate_paths
 from flask_ibi_archive.records.formats.abnt import cite, names_ibi
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_values import name_licence
@@ -31,11 +31,10 @@ from flask_ibi_archive.web.access import (
 from flask_ibi_archive.web.downloads import describe_version, send_content
 from flask_ibi_archive.web.item_pages import (
     CITATION_FORMATS,
-    FILE_LIST_FORMS,
+    SHOWN_FILES,
     SWATCHES,
     describe_work,
     draw_recent_months,
-    file_list_response,
     find_newest_edition,
     list_citations,
     name_type,
@@ -277,6 +276,7 @@ def _landing_page(item: ItemView, readable: ItemView, work: Work) -> Response:
         work=work,
         type_name=name_type(work),
         newest_edition=find_newest_edition(item),
+        shown_files=SHOWN_FILES,
         licence=name_licence(work.licence_url) if work.licence_url else "",
         citation=cite(work),
         citations=list_citations(readable, work),
@@ -284,7 +284,7 @@ def _landing_page(item: ItemView, readable: ItemView, work: Work) -> Response:
         counts=counts,
         chart=draw_recent_months(counts, item.today),
         swatches=SWATCHES,
-        **describe_head(readable, work),
+        **describe_head(readable, replace(work, files=work.files[:SHOWN_FILES])),
     )
 
 
@@ -322,41 +322,6 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
             return add_part_links(response, item, "collection", url)
     text = gettext("The content of this file is not available here")
     return _no_file_page(item, text)
-
-
-@with_item
-def files(item: ItemView) -> ResponseReturnValue:
-    """Show the list of files of an item as a page, as text or as JSON.
-
-    The owner of the item can forbid the list. Then the page says this, and the other forms are
-    empty.
-    """
-    access = check_access(item)
-    if not access.is_allowed:
-        return restricted_page(item, access)
-    readable = select_readable_files(item)
-    form = _choose_form()
-    if form is None:
-        return message(400, gettext("The list of files has no such form"), item=readable)
-    if form == "html":
-        response = page("files", item=readable)
-    else:
-        response = set_headers(file_list_response(describe_work(readable), form))
-    response.vary.add("Accept")
-    return response
-
-
-def _choose_form() -> str | None:
-    """Return the form of the list of files: the parameter ``format``, or what the client accepts.
-
-    :returns: None if the parameter has a wrong value.
-    """
-    stated = dict(decode_query_string(request.query_string)).get("format")
-    if stated is not None:
-        return stated if stated in FILE_LIST_FORMS else None
-    types = list(FILE_LIST_FORMS.values())
-    best = request.accept_mimetypes.best_match(types, types[0])
-    return next(name for name, kind in FILE_LIST_FORMS.items() if kind == best)
 
 
 def redirect_to(url: str, status: int = 302) -> Response:

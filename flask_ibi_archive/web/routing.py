@@ -15,6 +15,7 @@ from werkzeug.routing import AnyConverter, BaseConverter
 
 from flask_ibi_archive.web import (
     crawl_lists,
+    file_lists,
     health,
     metadata_pages,
     oai_pmh,
@@ -119,7 +120,7 @@ def create_blueprint() -> Blueprint:
     for endpoint, rule, view in (
         ("landing", f"{item}/", pages.landing),
         ("file", f"{item}/doc/<path:path>", pages.file),
-        ("files", f"{item}/files", pages.files),
+        ("files", f"{item}/files", file_lists.files),
         ("metadata", f"{item}/metadata", metadata_pages.metadata),
         ("linkset", f"{item}/linkset", metadata_pages.linkset),
         ("statistics", f"{item}/statistics", statistics.item_statistics),

@@ -311,8 +311,14 @@ def test_pages_of_the_archive_have_no_text_without_a_translation(
 @for_each("language", ["es", "pt"])
 def test_lists_of_items_are_translated(web: Flask, language: str) -> None:
     headings = {
-        "es": ("Todos los ítems por año", "Ítems de 2009"),
-        "pt": ("Todos os itens por ano", "Itens de 2009"),
+        "es": (
+            "Todos los ítems por año de la última modificación",
+            "Ítems modificados por última vez en 2009",
+        ),
+        "pt": (
+            "Todos os itens por ano da última alteração",
+            "Itens alterados pela última vez em 2009",
+        ),
     }[language]
     for path, heading in zip(("", "/2009"), headings, strict=True):
         assert see(web, f"/ibi/items{path}", language=language).text("h1") == heading
