@@ -11,11 +11,13 @@ from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
 from flask_ibi_archive.archive.host_calls import logging_failure
 from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import CannotWriteMetadata
+from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.record import FileRecord, RelatedItem
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.records.work_types import WorkType
+from flask_ibi_archive.resolution.persistent_url import PersistentUrl, format_persistent_target
 from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
 from flask_ibi_archive.web.downloads import find_media_type
 from flask_ibi_archive.web.machine_readable import write_metadata
@@ -137,6 +139,13 @@ def find_newest_edition(item: ItemView) -> RelatedItem | None:
     """Return the newest edition of an item that was not removed; None if it is this item."""
     later = [one for one in item.related if one.kind == "later_edition" and not one.is_removed]
     return later[-1] if later else None
+
+
+def find_original_url(item: ItemView) -> str:
+    """Return the persistent URL that leads to the Original, not to a Copy ([R] 6.2)."""
+    ibi = parse_identifier(item.record.identifiers[0])
+    target = format_persistent_target(PersistentUrl(ibi, requires_original=True))
+    return current_archive().config.persistent_url_base + target
 
 
 def draw_recent_months(found: Statistics, today: date) -> str | None:

@@ -25,6 +25,7 @@ from flask_ibi_archive.web.machine_readable import (
 )
 from flask_ibi_archive.web.pages import (
     describing,
+    landing_page,
     message,
     page,
     redirect_to,
@@ -75,10 +76,17 @@ def _no_metadata_page(item: ItemView, choice: str | None) -> Response:
 
 @describing
 def _metadata_page(item: ItemView) -> Response:
-    url = current_archive().addresses.metadata(item)
-    return add_part_links(
-        page("metadata", item=select_readable_files(item)), item, "describes", url
-    )
+    """Return the page of the metadata.
+
+    The persistent URL of an item leads to this address if the network of the user or an embargo
+    closes the files. This user sees the landing page, which says so, with all metadata.
+    """
+    readable = select_readable_files(item)
+    if item.allows(user_address()):
+        response = page("metadata", item=readable)
+    else:
+        response = landing_page(item, readable, describe_work(readable), shows_metadata=True)
+    return add_part_links(response, item, "describes", current_archive().addresses.metadata(item))
 
 
 @describing

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
+from urllib.parse import quote
 
 from flask import Response, current_app, request
 from flask.typing import ResponseReturnValue
+from markupsafe import Markup
 from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.archive.viewing import ItemView
@@ -36,6 +38,7 @@ from flask_ibi_archive.web.item_pages import (
     describe_work,
     draw_recent_months,
     find_newest_edition,
+    find_original_url,
     list_citations,
     name_type,
 )
@@ -149,6 +152,13 @@ def list_notices(item: ItemView, access: AccessDecision) -> list[str]:
                     "access, connect from its network."
                 )
             )
+        config = current_archive().config
+        contact, url = config.archive_admin_email, f"{config.persistent_url_base}/{item.ibi}"
+        if contact is not None:
+            link = Markup('<a href="mailto:{}?subject={}">{}</a>').format(
+                quote(contact, safe="@"), quote(url, safe=""), contact
+            )
+            notices.append(gettext("To ask for access, write to {address}.", address=link))
     return notices
 
 
@@ -259,12 +269,20 @@ def landing(item: ItemView) -> ResponseReturnValue:
     elif chosen:
         response = redirect_to(current_archive().addresses.metadata(item, chosen), 303)
     else:
-        response = _landing_page(item, readable, work)
+        response = landing_page(item, readable, work)
     response.vary.add("Accept")
     return add_item_links(response, readable, work)
 
 
-def _landing_page(item: ItemView, readable: ItemView, work: Work) -> Response:
+def landing_page(
+    item: ItemView, readable: ItemView, work: Work, *, shows_metadata: bool = False
+) -> Response:
+    """Return the landing page of an item.
+
+    :param readable: the item without the files that the user may not read.
+    :param work: the description of the readable item.
+    :param shows_metadata: True to show all metadata on the page, instead of a link to them.
+    """
     access = check_access(item)
     if readable.record.files:
         access = replace(access, is_allowed=True)
@@ -274,6 +292,8 @@ def _landing_page(item: ItemView, readable: ItemView, work: Work) -> Response:
         item=readable,
         notices=list_notices(item, access),
         work=work,
+        shows_metadata=shows_metadata,
+        original_url=find_original_url(item),
         type_name=name_type(work),
         newest_edition=find_newest_edition(item),
         shown_files=SHOWN_FILES,

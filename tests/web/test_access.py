@@ -127,6 +127,43 @@ def test_a_hidden_description_is_on_no_page_and_in_no_format(
         assert status(web, HIDDEN, rest, INSIDE) == 200
 
 
+@for_each(
+    ("language", "reason", "contact"),
+    [
+        ("en", "read only from certain networks", "To ask for access, write to"),
+        (
+            "pt",
+            "só podem ser acessados a partir de certas redes",
+            "Para pedir acesso, escreva para",
+        ),
+        ("es", "solo se pueden leer desde determinadas redes", "Para solicitar acceso, escriba a"),
+    ],
+)
+def test_the_url_of_a_closed_item_leads_to_its_landing_page(
+    web_with: Callable[..., Flask], language: str, reason: str, contact: str
+) -> None:
+    app = web_with(IBI_ARCHIVE_ADMIN_EMAIL="library@example.org")
+    local = ask(app, f"/{CLOSED}", remote=OUTSIDE).headers["Location"]
+    assert ask_urls(app, CLOSED, user=OUTSIDE)["url"] == (local,)
+    address = '<a href="mailto:library@example.org?subject=http%3A%2F%2Furlib.net%2F'
+    headers = {"Accept-Language": language}
+    for url in (local, f"/col/{CLOSED}/"):
+        text = follow(app, url, headers=headers, remote=OUTSIDE).text
+        for part in ("<h1>Closed</h1>", reason, contact, address, 'class="ibi-citation"'):
+            assert part in text, (url, part)
+        assert "report.pdf" not in text
+    # all metadata are there too
+    page = follow(app, local, remote=OUTSIDE)
+    assert "<dt>Title</dt>" in page.text
+    assert "metadata?choice=oai_dc" in page.text
+    for rest in (FILE, "files"):
+        assert address in ask(app, f"/col/{CLOSED}/{rest}", remote=OUTSIDE).text
+    assert address not in ask(app, f"/col/{CLOSED}/", remote=INSIDE).text
+    assert address not in ask(app, f"/col/{CLOSED}/metadata", remote=INSIDE).text
+    hidden = ask(app, f"/col/{HIDDEN}/metadata", remote=OUTSIDE)
+    assert address in hidden.text
+
+
 def test_a_url_list_leads_to_no_hidden_description(web: Flask) -> None:
     for verbs in ("GetMetadata", "GetMetadata(oai_dc)", "GetLastEdition GetMetadata", ""):
         pairs = ask_urls(web, HIDDEN, verbs, user=OUTSIDE)

@@ -122,11 +122,12 @@ def test_pages_downloads_and_url_lists_agree_on_each_day(
     assert (files.status, "report.pdf" in files.text) == (file.status, may_read)
     landing = ask(app, f"/col/{ibi}/", remote=user)
     assert (landing.status, "report.pdf" in landing.text) == (403 if is_hidden else 200, may_read)
-    for choice in ("", "?choice=oai_dc"):
+    for choice in ("?choice=oai_dc", ""):
         metadata = ask(app, f"/col/{ibi}/metadata{choice}", remote=user)
         assert metadata.status == landing.status
         assert (f"Item {ibi}" in metadata.text) == (not is_hidden)
-    for page in (landing, files):
+    # the persistent URL of a closed item leads to the address of its metadata
+    for page in (landing, files, metadata):
         is_said = embargo is not None and embargo > day and (is_inside or not is_hidden)
         assert ("available from" in page.text) == is_said
     if user != "0.0.0.0":  # an unknown user is not known to a resolver either
