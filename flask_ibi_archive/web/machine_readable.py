@@ -36,7 +36,6 @@ from flask_ibi_archive.web.downloads import find_media_type
 from flask_ibi_archive.web.requests import current_archive, is_request_url
 from flask_ibi_archive.web.responses import set_headers
 
-HTML = ("text/html", "application/xhtml+xml")
 PDF = "application/pdf"
 #: Other media types of the formats, which programs send.
 ALIASES = {
@@ -45,7 +44,6 @@ ALIASES = {
     "application/x-datacite+xml": "datacite",
     "text/x-bibtex": "bibtex",
     "application/bibtex": "bibtex",
-    "text/bibliography": "ris",
 }
 
 
@@ -76,7 +74,9 @@ def choose_format(accept: MIMEAccept, formats: dict[str, str | None]) -> str | N
         return ""
     # parameters such as a profile or a charset do not select another format
     ranges = MIMEAccept((name.partition(";")[0].strip(), quality) for name, quality in accept)
-    offers = [*((type, "") for type in HTML)]
+    # browsers name XHTML; the range application/* does not include the pages, which are text/html
+    is_browser = any(name.lower() == "application/xhtml+xml" for name in ranges.values())
+    offers = [("text/html", ""), *([("application/xhtml+xml", "")] if is_browser else [])]
     offers += [(type, name) for name, type in formats.items() if type is not None]
     offers += [(type, name) for type, name in ALIASES.items() if name in formats]
     type, name = max(offers, key=lambda offer: ranges.quality(offer[0]))
