@@ -6,6 +6,7 @@ Copy from it what your repository needs:
 - ``models``: users, and publications with persistent identifiers;
 - ``catalogue``, ``editing``, ``accounts`` and ``forms``: the pages;
 - ``templates`` and ``static``: the theme, in which the pages of this package also appear;
+- ``languages`` and ``translations``: the texts in the languages of the pages of this package;
 - ``seed``: the command that adds two users and some publications.
 
 ``python -m example_app`` (module ``__main__``) sets up and runs a complete system: two such
@@ -23,6 +24,7 @@ from flask import Flask, Response, current_app, render_template
 from sqlalchemy.exc import OperationalError, ProgrammingError
 from werkzeug.exceptions import HTTPException
 
+from example_app import languages
 from example_app.accounts import accounts
 from example_app.catalogue import catalogue
 from example_app.editing import editing
@@ -65,6 +67,9 @@ def create_app(settings: Mapping[str, Any] | None = None) -> Flask:
     login.init_app(app)
     csrf.init_app(app)
     ibi.init_app(app)
+    languages.init_app(app)
+    # harvesters may use POST (docs/howto/harvesting.rst)
+    csrf.exempt(app.blueprints["ibi_archive"])
 
     app.register_blueprint(catalogue)
     app.register_blueprint(accounts)

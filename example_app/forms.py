@@ -15,16 +15,21 @@ from wtforms import (
     DateField,
     IntegerField,
     PasswordField,
+    SelectChoice,
     SelectField,
     StringField,
     TextAreaField,
     ValidationError,
 )
+from wtforms.i18n import get_translations
 from wtforms.validators import DataRequired, InputRequired, Length, NumberRange, Optional
 
+from example_app.languages import get_language, name_language
+from example_app.languages import gettext as _
+from example_app.languages import lazy_gettext as _l
 from example_app.models import Publication
 
-KINDS = ["Thesis", "Report"]
+KINDS = [SelectChoice("Thesis", _l("Thesis")), SelectChoice("Report", _l("Report"))]
 LANGUAGES = {"en": "English", "es": "Spanish", "fr": "French", "pt": "Portuguese"}
 CODES = {name: code for code, name in LANGUAGES.items()}
 
@@ -35,76 +40,93 @@ def strip(value: str | None) -> str | None:
     return "\n".join(lines).strip() or None
 
 
-class LoginForm(FlaskForm):
+class TranslatedForm(FlaskForm):
+    """A form whose messages about wrong values are in the language of the page."""
+
+    class Meta(FlaskForm.Meta):
+        """The translations are those of WTForms."""
+
+        def get_translations(self, form: Any) -> Any:
+            """Return the translations into the language of the page."""
+            return get_translations([get_language()])
+
+
+class LoginForm(TranslatedForm):
     """Name and password."""
 
-    name = StringField("User name", [DataRequired()], render_kw={"autocomplete": "username"})
+    name = StringField(_l("User name"), [DataRequired()], render_kw={"autocomplete": "username"})
     password = PasswordField(
-        "Password", [DataRequired()], render_kw={"autocomplete": "current-password"}
+        _l("Password"), [DataRequired()], render_kw={"autocomplete": "current-password"}
     )
 
 
-class WithdrawalForm(FlaskForm):
+class WithdrawalForm(TranslatedForm):
     """The reason of a withdrawal."""
 
     reason = StringField(
-        "Reason",
+        _l("Reason"),
         [DataRequired(), Length(max=500)],
         [strip],
-        description="Everyone can read it on the page that stays in place of the publication.",
+        description=_l("Everyone can read it on the page that stays in place of the publication."),
     )
 
 
-class PublicationForm(FlaskForm):
+class PublicationForm(TranslatedForm):
     """The description and the files of a publication."""
 
-    title = StringField("Title", [DataRequired(), Length(max=500)], [strip])
+    title = StringField(_l("Title"), [DataRequired(), Length(max=500)], [strip])
     authors = TextAreaField(
-        "Authors",
+        _l("Authors"),
         [DataRequired(), Length(max=2000)],
         [strip],
-        description="One author per line, the family name first: Silva, Ana",
+        description=_l("One author per line, the family name first: Silva, Ana"),
         render_kw={"rows": 3},
     )
-    kind = SelectField("Kind", choices=KINDS)
-    advisor = StringField("Advisor", [Length(max=200)], [strip], description="Of a thesis.")
-    year = IntegerField("Year", [InputRequired(), NumberRange(1800, 2100)])
-    # the form shows names, the publication has codes
-    language = SelectField(
-        "Language", choices=list(CODES), coerce=lambda text: LANGUAGES.get(text, text)
+    kind = SelectField(_l("Kind"), choices=KINDS)
+    advisor = StringField(
+        _l("Advisor"),
+        [Length(max=200)],
+        [strip],
+        description=_l("Of a thesis."),
     )
-    abstract = TextAreaField("Abstract", filters=[strip], render_kw={"rows": 6})
+    year = IntegerField(_l("Year"), [InputRequired(), NumberRange(1800, 2100)])
+    # the form shows names, the publication has codes
+    language = SelectField(_l("Language"), coerce=lambda text: LANGUAGES.get(text, text))
+    abstract = TextAreaField(_l("Abstract"), filters=[strip], render_kw={"rows": 6})
     uploads = MultipleFileField(
-        "PDF files",
-        [FileAllowed(["pdf"], "Choose PDF files.")],
+        _l("PDF files"),
+        [FileAllowed(["pdf"], _l("Choose PDF files."))],
         render_kw={"accept": ".pdf,application/pdf"},
     )
     embargo = DateField(
-        "Embargo",
+        _l("Embargo"),
         [Optional()],
-        description="The first day on which everyone may read the files.",
+        description=_l("The first day on which everyone may read the files."),
     )
 
     def __init__(self, *, needs_files: bool, **values: Any) -> None:
         super().__init__(**values)
+        self.language.choices = [
+            SelectChoice(name, name_language(code)) for name, code in CODES.items()
+        ]
         self.needs_files = needs_files
         if needs_files:
             self.uploads.flags.required = True
         else:
-            self.uploads.description = "Leave it empty to keep the present files."
+            self.uploads.description = _("Leave it empty to keep the present files.")
 
     def validate_uploads(self, field: MultipleFileField) -> None:
         """Check that all files are PDF files with different names."""
         uploads = self._uploads()
         if self.needs_files and not uploads:
-            raise ValidationError("Choose at least one file.")
+            raise ValidationError(_("Choose at least one file."))
         if len({file_name(upload) for upload in uploads}) < len(uploads):
-            raise ValidationError("Choose files with different names.")
+            raise ValidationError(_("Choose files with different names."))
         for upload in uploads:
             beginning = upload.stream.read(5)
             upload.stream.seek(0)
             if beginning != b"%PDF-":
-                raise ValidationError(f"{file_name(upload)} is not a PDF file.")
+                raise ValidationError(_("{file} is not a PDF file.", file=file_name(upload)))
 
     def update(self, publication: Publication) -> None:
         """Copy the values of the form to a publication, and store the uploaded files."""
