@@ -352,6 +352,8 @@ def see(place: Place, request: UrlRequest, base: str) -> tuple[str, str, str, st
         if not plain:
             return None
         url = place.own.formats[place.format] if place.format else place.own.url
+        if url is None and not item.shows_metadata and not item.allows(user):
+            return None
         moment = place.own.timestamp or item.timestamp
         return url or f"{home}/metadata{choice}", "Metadata", item.state, moment
     if place.format is not None:
