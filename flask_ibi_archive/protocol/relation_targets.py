@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, OwnMetadata
 from flask_ibi_archive.protocol.relations import SHAPES, Step, StepKind, split_shapes
@@ -24,11 +24,13 @@ class RelationTarget(NamedTuple):
     :param item: the target, or the item to which the metadata in ``own`` belong.
     :param own: the target if the target is metadata without an identifier; otherwise None.
     :param format: the format of the last ``.metadata`` step; None if the step has no format.
+    :param described: the item from which this step leads to the target; None if unknown.
     """
 
     item: CatalogueItem
     own: OwnMetadata | None = None
     format: str | None = None
+    described: CatalogueItem | None = None
 
     @property
     def has_format(self) -> bool:
@@ -36,15 +38,21 @@ class RelationTarget(NamedTuple):
         return self.format is None or self.own is not None or self.format in _formats_of(self.item)
 
     @property
+    def is_written(self) -> bool:
+        """True if the Archive writes the format of the item from the Dublin Core of the item."""
+        item, format = self.item, self.format
+        return format is not None and item.state is not None and format not in item.formats
+
+    @property
     def key(self) -> TargetKey:
         """A value that is the same for all RelationTarget objects of the same target.
 
         It is valid as long as the item exists. The items of a host need not be hashable.
         """
-        return id(self.item), self.own is not None, self.format
+        return id(self.item), self.own is not None, self.format, id(self.described)
 
 
-TargetKey = tuple[int, bool, "str | None"]
+TargetKey = tuple[int, bool, "str | None", int]
 #: A list of targets, each after the text of the step or steps that lead to the target.
 Targets = list[tuple[str, RelationTarget]]
 #: The place of a target, whether it has the format of its relations, and the text of each step from
@@ -56,7 +64,18 @@ Structure = tuple[Node, ...]
 
 def _formats_of(item: CatalogueItem) -> tuple[str, ...]:
     """Return the formats of an item of content type Metadata."""
-    return (ASSUMED_FORMAT,) if item.state is None else tuple(item.formats)
+    if item.state is None:
+        return (ASSUMED_FORMAT,)
+    own = item.metadata() if item.shows_metadata else None
+    return (*item.formats, *(own.formats if _is_here(own) else ()))
+
+
+def _is_here(metadata: CatalogueItem | OwnMetadata | None) -> TypeGuard[OwnMetadata]:
+    """Return whether metadata are Dublin Core in this Archive, which it writes in some formats.
+
+    The Dublin Core of a metadata item is what this item says about another item.
+    """
+    return isinstance(metadata, OwnMetadata) and metadata.url is None
 
 
 def _formats_of_translations(item: CatalogueItem) -> tuple[str, ...]:
@@ -102,7 +121,8 @@ def _find_translations(target: RelationTarget) -> Targets:
     item = target.item
     found = [itself] if item.language is None else []
     for language, member in item.translations().items():
-        translation = _create_target(member, target.format)
+        is_itself = language == item.language
+        translation = target if is_itself else _create_target(member, target.format)
         if translation is not None:
             found.append((f".translation({language})", translation))
     return found
@@ -112,7 +132,7 @@ def _find_metadata(target: RelationTarget) -> Targets:
     """Return the metadata of an item in free form and in each format."""
     item = target.item
     metadata = item.metadata()
-    if metadata is None and item.content_type == "Metadata":
+    if item.content_type == "Metadata" and (metadata is None or _is_here(metadata)):
         metadata = item  # An item of content type Metadata is its own metadata.
     if isinstance(metadata, OwnMetadata):
         free, formats = RelationTarget(item, metadata), tuple(metadata.formats)
@@ -122,29 +142,10 @@ def _find_metadata(target: RelationTarget) -> Targets:
         return []
     return [
         (".metadata", free),
-        *((f".metadata({name})", RelationTarget(free.item, free.own, name)) for name in formats),
-        *_write_formats(item, free.item),
-    ]
-
-
-def _write_formats(item: CatalogueItem, source: CatalogueItem) -> Targets:
-    """Return the metadata of an item that the Archive writes from the Dublin Core of an item.
-
-    The documents have no identifier, and belong to the described item. They do not replace
-    metadata that the metadata item itself states. A translation of the metadata item is another
-    target, so its formats do not matter. A hidden description is not written.
-
-    :param source: the metadata item.
-    """
-    is_hidden = source is item or source.state is None or not source.shows_metadata
-    found = None if is_hidden else source.metadata()
-    if not isinstance(found, OwnMetadata) or found.url is not None:
-        return []
-    written = OwnMetadata(None, found.formats, source.timestamp)
-    return [
-        (f".metadata({name})", RelationTarget(item, written, name))
-        for name in found.formats
-        if name not in _formats_of(source)
+        *(
+            (f".metadata({name})", RelationTarget(free.item, free.own, name, item))
+            for name in formats
+        ),
     ]
 
 

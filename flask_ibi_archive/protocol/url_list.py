@@ -276,10 +276,10 @@ class _View:
         item, own = target.item, target.own
         words = None if own is not None else list_ibi_words(item.rep, item.ibip)
         content_type, timestamp = item.content_type, item.timestamp
-        if own is not None:
-            url = self._find_own_metadata_url(target)
+        if own is not None or target.is_written:
+            url = self._find_written_url(target)
             content_type = "Metadata"
-            timestamp = own.timestamp or timestamp
+            timestamp = (own and own.timestamp) or timestamp
         else:
             url = self._find_item_url(target)
             if url is not None and not item.allows(self.user):
@@ -289,15 +289,16 @@ class _View:
             return Description(target, words, None)
         return Description(target, words, (content_type, item.state, timestamp, url))
 
-    def _find_own_metadata_url(self, target: RelationTarget) -> str | None:
-        own = target.own
-        if own is None or self.has_path or self.wants_file_list:
+    def _find_written_url(self, target: RelationTarget) -> str | None:
+        own, format = target.own, target.format
+        if self.has_path or self.wants_file_list:
             return None
-        url = own.url if target.format is None else own.formats[target.format]
+        stated = own and (own.url if format is None else own.formats[format])
+        described = target.described or target.item
         # the rule of the item applies to the description that the Archive itself shows
-        if url is None and not target.item.shows_metadata and not target.item.allows(self.user):
+        if stated is None and not described.shows_metadata and not described.allows(self.user):
             return None
-        return url or self.addresses.metadata(target.item, target.format)
+        return stated or self.addresses.metadata(described, format)
 
     def _find_item_url(self, target: RelationTarget) -> str | None:
         item = target.item
@@ -305,7 +306,7 @@ class _View:
             return None
         if target.format is not None:
             has_url = not self.has_path and not self.wants_file_list
-            return item.formats.get(target.format) if has_url else None
+            return item.formats[target.format] if has_url else None
         if self.wants_file_list:
             return self.addresses.file_list(item)
         file = item.file()

@@ -80,6 +80,16 @@ ITSELF = {
     ".lastedition.translation": X,
     ".translation.lastedition": X,
 }
+#: Metadata in two languages, as the Archive itself creates them.
+DESCRIPTIONS = [
+    about(M, language="en", translations={"pt": N}, metadata={"dc": {"title": ["Rain"]}}),
+    about(N, language="pt", metadata={"dc": {"title": ["Chuva"]}}),
+]
+IN_TWO_LANGUAGES = {
+    f"{metadata}{translation}": N if "pt" in translation else M
+    for metadata in (".metadata", ".metadata(oai_dc)")
+    for translation in ("", ".translation(en)", ".translation(pt)")
+}
 
 #: Records, an item, the beginning of relations, and the targets of all relations that begin so.
 CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
@@ -234,10 +244,28 @@ CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
         ".metadata",
         {
             ".metadata": M,
-            ".metadata(oai_dc)": "own",
+            ".metadata(oai_dc)": M,
             ".metadata.translation": M,
-            ".metadata(oai_dc).translation": "own",
+            ".metadata(oai_dc).translation": M,
         },
+    ),
+    "the translations of metadata are written in the formats of their Dublin Core": (
+        [item(X, metadata={"ibi": M}), *DESCRIPTIONS],
+        X,
+        ".metadata",
+        IN_TWO_LANGUAGES,
+    ),
+    "metadata with their own Dublin Core are their own metadata, with the same targets": (
+        DESCRIPTIONS,
+        M,
+        ".metadata",
+        IN_TWO_LANGUAGES,
+    ),
+    "hidden translations of metadata are written in no format": (
+        [item(X, metadata={"ibi": M}), DESCRIPTIONS[0], {**DESCRIPTIONS[1], "access": NONE}],
+        X,
+        ".metadata(",
+        {".metadata(oai_dc)": M, ".metadata(oai_dc).translation(en)": M},
     ),
     "hidden metadata are written in no format": (
         [item(X, metadata={"ibi": M}), about(M, access=NONE, metadata={"dc": {"title": ["x"]}})],
@@ -631,6 +659,33 @@ def test_metadata_in_this_archive_have_a_url_in_free_form_and_in_oai_dc() -> Non
     pairs = whole([item(X, metadata={"dc": {"title": ["x"]}})])
     assert pairs["url.metadata"] == f"{HERE}/metadata"
     assert pairs["url.metadata(oai_dc)"] == f"{HERE}/metadata?choice=oai_dc"
+
+
+def test_the_formats_of_a_metadata_item_are_written_at_the_page_of_the_described_item() -> None:
+    pairs = whole([item(X, metadata={"ibi": M}), *DESCRIPTIONS])
+    page = f"{HERE}/metadata?choice=oai_dc"
+    for relation in (".metadata(oai_dc)", ".metadata(oai_dc).translation(en)"):
+        assert pairs["url" + relation] == page
+        assert (pairs["state" + relation], pairs["timestamp" + relation]) == (
+            "Original",
+            moment_of(4),
+        )
+        assert pairs["contenttype" + relation] == "Metadata"
+    translated = f"{BASE}/col/{N}/metadata?choice=oai_dc"
+    assert pairs["url.metadata(oai_dc).translation(pt)"] == translated
+    itself = whole(DESCRIPTIONS, M)
+    assert itself["url.metadata(oai_dc)"] == f"{BASE}/col/{M}/metadata?choice=oai_dc"
+    assert itself["url.metadata(oai_dc).translation(pt)"] == translated
+    for path, verbs in (("a", ""), ("", "GetFileList")):
+        pairs = whole([item(X, metadata={"ibi": M}), *DESCRIPTIONS], path=path, verbs=verbs)
+        assert "url.metadata(oai_dc)" not in pairs
+
+
+def test_a_rule_of_a_metadata_item_closes_its_files_and_not_what_the_archive_writes() -> None:
+    records = [item(X, metadata={"ibi": M}), {**DESCRIPTIONS[0], "access": RULE}, DESCRIPTIONS[1]]
+    pairs = whole(records, user=OUTSIDE)
+    assert pairs["url.metadata(oai_dc)"] == f"{HERE}/metadata?choice=oai_dc"
+    assert pairs["url.metadata"] == f"{BASE}/col/{M}/metadata"
 
 
 def test_the_url_of_the_service_item_is_the_address_of_the_service() -> None:

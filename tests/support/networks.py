@@ -1,7 +1,7 @@
 """Stores that are split over several Archives, and a reference resolution over the whole store.
 
 :func:`split` puts each record into one of the Archives, and a copy of some into another.
-:func:`find_url` resolves over the whole store, step by step, directly from the specification.
+:func:`find_urls` resolves over the whole store, step by step, directly from the specification.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
@@ -34,6 +34,7 @@ from .stores import (
     Place,
     StoreMaker,
     identifiers_of,
+    is_dublin_core,
     make_facts,
     rep_of,
     see,
@@ -80,23 +81,28 @@ def make_wanted(random_: random.Random, records: list[Json]) -> PersistentUrl:
 # --- one Archive with the whole store ------------------------------------------------------------
 
 
-def find_url(
+def find_urls(
     world: MemoryCatalogue,
     wanted: PersistentUrl,
     ranges: Sequence[LanguageRange],
     user: str = USER,
-) -> str | None:
-    """Return the URL to which a persistent URL leads, or None."""
+) -> set[str | None]:
+    """Return the URL to which a persistent URL leads, without the address; None if there is none.
+
+    A format that an Archive writes from a metadata item has two URLs: the page of the described
+    item, and the page of the metadata item, which the Archive of the metadata item knows.
+    """
     request = on_the_wire(Question(wanted.ibi, wanted.verbs, wanted.path), user)
     found = world.find(wanted.ibi.text, Scope())
     if found is None or found.state == "Deleted":
-        return None
+        return {None}
     steps = tuple((one.letter, one.parameter) for one in wanted.verbs.relation.steps)
     place = arrive(Place(found), steps, ranges, request)
     if place is None or (wanted.requires_original and place.item.state != "Original"):
-        return None
-    seen = see(place, request, f"http://{WHOLE}")
-    return None if seen is None else seen[0]
+        return {None}
+    pages = (place, replace(place, described=None))
+    seen = [see(page, request, f"http://{WHOLE}") for page in pages]
+    return {None if one is None else without_address(one[0]) for one in seen}
 
 
 def arrive(
@@ -282,7 +288,7 @@ def _keep_within_limits(records: list[Json]) -> None:
                 last = following
             records[last.key].pop("next_edition", None)
         about = item.metadata()
-        if about is None and item.content_type == "Metadata":
+        if item.content_type == "Metadata" and (about is None or is_dublin_core(about)):
             about = item
         if not isinstance(about, MemoryItem):
             continue
@@ -295,7 +301,8 @@ def _keep_within_limits(records: list[Json]) -> None:
             # item is data or has metadata itself, the verb leads to other metadata.
             if member.record is not None:
                 records[member.key]["content_type"] = "Metadata"
-                records[member.key].pop("metadata", None)
+                if not is_dublin_core(member.metadata()):
+                    records[member.key].pop("metadata", None)
 
 
 def state_everything(records: list[Json]) -> list[Json]:

@@ -201,6 +201,7 @@ class Place:
     item: MemoryItem
     own: OwnMetadata | None = None
     format: str | None = None
+    described: MemoryItem | None = None
 
     @property
     def has_format(self) -> bool:
@@ -209,7 +210,15 @@ class Place:
 
 
 def carries(item: MemoryItem, format: str) -> bool:
-    return format == "oai_dc" if item.state is None else format in item.formats
+    if item.state is None:
+        return format == "oai_dc"
+    is_written = item.shows_metadata and is_dublin_core(item.metadata()) and format == "oai_dc"
+    return format in item.formats or is_written
+
+
+def is_dublin_core(metadata: MemoryItem | OwnMetadata | None) -> bool:
+    """Return whether metadata are Dublin Core in this Archive, which writes them itself."""
+    return isinstance(metadata, OwnMetadata) and metadata.url is None
 
 
 def step(place: Place, letter: str, parameter: str | None) -> Place | None:
@@ -226,12 +235,14 @@ def step(place: Place, letter: str, parameter: str | None) -> Place | None:
     if letter == "t":
         if place.own is not None:
             return None
+        if parameter == item.language:
+            return place
         target = item.translations().get(parameter)
         if target is None or target.state == "Deleted":
             return None
         return Place(target, None, place.format)
     metadata = item.metadata()
-    if metadata is None and item.content_type == "Metadata":
+    if item.content_type == "Metadata" and (metadata is None or is_dublin_core(metadata)):
         metadata = item
     if metadata is None:
         return None
@@ -240,23 +251,7 @@ def step(place: Place, letter: str, parameter: str | None) -> Place | None:
         return Place(item, metadata, parameter) if known else None
     if metadata.state == "Deleted":
         return None
-    return Place(metadata, None, parameter)
-
-
-def write_format(place: Place, format: str | None) -> Place | None:
-    """Return the metadata that the Archive itself writes from a public metadata item, or None.
-
-    Translations of the metadata item may carry the format, but they are other targets.
-    """
-    metadata = place.item.metadata() if place.item.state is not None else None
-    if not isinstance(metadata, MemoryItem) or metadata.state in (None, "Deleted"):
-        return None
-    own = metadata.metadata()
-    if not isinstance(own, OwnMetadata) or own.url is not None or not metadata.shows_metadata:
-        return None
-    if format is None or format not in own.formats or carries(metadata, format):
-        return None
-    return Place(place.item, OwnMetadata(None, own.formats, metadata.timestamp), format)
+    return Place(metadata, None, parameter, item if parameter else None)
 
 
 def every_relation(
@@ -317,10 +312,8 @@ def expect_url_list(
     for relation in every_relation(LANGUAGES, FORMATS):
         places = [Place(item)]
         for letter, parameter in relation:
-            following = [step(place, letter, parameter) for place in places]
-            if letter == "m":
-                following += [write_format(place, parameter) for place in places]
-            places = [place for place in following if place is not None]
+            reached = [step(place, letter, parameter) for place in places]
+            places = [place for place in reached if place is not None]
         name = name_of(relation)
         places = [place for place in places if place.has_format and is_answered(name, patterns)]
         if not places:
@@ -356,6 +349,10 @@ def see(place: Place, request: UrlRequest, base: str) -> tuple[str, str, str, st
             return None
         moment = place.own.timestamp or item.timestamp
         return url or f"{home}/metadata{choice}", "Metadata", item.state, moment
+    if place.format is not None and place.format not in item.formats:
+        home = f"{base}/col/{(place.described or item).rep or (place.described or item).ibip}"
+        url = f"{home}/metadata{choice}"
+        return (url, "Metadata", item.state, item.timestamp) if plain else None
     if place.format is not None:
         url = item.formats[place.format] if plain else None
     elif request.verbs.file_list:

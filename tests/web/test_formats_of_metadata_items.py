@@ -18,7 +18,7 @@ from flask_ibi_archive.records.work import Work
 
 pytestmark = pytest.mark.one_database
 ORIGIN = "http://mtc-m16c.sid.inpe.br"
-REPORT, ABOUT = rep(1), rep(2)
+REPORT, ABOUT, TRANSLATED = rep(1), rep(2), rep(3)
 MOMENT = "2010-05-06T07:08:09Z"
 ELSEWHERE = "http://a.example/marc.xml"
 Create = Callable[..., Flask]
@@ -31,10 +31,13 @@ class Shelf(RecordCatalogue):
         moment = datetime(2010, 5, 6, 7, 8, 9, tzinfo=timezone.utc)
         if "access" in about:
             about["access"] = AccessRule((NETWORK,), about["access"]["others"])
-        about = {"rep": ABOUT, "content_type": "Metadata", "title": "Rain", **about}
+        about = {"rep": ABOUT, "language": "en", "title": "Rain", **about}
+        chuva = {"rep": TRANSLATED, "language": "pt", "title": "Chuva"}
+        described = {"content_type": "Metadata", "timestamp": moment}
         self.items = {
             REPORT: CatalogueRecord(rep=REPORT, metadata=MetadataItem(ABOUT), timestamp=moment),
-            ABOUT: CatalogueRecord(**about, timestamp=moment),
+            ABOUT: CatalogueRecord(**described, **about, translations={"pt": TRANSLATED}),
+            TRANSLATED: CatalogueRecord(**described, **chuva, translations={"en": ABOUT}),
         }
 
     def record(self, ibi: str) -> CatalogueRecord | None:
@@ -59,12 +62,15 @@ def create(request: pytest.FixtureRequest, uri: str, tmp_path: Path) -> Iterator
         apps.append(app)
         archive_of(app).init()
         if not is_host:
-            described = {"content_type": "Metadata", "metadata": {"dc": {"title": ["Rain"]}}}
+            described = {"content_type": "Metadata", "timestamp": MOMENT}
+            rain, chuva = ({"metadata": {"dc": {"title": [title]}}} for title in ("Rain", "Chuva"))
+            languages = {"language": "en", "translations": {"pt": TRANSLATED}}
             import_records(
                 archive_of(app),
                 [
                     {"rep": REPORT, "metadata": {"ibi": ABOUT}, "timestamp": MOMENT},
-                    {"rep": ABOUT, "timestamp": MOMENT, **described, **about},
+                    {"rep": ABOUT, **described, **rain, **languages, **about},
+                    {"rep": TRANSLATED, **described, **chuva},
                 ],
             )
         return app
@@ -83,13 +89,29 @@ def test_the_url_list_states_the_formats_that_the_archive_writes(create: Create)
         assert urls[f"url{relation}"] == (url,)
         assert urls[f"contenttype{relation}"] == ("Metadata",)
         assert urls[f"timestamp{relation}"] == (MOMENT,)
-        # the document has no identifier; the metadata item has one
-        assert f"ibi{relation}" not in urls
+        assert urls[f"ibi{relation}"] == ("rep", ABOUT)
         answer = ask(app, url.removeprefix(ORIGIN))
         assert answer.status == 200
         assert text in answer.text
     assert "url.metadata(datacite)" not in ask_urls(app, REPORT, "GetMetadata(datacite)")
     assert ask_urls(app, REPORT, "GetMetadata")["ibi.metadata"] == ("rep", ABOUT)
+
+
+def test_the_translations_of_metadata_items_are_written_too(create: Create) -> None:
+    app = create()
+    rain, chuva = "<dc:title>Rain</dc:title>", "<dc:title>Chuva</dc:title>"
+    for persistent_url, place, text in [
+        (f"/{REPORT}:(oai_dc)+(en)", REPORT, rain),
+        (f"/{REPORT}:(oai_dc)+(pt)", TRANSLATED, chuva),
+        # a resolver continues with the metadata item if another Archive has the report
+        (f"/{ABOUT}:(oai_dc)", ABOUT, rain),
+        (f"/{ABOUT}:(oai_dc)+(pt)", TRANSLATED, chuva),
+    ]:
+        answer = ask(app, persistent_url)
+        url = f"{ORIGIN}/col/{place}/metadata?choice=oai_dc"
+        assert (answer.status, answer.headers.get("Location")) == (302, url), persistent_url
+        document = ask(app, url.removeprefix(ORIGIN))
+        assert (document.status, text in document.text) == (200, True)
 
 
 def test_a_format_that_the_metadata_item_states_has_precedence(create: Create) -> None:
