@@ -67,7 +67,7 @@ def _formats_of(item: CatalogueItem) -> tuple[str, ...]:
     if item.state is None:
         return (ASSUMED_FORMAT,)
     own = item.metadata() if item.shows_metadata else None
-    return (*item.formats, *(own.formats if _is_here(own) else ()))
+    return (*item.formats, *own.formats) if _is_here(own) else tuple(item.formats)
 
 
 def _is_here(metadata: CatalogueItem | OwnMetadata | None) -> TypeGuard[OwnMetadata]:

@@ -276,15 +276,14 @@ class _View:
         item, own = target.item, target.own
         words = None if own is not None else list_ibi_words(item.rep, item.ibip)
         content_type, timestamp = item.content_type, item.timestamp
-        if own is not None or target.is_written:
+        url = None if own is not None else self._find_item_url(target)
+        if own is not None or (url is None and target.is_written):
             url = self._find_written_url(target)
             content_type = "Metadata"
             timestamp = (own and own.timestamp) or timestamp
-        else:
-            url = self._find_item_url(target)
-            if url is not None and not item.allows(self.user):
-                url = self._find_metadata_url(item)
-                content_type = "Metadata"
+        elif url is not None and not item.allows(self.user):
+            url = self._find_metadata_url(item)
+            content_type = "Metadata"
         if url is None or item.state is None:
             return Description(target, words, None)
         return Description(target, words, (content_type, item.state, timestamp, url))
@@ -306,7 +305,7 @@ class _View:
             return None
         if target.format is not None:
             has_url = not self.has_path and not self.wants_file_list
-            return item.formats[target.format] if has_url else None
+            return item.formats.get(target.format) if has_url else None
         if self.wants_file_list:
             return self.addresses.file_list(item)
         file = item.file()

@@ -6,7 +6,6 @@ Sources: https://signposting.org/FAIR/; RFC 8288 (Link header); RFC 9264 (linkse
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -21,7 +20,6 @@ LINKSET_JSON, LINKSET_TEXT = "application/linkset+json", "application/linkset"
 MAX_HEADER = 3072
 
 _SCHEMA_ORG = "https://schema.org/"
-_NAME_URL = re.compile(r"https?://[^\s,;()<>\[\]\"]+")
 #: The characters of URLs that are not escaped: those of RFC 3986, and existing %XX sequences.
 _URL_CHARACTERS = "%:/?#[]@!$&'()*+,;=~"
 
@@ -80,9 +78,8 @@ def list_item_links(
     for description in descriptions:
         yield Link(page, "describedby", description.url, description.media_type)
     for author in work.authors:
-        # a name with the ORCID URL of the person
-        if found := _NAME_URL.search(author.inverted):
-            yield Link(page, "author", found[0])
+        if author.orcid_url is not None:
+            yield Link(page, "author", author.orcid_url)
     for file in work.files:
         yield Link(page, "item", file.url, file.media_type)
 

@@ -70,7 +70,8 @@ class Work:
     :param has_title: False if the Dublin Core states no title.
     :param other_titles: the titles after the first one.
     :param authors: the creators.
-    :param type_text: the type as it is stated, or None.
+    :param type_text: the type in words, as it is stated, or None. Of a URI, it is the name of the
+        type.
     :param publisher: the first publisher, or None.
     :param issued: the date of publication, or None if no date is stated.
     :param deposited: the timestamp of the item, or None.

@@ -130,8 +130,8 @@ def _fold(text: str) -> str:
 
 
 _TYPES = {_fold(word.strip()): type for type, words in _WORDS.items() for word in words.split(",")}
-#: The last part of a URL or URI of a vocabulary.
-_URI = re.compile(r"[a-z]+:\S*[/#]([^/#\s]+)/?\Z", re.IGNORECASE)
+#: A URL or URI, of a vocabulary for example, and its last part.
+_URI = re.compile(r"(?=(?:https?|info|urn):)\S*[/#:]([^/#:\s]+)[/#]?", re.IGNORECASE)
 
 
 def find_type(text: str) -> WorkType | None:
@@ -169,15 +169,19 @@ _DEGREES = {
 
 
 def find_best_type(texts: Iterable[str]) -> tuple[str | None, WorkType]:
-    """Return the value of dc:type that says most, and its type.
+    """Return the value of dc:type that says most, in words, and its type.
 
-    Often there are several values, such as ``Text`` and ``info:eu-repo/semantics/article``.
+    Often there are several values, such as ``Text`` and ``info:eu-repo/semantics/article``. Words
+    precede URIs that say as much, because readers cannot read a URI.
 
-    :returns: (None, OTHER) if there is no value.
+    :returns: the name of the type instead of a URI; None instead of the URI of an unknown type.
+        (None, OTHER) if there is no value.
     """
-    found = [(text, find_type(text)) for text in texts]
+    found = [(text, find_type(text), bool(_URI.fullmatch(text.strip()))) for text in texts]
+    found.sort(key=lambda one: one[2])
     for general in ((None, WorkType.OTHER, WorkType.TEXT), (None, WorkType.OTHER), (None,), ()):
-        for text, type in found:
+        for text, type, is_uri in found:
             if type not in general:
-                return text, type or WorkType.OTHER
+                word = text if not is_uri else type.value if type else None
+                return word, type or WorkType.OTHER
     return None, WorkType.OTHER

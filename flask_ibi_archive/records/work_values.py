@@ -30,15 +30,22 @@ class Name:
 
     :param family: the family name of a person, or the complete name of an organisation.
     :param given: the given names of a person; None for an organisation.
+    :param orcid: the ORCID of a person, such as ``0000-0002-1825-0097``, or None.
     """
 
     family: str
     given: str | None = None
+    orcid: str | None = None
 
     @property
     def is_person(self) -> bool:
-        """Whether the name has a family name and a given name."""
-        return self.given is not None
+        """Whether the name is certainly that of a person."""
+        return self.given is not None or self.orcid is not None
+
+    @property
+    def orcid_url(self) -> str | None:
+        """The ORCID as a URL."""
+        return None if self.orcid is None else f"https://orcid.org/{self.orcid}"
 
     @property
     def inverted(self) -> str:
@@ -51,10 +58,45 @@ class Name:
         return self.family if self.given is None else f"{self.given} {self.family}"
 
 
+#: Matches an ORCID beside a name: a URL, a number after the word ORCID, or a number with hyphens.
+_ORCID = re.compile(
+    r"[\s,;:|/([{<–-]*"
+    r"(?:(?:\borcid(?:[ -]?id)?\s*[:=]?\s*)?(?:https?://)?(?:www\.)?orcid\.org/"
+    r"|\borcid(?:[ -]?id)?\s*[:=]?\s*|(?<![\w-])(?=[0-9]{4}-))"
+    r"([0-9]{4})[- ]?([0-9]{4})[- ]?([0-9]{4})[- ]?([0-9]{3}[0-9X])(?![\w-])/?[\s)\]}>]*",
+    re.IGNORECASE,
+)
+
+
 def parse_name(text: str) -> Name:
-    """Parse a name. ``Silva, Ana`` is a person; a name without a comma stays as it is."""
-    family, _, given = (one_line(part) for part in one_line(text).partition(","))
-    return Name(family, given) if family and given else Name(one_line(text).strip(", ") or "?")
+    """Parse a name. ``Silva, Ana`` is a person; a name without a comma stays as it is.
+
+    The name may contain an ORCID, as in ``Silva, Ana (0000-0002-1825-0097)``.
+    """
+    text = one_line(text)
+    found = _ORCID.search(text)
+    named = _ORCID.sub(" ", text).replace(" ,", ",").strip(",; ")
+    orcid = None
+    if found is not None and named:
+        text = named
+        digits = "-".join(found.groups()).upper()
+        orcid = digits if is_orcid(digits) else None
+    family, _, given = (part.strip() for part in text.partition(","))
+    if family and given:
+        return Name(family, given, orcid)
+    return Name(text.strip(", ") or "?", None, orcid)
+
+
+def is_orcid(text: str) -> bool:
+    """Return whether a text such as ``0000-0002-1825-0097`` is an ORCID with a correct check digit.
+
+    Source: ISO 7064, MOD 11-2, as in https://support.orcid.org (structure of the ORCID identifier).
+    """
+    *digits, check = text.replace("-", "")
+    total = 0
+    for digit in digits:
+        total = (total + int(digit)) * 2
+    return "0123456789X"[(12 - total % 11) % 11] == check
 
 
 @dataclass(frozen=True, slots=True)

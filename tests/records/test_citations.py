@@ -6,6 +6,7 @@ import json
 import re
 from datetime import date
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,28 @@ def test_the_citation_of_a_removed_item_has_the_ibi_instead_of_an_address() -> N
     assert format_citation(work, has_address=False) == (
         f"SILVA, Ana. Chuva. São Paulo: USP, 2001. IBI: {work.ibi}."
     )
+
+
+def test_an_orcid_and_the_uri_of_a_type_are_not_printed() -> None:
+    orcid = "0000-0002-1825-0097"
+    work = make(
+        title="Chuva",
+        creator=[f"Silva, Ana https://orcid.org/{orcid}", f"Souza, Rui ({orcid})"],
+        publisher="São Paulo: USP",
+        date="2001",
+        type="http://purl.org/coar/resource_type/c_db06",
+    )
+    assert format_citation(work).startswith("SILVA, Ana; SOUZA, Rui. Chuva. 2001. Tese (Doutorado)")
+    assert "author = {Silva, Ana and Souza, Rui}" in write_bibtex(work)
+    assert read_ris(work)["authors"] == ["Silva, Ana", "Souza, Rui"]
+    assert json.loads(write_csl_json(work))[0]["author"] == [
+        {"family": "Silva", "given": "Ana"},
+        {"family": "Souza", "given": "Rui"},
+    ]
+    unknown = make(title="Chuva", type="http://a.example/types/hieroglyph")
+    for write, one in product((write_bibtex, write_ris, write_csl_json), (work, unknown)):
+        for hidden in (orcid, "coar", "hieroglyph"):
+            assert hidden not in write(one)
 
 
 def test_each_type_has_a_type_in_each_format() -> None:

@@ -198,6 +198,22 @@ def test_json_ld_describes_a_data_set_as_search_engines_expect() -> None:
     }
 
 
+def test_the_orcid_of_a_person_is_an_identifier_in_datacite_and_json_ld() -> None:
+    url = "https://orcid.org/0000-0002-1825-0097"
+    work = make(title="Chuva", creator=[f"Silva, Ana ({url})", f"Ana Silva {url}"])
+    check_schemas(work)
+    scheme = {"nameIdentifierScheme": "ORCID", "schemeURI": "https://orcid.org"}
+    assert find(work, "creators/creator/nameIdentifier") == [(url, scheme)] * 2
+    personal = {"nameType": "Personal"}
+    names = [("Silva, Ana", personal), ("Ana Silva", personal)]
+    assert find(work, "creators/creator/creatorName") == names
+    person = {"@type": "Person", "@id": url, "identifier": url, "name": "Ana Silva"}
+    assert json.loads(text_of("json-ld", work))["author"] == [
+        {**person, "givenName": "Ana", "familyName": "Silva"},
+        person,
+    ]
+
+
 def test_the_built_in_formats_have_different_names_and_types() -> None:
     registry = FormatRegistry(BUILT_IN)
     assert [format.name for format in registry] == [

@@ -84,6 +84,43 @@ def test_a_name_with_a_comma_is_a_person(text: str, name: Name) -> None:
 
 
 @for_each(
+    "text",
+    [
+        "Silva, Ana https://orcid.org/0000-0002-1694-233X",
+        "Silva, Ana (0000-0002-1694-233X)",
+        "Silva, Ana, 0000-0002-1694-233x",
+        "Silva, Ana [orcid: 0000-0002-1694-233X]",
+        "Silva, Ana [ORCID iD 0000 0002 1694 233X]",
+        "Silva, Ana <http://www.orcid.org/000000021694233X/>",
+        "Silva, Ana - ORCID: https://orcid.org/0000-0002-1694-233X",
+        "Silva (orcid.org/0000-0002-1694-233X), Ana",
+        "0000-0002-1694-233X Silva, Ana",
+        "Silva, Ana (0000-0002-1694-233X); https://orcid.org/0000-0002-1694-233X",
+    ],
+)
+def test_an_orcid_is_no_part_of_a_name(text: str) -> None:
+    assert parse_name(text) == Name("Silva", "Ana", "0000-0002-1694-233X")
+    assert parse_name(text).orcid_url == "https://orcid.org/0000-0002-1694-233X"
+
+
+@for_each(
+    ("text", "name"),
+    [
+        # the check digit is wrong
+        ("Silva, Ana (0000-0002-1825-0098)", Name("Silva", "Ana")),
+        ("Ana Silva 0000-0002-1825-0097", Name("Ana Silva", None, "0000-0002-1825-0097")),
+        # other numbers are a part of the name
+        ("Silva, Ana 1950-1999", Name("Silva", "Ana 1950-1999")),
+        ("Silva, Ana 0000000218250097", Name("Silva", "Ana 0000000218250097")),
+        # nothing else names the person
+        ("0000-0002-1825-0097", Name("0000-0002-1825-0097")),
+    ],
+)
+def test_only_a_correct_orcid_beside_a_name_is_one(text: str, name: Name) -> None:
+    assert parse_name(text) == name
+
+
+@for_each(
     ("text", "doi"),
     [
         ("10.1000/182", "10.1000/182"),
@@ -180,6 +217,21 @@ def test_a_type_is_recognised(texts: str | list[str], type: WorkType) -> None:
 def test_the_type_that_says_most_is_stated() -> None:
     assert make(type=["Text", "Tese (Doutorado)"]).type_text == "Tese (Doutorado)"
     assert make(type=["Hieróglifo"]).type_text == "Hieróglifo"
+
+
+@for_each(
+    ("texts", "word"),
+    [
+        ("info:eu-repo/semantics/doctoralThesis", "doctoral thesis"),
+        ("http://purl.org/coar/resource_type/c_ddb1", "dataset"),
+        (["http://purl.org/coar/resource_type/c_db06", "Tese (Doutorado)"], "Tese (Doutorado)"),
+        ("http://a.example/types#hieroglyph", None),
+        ("urn:a:hieroglyph", None),
+        (["info:eu-repo/semantics/publishedVersion", "Hieróglifo"], "Hieróglifo"),
+    ],
+)
+def test_a_type_is_stated_in_words(texts: str | list[str], word: str | None) -> None:
+    assert make(type=texts).type_text == word
 
 
 @for_each(

@@ -125,6 +125,9 @@ def _name(role: str, name: Name, attributes: str = "") -> str:
     parts = [element(f"{role}Name", name.inverted, {"nameType": kind})]
     if name.given is not None:
         parts += [element("givenName", name.given), element("familyName", name.family)]
+    if name.orcid_url is not None:
+        scheme = {"nameIdentifierScheme": "ORCID", "schemeURI": "https://orcid.org"}
+        parts.append(element("nameIdentifier", name.orcid_url, scheme))
     return f"<{role}{attributes}>{''.join(parts)}</{role}>"
 
 

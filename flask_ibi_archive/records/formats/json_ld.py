@@ -102,14 +102,16 @@ def _omit_empty(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _describe_name(name: Name) -> dict[str, Any]:
-    if name.given is None:
-        return {"@type": "Organization", "name": name.family}
-    return {
-        "@type": "Person",
-        "name": name.direct,
-        "givenName": name.given,
-        "familyName": name.family,
-    }
+    return _omit_empty(
+        {
+            "@type": "Person" if name.is_person else "Organization",
+            "@id": name.orcid_url,
+            "identifier": name.orcid_url,
+            "name": name.direct,
+            "givenName": name.given,
+            "familyName": name.given and name.family,
+        }
+    )
 
 
 def _describe_file(file: WorkFile, type: str) -> dict[str, Any]:
