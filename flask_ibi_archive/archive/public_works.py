@@ -78,6 +78,7 @@ def _describe(
         page_url=archive.addresses.item(record),
         files=_list_files(archive, record, archive.today),
         metadata_language=language,
+        archive_name=archive.config.archive_name,
     )
 
 

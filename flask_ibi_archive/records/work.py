@@ -87,6 +87,7 @@ class Work:
     :param next_edition: the persistent URL of the next edition.
     :param previous_edition: the persistent URL of the previous edition.
     :param translations: the languages and persistent URLs of the translations.
+    :param archive_name: the name of the repository, or None.
     :param dublin_core: all elements of the Dublin Core.
     """
 
@@ -122,6 +123,7 @@ class Work:
     previous_edition: str | None = None
     translations: tuple[tuple[str, str], ...] = ()
     files: tuple[WorkFile, ...] = ()
+    archive_name: str | None = None
     dublin_core: DublinCore | None = None
 
     @property
@@ -150,6 +152,7 @@ def make_work(
     title: str | None = None,
     metadata_language: str | None = None,
     previous_edition: str | None = None,
+    archive_name: str | None = None,
 ) -> Work:
     """Return the bibliographic view of an item.
 
@@ -161,6 +164,7 @@ def make_work(
     :param title: the title if the Dublin Core has none; None: the identifier.
     :param metadata_language: the language of the metadata, if the metadata are an item.
     :param previous_edition: the identifier of the previous edition.
+    :param archive_name: the name of the repository.
     """
     elements = _clean_elements(dublin_core)
     values = {name: [text for text, _ in elements.get(name, ())] for name in ELEMENTS}
@@ -211,6 +215,7 @@ def make_work(
             for language, target in record.translations.items()
         ),
         files=tuple(replace(file, name=clean(file.name)) for file in files),
+        archive_name=archive_name,
         dublin_core=elements,
     )
 

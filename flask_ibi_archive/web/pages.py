@@ -298,7 +298,7 @@ def landing_page(
         newest_edition=find_newest_edition(item),
         shown_files=SHOWN_FILES,
         licence=name_licence(work.licence_url) if work.licence_url else "",
-        citation=cite(work),
+        citation=cite(work, item.today),
         citations=list_citations(readable, work),
         citation_formats=CITATION_FORMATS,
         counts=counts,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from itertools import product
@@ -215,6 +216,18 @@ def test_the_citation_of_a_removed_item_has_the_ibi_instead_of_an_address() -> N
     assert format_citation(work, has_address=False) == (
         f"SILVA, Ana. Chuva. São Paulo: USP, 2001. IBI: {work.ibi}."
     )
+
+
+def test_the_repository_is_named_instead_of_an_unknown_publisher() -> None:
+    def cite_here(**dc: str) -> str:
+        return format_citation(replace(make(title="Chuva", date="2001", **dc), archive_name="RI X"))
+
+    end = f" Disponível em: {make().url}."
+    assert cite_here(creator="Silva, Ana") == f"SILVA, Ana. Chuva. RI X, 2001.{end}"
+    assert cite_here(publisher="USP") == f"CHUVA. [S. l.]: USP, 2001.{end}"
+    # the repository did not publish the book
+    chapter = cite_here(type="Capítulo de livro", source="História do Amapá")
+    assert chapter == f"CHUVA. In: HISTÓRIA do Amapá. [S. l.: s. n.], 2001.{end}"
 
 
 def test_an_orcid_and_the_uri_of_a_type_are_not_printed() -> None:

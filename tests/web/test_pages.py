@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 from flask import Flask
-from support.archives import close
+from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
 from support.pages import Page, see
 from support.web import (
@@ -282,3 +284,27 @@ def test_the_name_of_the_archive_leads_to_the_home_page_or_to_the_list_of_items(
     IBIArchive(host)
     assert see(host, f"/col/{REPORT}/").all_links[1] == "/"
     close(host)
+
+
+def test_the_citation_names_the_repository_and_the_day_of_access(uri: str, tmp_path: Path) -> None:
+    moment = datetime(2026, 11, 23, 15, tzinfo=timezone.utc)
+    ibi = IBIArchive(clock=lambda: moment)
+    app = make_app(uri, tmp_path, ibi, IBI_ARCHIVE_NAME="Acervo do Vale")
+    archive_of(app).init()
+    dc = {"title": ["Chuva"], "creator": ["Silva, Ana"], "date": ["2001"]}
+    import_records(archive_of(app), [{"rep": REPORT, "metadata": {"dc": dc}}])
+    page = see(app, f"/col/{REPORT}/")
+    assert (
+        ">SILVA, Ana. <strong>Chuva</strong>. Acervo do Vale, 2001. "
+        f"Disponível em: http://urlib.net/{REPORT}. Acesso em: 23 nov. 2026.<"
+    ) in page.source
+    close(app)
+
+
+def test_an_orcid_is_a_link_beside_the_name(app: Flask) -> None:
+    url = "https://orcid.org/0000-0002-1825-0097"
+    dc = {"title": ["Chuva"], "creator": [f"Silva, Ana ({url})"]}
+    import_records(archive_of(app), [{"rep": REPORT, "metadata": {"dc": dc}}])
+    page = see(app, f"/col/{REPORT}/")
+    assert url in page.links
+    assert "Silva, Ana</span>" in page.source

@@ -113,7 +113,7 @@ def _describe(work: Work) -> Iterator[Part]:
     else:
         yield from _list_titles(work, "bold")
         yield Part(" ")
-        yield from _list_imprint(work)
+        yield from _list_imprint(work, work.archive_name)
 
 
 def _list_authors(work: Work) -> Iterator[Part]:
@@ -221,10 +221,16 @@ def _describe_section(work: Work, container: Container) -> Iterator[Part]:
         yield Part(f" p. {container.pages}.")
 
 
-def _list_imprint(work: Work) -> Iterator[Part]:
-    """Yield place, publisher and year (8.4 to 8.6); expressions replace what is unknown."""
+def _list_imprint(work: Work, archive_name: str | None = None) -> Iterator[Part]:
+    """Yield place, publisher and year (8.4 to 8.6); expressions replace what is unknown.
+
+    :param archive_name: the repository that published the work if no publisher is stated. It did
+        not publish the book or the proceedings that contain a work.
+    """
     place, publisher = split_publisher(work.publisher)
-    if publisher is None:
+    if publisher is None and archive_name is not None:
+        yield Part(archive_name)
+    elif publisher is None:
         yield from (Part("["), _NO_PLACE, Part(": "), _NO_PUBLISHER, Part("]"))
     elif place is None:
         yield from (Part("["), _NO_PLACE, Part(f"]: {publisher}"))
