@@ -79,6 +79,7 @@ def _describe(
         files=_list_files(archive, record, archive.today),
         metadata_language=language,
         archive_name=archive.config.archive_name,
+        today=archive.today,
     )
 
 

@@ -90,7 +90,7 @@ def _format_date(issued: IssuedDate | None) -> str | None:
 
 def _list_dublin_core(work: Work) -> Iterator[MetaTag]:
     """Yield the elements of the Dublin Core, and the persistent URL as an identifier."""
-    elements = work.dublin_core or {}
+    elements = work.dublin_core
     for name in ELEMENTS:
         for value, language in elements.get(name, ()):
             yield MetaTag(f"DC.{name}", value.strip(), language)

@@ -8,8 +8,9 @@ their own, the Dublin Core is that of the metadata item.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from typing import Literal
 
 from flask_ibi_archive.records.dublin_core import ELEMENTS, LANGUAGE_TAG
 from flask_ibi_archive.records.record import DublinCore, Record, Text
@@ -36,6 +37,10 @@ _THREE_LETTERS = {
     "por": "pt", "eng": "en", "spa": "es", "fra": "fr", "fre": "fr", "deu": "de", "ger": "de",
     "ita": "it", "jpn": "ja", "rus": "ru", "zho": "zh", "chi": "zh", "lat": "la",
 }  # fmt: skip
+
+
+#: Who may read the files of a work: all readers, all from a day on, or some.
+Access = Literal["open", "embargoed", "restricted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class Work:
     :param publisher: the first publisher, or None.
     :param issued: the date of publication, or None if no date is stated.
     :param deposited: the timestamp of the item, or None.
+    :param access: who may read the files; None if it is unknown, or if there are no files.
     :param available: the first day on which readers may read the files, if there is an embargo.
     :param abstracts: the descriptions.
     :param language: the language of the work.
@@ -107,6 +113,7 @@ class Work:
     publisher: str | None = None
     issued: IssuedDate | None = None
     deposited: datetime | None = None
+    access: Access | None = None
     available: date | None = None
     abstracts: tuple[Text, ...] = ()
     subjects: tuple[Text, ...] = ()
@@ -124,7 +131,7 @@ class Work:
     translations: tuple[tuple[str, str], ...] = ()
     files: tuple[WorkFile, ...] = ()
     archive_name: str | None = None
-    dublin_core: DublinCore | None = None
+    dublin_core: DublinCore = field(default_factory=dict)
 
     @property
     def doi_url(self) -> str | None:
@@ -153,6 +160,7 @@ def make_work(
     metadata_language: str | None = None,
     previous_edition: str | None = None,
     archive_name: str | None = None,
+    today: date | None = None,
 ) -> Work:
     """Return the bibliographic view of an item.
 
@@ -165,7 +173,9 @@ def make_work(
     :param metadata_language: the language of the metadata, if the metadata are an item.
     :param previous_edition: the identifier of the previous edition.
     :param archive_name: the name of the repository.
+    :param today: the current day (UTC), on which the embargo depends; None: the access is unknown.
     """
+    is_data = record.content_type == "Data"
     elements = _clean_elements(dublin_core)
     values = {name: [text for text, _ in elements.get(name, ())] for name in ELEMENTS}
     ibi = record.ibip or record.identifiers[0]
@@ -196,11 +206,14 @@ def make_work(
         publisher=next(map(one_line, values["publisher"]), None),
         issued=find_issued(values["date"]),
         deposited=record.timestamp,
+        access=_find_access(record, today) if is_data and today else None,
         available=record.embargo,
         abstracts=elements.get("description", ()),
         subjects=elements.get("subject", ()),
-        language=record.language or next(filter(None, map(_language, values["language"])), None),
-        metadata_language=metadata_language,
+        # the language of a metadata item is not that of the work that it describes
+        language=(record.language if is_data else None)
+        or next(filter(None, map(_language, values["language"])), None),
+        metadata_language=metadata_language if is_data else record.language,
         rights=tuple(text for text in elements.get("rights", ()) if not is_url(text[0])),
         licence_url=licence,
         doi=next(filter(None, map(find_doi, values["identifier"])), None),
@@ -218,6 +231,15 @@ def make_work(
         archive_name=archive_name,
         dublin_core=elements,
     )
+
+
+def _find_access(record: Record, today: date) -> Access | None:
+    """Return who may read the files. An item with an access rule is restricted after an embargo."""
+    if record.access is not None:
+        return "restricted"
+    if record.embargo is not None and today < record.embargo:
+        return "embargoed"
+    return "open" if record.files else None
 
 
 def _clean_elements(elements: Mapping[str, Iterable[Text]]) -> DublinCore:

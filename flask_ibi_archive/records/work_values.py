@@ -92,11 +92,10 @@ def is_orcid(text: str) -> bool:
 
     Source: ISO 7064, MOD 11-2, as in https://support.orcid.org (structure of the ORCID identifier).
     """
-    *digits, check = text.replace("-", "")
     total = 0
-    for digit in digits:
+    for digit in text[:-1].replace("-", ""):
         total = (total + int(digit)) * 2
-    return "0123456789X"[(12 - total % 11) % 11] == check
+    return "0123456789X"[(12 - total % 11) % 11] == text[-1]
 
 
 @dataclass(frozen=True, slots=True)

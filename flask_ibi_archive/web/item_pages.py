@@ -87,6 +87,7 @@ def describe_work(item: ItemView) -> Work:
             (one.ibi for one in reversed(item.related) if one.kind == "earlier_edition"), None
         ),
         archive_name=archive.config.archive_name,
+        today=item.today,
     )
 
 

@@ -8,9 +8,10 @@ the caching of metadata.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from flask import Response, request
+from flask import Response, current_app, request
 from markupsafe import Markup
 from werkzeug.datastructures import MIMEAccept
 
@@ -33,7 +34,7 @@ from flask_ibi_archive.records.signposting import (
 )
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.web.downloads import find_media_type
-from flask_ibi_archive.web.requests import current_archive, is_request_url
+from flask_ibi_archive.web.requests import EXTENSION, current_archive, is_request_url
 from flask_ibi_archive.web.responses import set_headers
 
 PDF = "application/pdf"
@@ -169,6 +170,8 @@ def write_metadata(format: MetadataFormat, work: Work) -> bytes:
 
     :raises TypeError: if the function returns neither a text nor bytes.
     """
+    if work.access == "open" and current_app.extensions[EXTENSION].access.policy is not None:
+        work = replace(work, access=None)  # the policy of the host may close the files
     body = format.write(work)
     if isinstance(body, bytes):
         return body

@@ -14,7 +14,6 @@ from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.formats import MetadataFormat
-from flask_ibi_archive.records.formats.oai_dc import format_oai_dc, write_oai_dc
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
 from flask_ibi_archive.web.access import AccessDecision, check_access, select_readable_files
 from flask_ibi_archive.web.item_pages import describe_work
@@ -96,11 +95,7 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     work = describe_work(readable)
     try:
         with logging_failure(CannotWriteMetadata(work.ibi, format.name)):
-            if format.write is write_oai_dc:
-                # a work contains cleaned values; oai_dc keeps every value as it is
-                body = format_oai_dc(item.dublin_core).encode()
-            else:
-                body = write_metadata(format, work)
+            body = write_metadata(format, work)
     except CannotWriteMetadata:
         return message(500, gettext("The metadata can't be shown in this format"), item=readable)
     # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from typing import Any
 
 import pytest
@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from lxml import etree
 from rdflib import RDF, Graph, Literal, URIRef
 from rdflib.namespace import SDO
+from support.cases import for_each
 from support.schemas import load_schema
 from support.works import BASE, IBI, make, works
 
 from flask_ibi_archive.records.formats import BUILT_IN, FormatRegistry, MetadataFormat
-from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.records.record import AccessRule, FileRecord, Record
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.records.work_types import WorkType
 
@@ -102,6 +103,100 @@ def test_the_schemas_find_what_is_wrong() -> None:
         assert not SCHEMAS["datacite"].validate(etree.fromstring(text.replace(part, "").encode()))
     text = text_of("oai_dc", make(title="Chuva")).replace("dc:title", "dc:name")
     assert not SCHEMAS["oai_dc"].validate(etree.fromstring(text.encode()))
+
+
+def read_oai_dc(work: Work) -> list[tuple[str, str | None]]:
+    """Return the names and the values of the elements of an oai_dc document."""
+    root = etree.fromstring(text_of("oai_dc", work).encode())
+    SCHEMAS["oai_dc"].assertValid(root)
+    return [(etree.QName(child).localname, child.text) for child in root]
+
+
+def known(record: Record, **dc: str) -> list[tuple[str, str | None]]:
+    """Return what an oai_dc document contains besides the Dublin Core of an item."""
+    elements = {name: ((text, None),) for name, text in {"title": "Chuva", **dc}.items()}
+    found = read_oai_dc(make_work(record, elements, BASE, today=DAY))
+    return [one for one in found if one not in [("title", "Chuva"), *dc.items()]]
+
+
+DAY = date(2026, 11, 23)
+FILES = (FileRecord("a.pdf"),)
+RIGHTS = "info:eu-repo/semantics/"
+
+
+@for_each(
+    ("fields", "expected"),
+    [
+        ({}, []),
+        ({"files": FILES}, [("rights", f"{RIGHTS}openAccess")]),
+        (
+            {"files": FILES, "embargo": date(2027, 1, 1)},
+            [
+                ("date", "info:eu-repo/date/embargoEnd/2027-01-01"),
+                ("rights", f"{RIGHTS}embargoedAccess"),
+            ],
+        ),
+        ({"files": FILES, "embargo": DAY}, [("rights", f"{RIGHTS}openAccess")]),
+        ({"access": AccessRule(("192.0.2.0/24",))}, [("rights", f"{RIGHTS}restrictedAccess")]),
+        (
+            {"access": AccessRule(("192.0.2.0/24",)), "embargo": date(2027, 1, 1)},
+            [("rights", f"{RIGHTS}restrictedAccess")],
+        ),
+        ({"language": "pt-BR"}, [("language", "pt-BR")]),
+        # the description is about another item
+        ({"content_type": "Metadata", "language": "pt", "files": FILES}, []),
+    ],
+)
+def test_oai_dc_says_what_the_archive_knows(
+    fields: dict[str, Any], expected: list[tuple[str, str]]
+) -> None:
+    assert known(Record(ibip=IBI, **fields)) == expected
+
+
+def test_oai_dc_adds_nothing_that_the_dublin_core_states() -> None:
+    record = Record(ibip=IBI, files=FILES, language="pt", embargo=date(2027, 1, 1))
+    for right in (f"{RIGHTS}closedAccess", "http://purl.org/coar/access_right/c_f1cf"):
+        stated = {"language": "por", "rights": right, "type": f"{RIGHTS}article"}
+        assert known(record, date="info:eu-repo/date/embargoEnd/2027", **stated) == []
+    # a licence and a year say nothing about the access
+    assert len(known(record, rights="CC BY 4.0", date="2026")) == 3
+
+
+@for_each(
+    ("stated", "term"),
+    [
+        ("Tese (Doutorado em Letras)", f"{RIGHTS}doctoralThesis"),
+        ("Artigo", f"{RIGHTS}article"),
+        ("Conjunto de dados", "http://purl.org/dc/dcmitype/Dataset"),
+        ("http://purl.org/coar/resource_type/c_6501", None),
+        ("Hieróglifo", None),
+    ],
+)
+def test_oai_dc_contains_a_term_for_the_type(stated: str, term: str | None) -> None:
+    assert known(Record(ibip=IBI), type=stated) == ([("type", term)] if term else [])
+
+
+def test_oai_dc_contains_a_bare_doi_as_a_url() -> None:
+    bare = ["10.1000/182", "doi:10.1000/182", "DOI 10.1000/182"]
+    work = make(title="10.1000/182", identifier=bare, source=bare[1], relation=bare[2])
+    assert read_oai_dc(work) == [
+        ("title", "10.1000/182"),
+        *[("identifier", "https://doi.org/10.1000/182")] * 3,
+        ("source", "https://doi.org/10.1000/182"),
+        ("relation", "https://doi.org/10.1000/182"),
+    ]
+    others = ["http://dx.doi.org/10.1000/182", "ISBN 978-85-17-00001-1", "See 10.1000/182"]
+    found = read_oai_dc(make(title="Chuva", identifier=others))
+    assert [text for name, text in found if name == "identifier"] == others
+
+
+def test_an_oai_dc_document_always_has_a_title() -> None:
+    untitled = ("title", f"[Untitled] {IBI}")
+    assert read_oai_dc(make(subject="chuva")) == [untitled, ("subject", "chuva")]
+    assert read_oai_dc(make()) == [untitled, ("identifier", f"{BASE}/{IBI}")]
+    # the name of a file may be a secret
+    named = make_work(Record(ibip=IBI), {}, BASE, title="secret.pdf")
+    assert untitled in read_oai_dc(named)
 
 
 def test_datacite_says_that_mandatory_values_are_unavailable() -> None:

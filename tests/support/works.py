@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from flask_ibi_archive.records.dublin_core import ELEMENTS, NOT_XML
-from flask_ibi_archive.records.record import DublinCore, Record
+from flask_ibi_archive.records.record import AccessRule, DublinCore, FileRecord, Record
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
 
 IBI = "8JMKD3MGP8W/35MME4E"
@@ -19,6 +19,7 @@ _words = st.sampled_from(
     [
         "Silva, Ana", "INPE", "São Paulo: USP", "Chuva: um estudo", "2009-07-21", "c. 1998",
         "1998-08", "31/12/2001", "article", "Tese (Doutorado em Letras)", "Dataset",
+        "Silva, Ana (0000-0002-1825-0097)", "info:eu-repo/semantics/article",
         "Capítulo de livro",
         "doi:10.1590/S1519-70772014000100002", "https://doi.org/10.1000/a<b>&c", "CC BY 4.0",
         "https://creativecommons.org/licenses/by/4.0/", "http://example.org/x?a=1&b=%", "1234-567X",
@@ -35,6 +36,7 @@ _options = st.fixed_dictionaries(
     {},
     optional={
         "previous_edition": st.just("8JMKD3MGP8W/35MME4S"),
+        "today": st.dates(),
         "title": texts,
         "files": st.lists(
             st.builds(
@@ -57,6 +59,8 @@ _records = st.builds(
     next_edition=st.sampled_from([None, "8JMKD3MGP8W/35MME4R"]),
     translations=st.sampled_from([{}, {"en": "8JMKD3MGP8W/35MME4Q"}]),
     embargo=st.one_of(st.none(), st.dates()),
+    access=st.sampled_from([None, AccessRule(("192.0.2.0/24",))]),
+    files=st.sampled_from([(), (FileRecord("a.pdf"),)]),
 )
 
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.one_database
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "flask_ibi_archive" / "web" / "templates"
 #: The words in templates that are the same in all languages.
-NAMES = {"ABNT", "NBR", "DOI", "IBI", "JSON", "XML", "http"}
+NAMES = {"ABNT", "NBR", "DOI", "IBI", "JSON", "ORCID", "XML", "http"}
 
 
 def commands() -> Iterator[list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from flask_ibi_archive.web import oai_pmh
 
 HOST = "mtc-m16c.sid.inpe.br"
 HIDDEN = AccessRule(("192.0.2.0/32",), "none")
+RIGHTS = "info:eu-repo/semantics/"
 DC = "{http://purl.org/dc/elements/1.1/}"
 
 
@@ -111,6 +112,31 @@ def test_identify_describes_the_archive(app: Flask, archive: Archive, clock: Clo
     assert texts(answer, "baseURL") == [f"http://{HOST}/ibi/oai"]
     assert texts(answer, "granularity") == ["YYYY-MM-DDThh:mm:ssZ"]
     assert texts(answer, "adminEmail") == [f"postmaster@{HOST}"]
+
+
+@pytest.mark.one_database
+def test_a_record_says_who_may_read_the_files_unless_the_host_decides(
+    app: Flask, archive: Archive, ibi: IBIArchive, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("Rain", encoding="utf-8")
+    files: list[Any] = [("a.txt", tmp_path / "a.txt")]
+    public = deposit(archive, files=files, language="en")
+    closed = deposit(archive, files=files, embargo=date(2026, 3, 2))
+    untitled = archive.deposit(ItemRecord(files=files)).ibip
+
+    def read(item: str, element: str) -> list[str | None]:
+        query = {"verb": "GetRecord", "metadataPrefix": "oai_dc", "identifier": name(item)}
+        return [one.text for one in harvest(app, **query).iter(f"{DC}{element}")]
+
+    embargo = "info:eu-repo/date/embargoEnd/2026-03-02"
+    assert (read(public, "rights"), read(public, "language")) == ([f"{RIGHTS}openAccess"], ["en"])
+    assert (read(closed, "rights"), read(closed, "date")) == (
+        [f"{RIGHTS}embargoedAccess"],
+        [embargo],
+    )
+    assert read(untitled, "title") == [f"[Untitled] {untitled}"]
+    ibi.access_policy(lambda item, file, request: None)
+    assert (read(public, "rights"), read(closed, "rights")) == ([], [f"{RIGHTS}embargoedAccess"])
 
 
 @pytest.mark.one_database
