@@ -17,6 +17,7 @@ from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.records.record import DublinCore, DublinCoreMetadata, MetadataItem, Record
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.storage.reading import ItemReader
+from flask_ibi_archive.storage.translations import Translations
 
 
 def read_works(
@@ -27,8 +28,15 @@ def read_works(
     records = reader.read_items(item_ids)
     described = [one for one in records if isinstance(records[one].metadata, MetadataItem)]
     metadata = reader.read_metadata(described) if described else {}
+    in_languages = [one for one in records if records[one].language]
+    originals = Translations(connection, archive.served().id).find_originals(in_languages)
     return {
-        item_id: _describe(archive, records[item_id], *metadata.get(item_id, ({}, None)))
+        item_id: _describe(
+            archive,
+            records[item_id],
+            *metadata.get(item_id, ({}, None)),
+            translation_of=originals.get(item_id),
+        )
         for item_id in item_ids
         if item_id in records and is_public(records[item_id])
     }
@@ -57,12 +65,17 @@ def is_public(record: Record) -> bool:
 
 
 def _describe(
-    archive: Archive, record: Record, elements: DublinCore, language: str | None = None
+    archive: Archive,
+    record: Record,
+    elements: DublinCore,
+    language: str | None = None,
+    translation_of: str | None = None,
 ) -> Work:
     """Return the description of an item for readers who are in no network.
 
     :param elements: the Dublin Core of the metadata item; {} if there is none.
     :param language: the language of the metadata item.
+    :param translation_of: the identifier of the item of which the item is a translation.
     """
     if isinstance(record.metadata, DublinCoreMetadata):
         elements = record.metadata.elements
@@ -78,6 +91,7 @@ def _describe(
         page_url=archive.addresses.item(record),
         files=_list_files(archive, record, archive.today),
         metadata_language=language,
+        translation_of=translation_of,
         archive_name=archive.config.archive_name,
         today=archive.today,
     )

@@ -101,6 +101,7 @@ class RelatedItem:
     :param language: its language.
     :param is_here: True if it is an Original or a Copy in this Archive.
     :param is_removed: True if it was removed from this Archive.
+    :param is_original: True if the item is a translation of it.
     """
 
     kind: RelationKind
@@ -111,6 +112,7 @@ class RelatedItem:
     language: str | None = None
     is_here: bool = False
     is_removed: bool = False
+    is_original: bool = False
 
 
 class References(NamedTuple):

@@ -13,6 +13,7 @@ from datetime import date, datetime
 from typing import Literal
 
 from flask_ibi_archive.records.dublin_core import ELEMENTS, LANGUAGE_TAG
+from flask_ibi_archive.records.grants import Grant, parse_grant
 from flask_ibi_archive.records.record import DublinCore, Record, Text
 from flask_ibi_archive.records.work_types import CONTAINED, WorkType, find_best_type
 from flask_ibi_archive.records.work_values import (
@@ -90,9 +91,11 @@ class Work:
     :param doi: the DOI such as ``10.1000/182``, or None.
     :param container: the journal, book or proceedings with an article, chapter or paper.
     :param related: the URLs in dc:relation, without the licence.
+    :param grants: the grants that paid for the work.
     :param next_edition: the persistent URL of the next edition.
     :param previous_edition: the persistent URL of the previous edition.
     :param translations: the languages and persistent URLs of the translations.
+    :param translation_of: the persistent URL of the item of which the work is a translation.
     :param archive_name: the name of the repository, or None.
     :param dublin_core: all elements of the Dublin Core.
     """
@@ -126,9 +129,11 @@ class Work:
     isbn: str | None = None
     container: Container | None = None
     related: tuple[str, ...] = ()
+    grants: tuple[Grant, ...] = ()
     next_edition: str | None = None
     previous_edition: str | None = None
     translations: tuple[tuple[str, str], ...] = ()
+    translation_of: str | None = None
     files: tuple[WorkFile, ...] = ()
     archive_name: str | None = None
     dublin_core: DublinCore = field(default_factory=dict)
@@ -159,6 +164,7 @@ def make_work(
     title: str | None = None,
     metadata_language: str | None = None,
     previous_edition: str | None = None,
+    translation_of: str | None = None,
     archive_name: str | None = None,
     today: date | None = None,
 ) -> Work:
@@ -172,6 +178,7 @@ def make_work(
     :param title: the title if the Dublin Core has none; None: the identifier.
     :param metadata_language: the language of the metadata, if the metadata are an item.
     :param previous_edition: the identifier of the previous edition.
+    :param translation_of: the identifier of the item of which the item is a translation.
     :param archive_name: the name of the repository.
     :param today: the current day (UTC), on which the embargo depends; None: the access is unknown.
     """
@@ -221,12 +228,15 @@ def make_work(
         isbn=next(filter(None, map(find_isbn, values["identifier"] + values["source"])), None),
         container=parse_container(sources[0]) if sources else None,
         related=tuple(filter(None, map(_link_related, values["relation"]))),
+        grants=tuple(filter(None, map(parse_grant, values["relation"]))),
         next_edition=link(record.next_edition),
         previous_edition=link(previous_edition),
         translations=tuple(
             (language, f"{persistent_url_base}/{target}")
             for language, target in record.translations.items()
+            if target != translation_of
         ),
+        translation_of=link(translation_of),
         files=tuple(replace(file, name=clean(file.name)) for file in files),
         archive_name=archive_name,
         dublin_core=elements,

@@ -6,7 +6,7 @@ Two statements are sufficient, however many relations the item has.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -131,7 +131,8 @@ def _list_related(row: Row[Any], rows: Mapping[int, Row[Any]]) -> list[RelatedIt
         for one in sorted(editions, key=lambda one: one.edition_no)
     ]
     found += [
-        _relate("translation", one)
+        # the other items are translations of the head of their group
+        replace(_relate("translation", one), is_original=one.id == row.head_item_id)
         for one in sorted(members, key=lambda one: str(one.language))
         if one.language is not None
     ]

@@ -86,6 +86,7 @@ def describe_work(item: ItemView) -> Work:
         previous_edition=next(
             (one.ibi for one in reversed(item.related) if one.kind == "earlier_edition"), None
         ),
+        translation_of=next((one.ibi for one in item.related if one.is_original), None),
         archive_name=archive.config.archive_name,
         today=item.today,
     )

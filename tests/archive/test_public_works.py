@@ -11,7 +11,7 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
-from support.web import rep, source
+from support.web import ask, rep, source
 
 from flask_ibi_archive import CatalogueRecord, IBIArchive, RecordCatalogue
 from flask_ibi_archive.archive.archive import Archive
@@ -221,3 +221,26 @@ def test_the_public_items_among_some_are_described(archive: Archive, tmp_path: P
         f"{BASE}/{by_secret}": (by_secret, None),
     }
     assert [file.name for file in works[ids[0]].files] == ["report.pdf"]
+
+
+def test_harvesters_and_readers_learn_which_item_is_the_original(app: Flask) -> None:
+    archive = archive_of(app)
+    original, portuguese, french, alone = names = [rep(number) for number in range(20, 24)]
+    dc = {"metadata": {"dc": {"title": ["Rain"]}}}
+    import_records(archive, [
+        {"rep": original, **dc, "language": "en",
+         "translations": {"pt": portuguese, "fr": french}},
+        {"rep": portuguese, **dc},
+        {"rep": french, **dc},
+        {"rep": alone, **dc, "language": "en"},
+    ])  # fmt: skip
+    ids = [item.id for item in map(archive.get, names) if item and item.id]
+    with archive.database.reading() as connection:
+        works = read_works(archive, connection, ids).values()
+    assert [work.translation_of for work in works] == [None, *[f"{BASE}/{original}"] * 2, None]
+    translations = [tuple(url for _, url in work.translations) for work in works]
+    assert translations == [(f"{BASE}/{french}", f"{BASE}/{portuguese}"), (), (), ()]
+    for work, ibi in zip(works, names, strict=True):
+        document = ask(app, f"/col/{ibi}/metadata?choice=datacite").text
+        assert ("IsTranslationOf" in document) == (work.translation_of is not None)
+        assert ("HasTranslation" in document) == bool(work.translations)

@@ -12,6 +12,7 @@ from lxml import etree
 from rdflib import RDF, Graph, Literal, URIRef
 from rdflib.namespace import SDO
 from support.cases import for_each
+from support.datacite import load_validator, read_json
 from support.schemas import load_schema
 from support.works import BASE, IBI, make, works
 
@@ -37,6 +38,7 @@ def text_of(name: str, work: Work) -> str:
 def check_schemas(work: Work) -> None:
     for name, schema in SCHEMAS.items():
         schema.assertValid(etree.fromstring(text_of(name, work).encode()))
+    load_validator().validate(read_json(text_of("datacite", work)))
 
 
 def find(work: Work, path: str) -> list[tuple[str | None, dict[str, str]]]:
@@ -101,6 +103,7 @@ def test_the_schemas_find_what_is_wrong() -> None:
     for part in ("<publisher>:unav</publisher>", ' resourceTypeGeneral="Other"'):
         assert part in text
         assert not SCHEMAS["datacite"].validate(etree.fromstring(text.replace(part, "").encode()))
+        assert not load_validator().is_valid(read_json(text.replace(part, "")))
     text = text_of("oai_dc", make(title="Chuva")).replace("dc:title", "dc:name")
     assert not SCHEMAS["oai_dc"].validate(etree.fromstring(text.encode()))
 
@@ -237,16 +240,40 @@ def test_datacite_states_the_licence_where_it_is_named() -> None:
 
 
 def test_datacite_states_editions_translations_and_related_works() -> None:
-    record = Record(ibip=IBI, next_edition="8J/2", translations={"en": "8J/3"})
-    elements = {"relation": (("doi:10.1000/182", None),)}
-    work = make_work(record, elements, BASE, previous_edition="8J/1")
+    record = Record(ibip=IBI, next_edition="8J/2", translations={"en": "8J/3", "es": "8J/4"})
+    related = ("doi:10.1000/a<b>", "https://doi.org/10.1000/182", "http://a.example/x")
+    elements = {"relation": tuple((text, None) for text in related)}
+    work = make_work(record, elements, BASE, previous_edition="8J/1", translation_of="8J/3")
+    check_schemas(work)
     found = find(work, "relatedIdentifiers/relatedIdentifier")
-    assert [(url, a["relationType"], a.get("relationTypeInformation")) for url, a in found] == [
-        (f"{BASE}/8J/2", "IsPreviousVersionOf", None),
-        (f"{BASE}/8J/1", "IsNewVersionOf", None),
-        (f"{BASE}/8J/3", "Other", "translation (en)"),
-        ("https://doi.org/10.1000/182", "Other", "dc:relation"),
+    assert [(text, a["relatedIdentifierType"], a["relationType"]) for text, a in found] == [
+        (f"{BASE}/8J/2", "URL", "IsPreviousVersionOf"),
+        (f"{BASE}/8J/1", "URL", "IsNewVersionOf"),
+        (f"{BASE}/8J/3", "URL", "IsTranslationOf"),
+        (f"{BASE}/8J/4", "URL", "HasTranslation"),
+        ("10.1000/a<b>", "DOI", "Other"),
+        ("10.1000/182", "DOI", "Other"),
+        ("http://a.example/x", "URL", "Other"),
     ]
+    information = [a.get("relationTypeInformation") for _, a in found]
+    assert information == [None] * 4 + ["dc:relation"] * 3
+
+
+def test_datacite_states_grants() -> None:
+    prefix = "info:eu-repo/grantAgreement"
+    grants = [
+        f"{prefix}/EC/FP7/244909",
+        f"{prefix}/FAPESP//2010%2F12345-6/BR/Chuvas%20do%20sul/CHUVA/",
+        f"{prefix}/EC/FP7/",
+        f"{prefix}/EC",
+    ]
+    work = make(title="Chuva", relation=grants)
+    check_schemas(work)
+    group = "fundingReferences/fundingReference"
+    assert find(work, f"{group}/funderName") == [("European Commission", {}), ("FAPESP", {})]
+    assert find(work, f"{group}/awardNumber") == [("244909", {}), ("2010/12345-6", {})]
+    assert find(work, f"{group}/awardTitle") == [("Chuvas do sul", {})]
+    assert find(work, "relatedIdentifiers/relatedIdentifier") == []
 
 
 def test_json_ld_describes_a_data_set_as_search_engines_expect() -> None:

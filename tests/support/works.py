@@ -20,6 +20,7 @@ _words = st.sampled_from(
         "Silva, Ana", "INPE", "São Paulo: USP", "Chuva: um estudo", "2009-07-21", "c. 1998",
         "1998-08", "31/12/2001", "article", "Tese (Doutorado em Letras)", "Dataset",
         "Silva, Ana (0000-0002-1825-0097)", "info:eu-repo/semantics/article",
+        "info:eu-repo/grantAgreement/EC/FP7/1", "10.1000/182",
         "Capítulo de livro",
         "doi:10.1590/S1519-70772014000100002", "https://doi.org/10.1000/a<b>&c", "CC BY 4.0",
         "https://creativecommons.org/licenses/by/4.0/", "http://example.org/x?a=1&b=%", "1234-567X",
@@ -36,6 +37,7 @@ _options = st.fixed_dictionaries(
     {},
     optional={
         "previous_edition": st.just("8JMKD3MGP8W/35MME4S"),
+        "translation_of": st.sampled_from([None, "8JMKD3MGP8W/35MME4Q", "8JMKD3MGP8W/35MME4P"]),
         "today": st.dates(),
         "title": texts,
         "files": st.lists(

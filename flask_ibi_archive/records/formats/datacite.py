@@ -9,11 +9,13 @@ https://schema.datacite.org/meta/kernel-4.7/metadata.xsd.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from urllib.parse import unquote
 
 from flask_ibi_archive.records.formats.xml_text import DECLARATION, element
+from flask_ibi_archive.records.grants import Grant
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_types import WorkType
-from flask_ibi_archive.records.work_values import Name, find_licence
+from flask_ibi_archive.records.work_values import Name, find_doi, find_licence
 
 NAMESPACE = "http://datacite.org/schema/kernel-4"
 SCHEMA = "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd"
@@ -108,12 +110,13 @@ def _describe(work: Work) -> Iterator[str]:
             for text, language in work.abstracts
         ),
     )
+    yield from _group("fundingReferences", map(_grant, work.grants))
     yield from _group("relatedItems", _related_items(work))
 
 
 def _group(name: str, members: Iterable[str]) -> Iterator[str]:
-    """Yield an element with members; nothing if there are no members."""
-    lines = list(members)
+    """Yield an element with members, each once; nothing if there are no members."""
+    lines = list(dict.fromkeys(members))
     if lines:
         yield f"<{name}>"
         yield from lines
@@ -172,17 +175,25 @@ def _related_identifiers(work: Work) -> Iterator[str]:
     related: list[tuple[str | None, str, str | None]] = [
         (work.next_edition, "IsPreviousVersionOf", None),
         (work.previous_edition, "IsNewVersionOf", None),
-        *((url, "Other", f"translation ({language})") for language, url in work.translations),
+        (work.translation_of, "IsTranslationOf", None),
+        *((url, "HasTranslation", None) for _, url in work.translations),
         *((url, "Other", "dc:relation") for url in work.related),
     ]
     for url, relation, information in related:
         if url is not None:
+            doi = find_doi(url)
             attributes = {
-                "relatedIdentifierType": "URL",
+                "relatedIdentifierType": "DOI" if doi else "URL",
                 "relationType": relation,
                 "relationTypeInformation": information,
             }
-            yield element("relatedIdentifier", url, attributes)
+            yield element("relatedIdentifier", unquote(doi) if doi else url, attributes)
+
+
+def _grant(grant: Grant) -> str:
+    title = "" if grant.title is None else element("awardTitle", grant.title)
+    funder, number = element("funderName", grant.funder), element("awardNumber", grant.number)
+    return f"<fundingReference>{funder}{number}{title}</fundingReference>"
 
 
 def _rights(work: Work) -> Iterator[str]:

@@ -88,6 +88,7 @@ def describe_work(work: Work) -> dict[str, Any]:
         "isPartOf": work.container and _describe_container(work.container, work),
         "pagination": work.container and work.container.pages,
         "genre": work.type_text,
+        "translationOfWork": work.translation_of and {"@type": type, "@id": work.translation_of},
         "workTranslation": [
             {"@type": type, "@id": url, "inLanguage": language}
             for language, url in work.translations
