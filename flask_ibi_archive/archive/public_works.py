@@ -28,8 +28,9 @@ def read_works(
     records = reader.read_items(item_ids)
     described = [one for one in records if isinstance(records[one].metadata, MetadataItem)]
     metadata = reader.read_metadata(described) if described else {}
-    in_languages = [one for one in records if records[one].language]
-    originals = Translations(connection, archive.served().id).find_originals(in_languages)
+    translated = [one for one in records if records[one].language]
+    translations = Translations(connection, archive.served().id)
+    originals = translations.find_originals(translated) if translated else {}
     return {
         item_id: _describe(
             archive,
