@@ -167,9 +167,10 @@ def find_issued(texts: Iterable[str]) -> IssuedDate | None:
     """Return the date of publication among the values of dc:date; None if there is no value.
 
     Repositories such as DSpace list the moments of submission before the date of publication. A
-    value with a time of day is therefore only used if there is no other value.
+    value with a time of day is therefore only used if there is no other value. The end of an
+    embargo is no such date.
     """
-    dates = [parse_date(text) for text in texts if text.strip()]
+    dates = [parse_date(text) for text in texts if text.strip() and "/embargoEnd/" not in text]
     stated = [date for date in dates if "T" not in date.text or date.year is None]
     return next(iter(stated or dates), None)
 

@@ -67,6 +67,12 @@ def test_a_date_is_written_as_far_as_it_is_known() -> None:
     assert written == ["2009-07-01", "1998-08", None, "0800", None]
 
 
+def test_the_end_of_an_embargo_is_no_date_of_publication() -> None:
+    embargo = "info:eu-repo/date/embargoEnd/2027-01-01"
+    assert make(date=[embargo]).issued is None
+    assert make(date=[embargo, "2001"]).year == 2001
+
+
 @for_each(
     ("text", "name"),
     [

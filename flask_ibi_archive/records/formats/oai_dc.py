@@ -85,7 +85,7 @@ def _list_known(work: Work) -> Iterator[tuple[str, str]]:
     """
     stated = {
         name: [text for text, _ in work.dublin_core.get(name, ())]
-        for name in ("date", "identifier", "language", "rights", "type")
+        for name in ("date", "language", "rights", "type")
     }
     if not work.has_title:
         yield "title", f"[Untitled] {work.ibi}"
