@@ -25,6 +25,7 @@ from support.networks import (
     split,
     state_everything,
     whole_archive,
+    without_address,
 )
 from support.stores import USERS, Json, MemoryCatalogue, rep_of
 
@@ -65,7 +66,7 @@ def check(
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(12), pytest.param(range(12, 190), marks=pytest.mark.slow)], ids=str
+    "seeds", [range(12), pytest.param(range(12, 400), marks=pytest.mark.slow)], ids=str
 )
 def test_several_archives_resolve_like_one_with_all_items(seeds: range) -> None:
     led = 0
@@ -155,13 +156,13 @@ def test_real_archives_resolve_like_one_with_all_items(tmp_path: Path) -> None:
         for _ in range(70):
             wanted = make_wanted(random_, whole)
             ranges = parse_accept_language(random_.choice(PREFERENCES))
-            expected = without_address(find_url(world, wanted, ranges, user))
+            expected = find_urls(world, wanted, ranges, user)
             for archive in (alone, *several):
                 outcome = resolve_locally(archive, wanted, ranges, (user,))
                 if isinstance(outcome, Redirect):
                     led += 1
-                    assert without_address(outcome.url) == expected, (wanted, ranges, outcome)
+                    assert without_address(outcome.url) in expected, (wanted, ranges, outcome)
                 else:
                     is_final = isinstance(outcome, Alert | Removed)
-                    assert expected is None or not is_final, (wanted, ranges, outcome)
+                    assert expected == {None} or not is_final, (wanted, ranges, outcome)
         assert led > 10
