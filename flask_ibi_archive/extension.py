@@ -15,7 +15,7 @@ from click import ClickException
 from flask import Flask, Response, current_app, has_app_context, has_request_context
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.harvesting import HarvestSets
+from flask_ibi_archive.archive.harvest_sets import HarvestSets
 from flask_ibi_archive.archive.host_rows import IdentifiedItem, announce_removal, refresh
 from flask_ibi_archive.archive.host_rows.current import set_finder
 from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock

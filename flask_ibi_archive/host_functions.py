@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from flask_ibi_archive.archive.harvesting import FindItemSets, HarvestSets
+from flask_ibi_archive.archive.harvest_sets import FindItemSets, HarvestSets
 from flask_ibi_archive.protocol.archive_urls import FindAddress
 from flask_ibi_archive.records.formats import BUILT_IN, FormatRegistry, MetadataFormat
 from flask_ibi_archive.records.formats.registry import Writer

@@ -9,75 +9,43 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from time import monotonic
 
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.host_calls import logging_failure
+from flask_ibi_archive.archive.harvest_sets import HarvestSets
 from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.archive.public_works import describe_host_item, is_public, read_works
-from flask_ibi_archive.errors import CannotFindSets, CannotWriteMetadata
-from flask_ibi_archive.records.oai_pmh.requests import Position, Selection, is_set_spec
+from flask_ibi_archive.errors import CannotWriteMetadata, NotReady
+from flask_ibi_archive.records.oai_pmh.requests import Position, Selection
 from flask_ibi_archive.records.oai_pmh.responses import Header
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.records.work import Work
-from flask_ibi_archive.storage.harvests import LOCK, Change, HarvestLog, Range
+from flask_ibi_archive.storage.harvests import EPOCH, Change, HarvestLog, Range
 from flask_ibi_archive.storage.identifiers import find_owners
 
-#: The largest number of notes about changed items that one request processes.
+#: The largest number of notes about changed items that one transaction processes.
 BATCH = 1000
+
+#: The share of the time for the database in which a request moves changed items to the log.
+PUBLISHING_SHARE = 0.5
+
+#: A request that finds no changes moves the end of the log if it is behind the clock by this time.
+#: It waits at most LOCK_TIMEOUT seconds for other writers.
+MAX_LAG, LOCK_TIMEOUT = timedelta(minutes=1), 0.1
+
+#: The times of changes in a host's catalogue may be earlier than their commits by this time.
+MAX_DELAY = timedelta(minutes=5)
 
 #: The largest number of records that can't be written, and that one request skips. If it is
 #: reached, the function that writes the format is wrong, rather than the items.
 MAX_SKIPPED = 1_000
 
-#: The largest length of a setSpec.
-MAX_SPEC = 255
 
-#: A function of the host that returns the sets of an item.
-FindItemSets = Callable[[Work], Iterable[str]]
-
-
-@dataclass
-class HarvestSets:
-    """The sets that a host has defined.
-
-    :ivar names: the name of each set for people, by its setSpec.
-    :ivar find: returns the sets of an item; None if there are no sets.
-    """
-
-    names: Mapping[str, str] = field(default_factory=dict)
-    find: FindItemSets | None = None
-
-    def define(self, names: Mapping[str, str], find: FindItemSets) -> None:
-        """Define the sets; see :meth:`flask_ibi_archive.IBIArchive.oai_sets`.
-
-        :raises ValueError: if a setSpec is wrong or too long.
-        """
-        for spec in names:
-            if not is_set_spec(spec) or len(spec) > MAX_SPEC:
-                raise ValueError(f"{spec!r} is not a setSpec, such as 'theses:master'")
-        self.names, self.find = dict(names), find
-
-    def list_sets(self, work: Work) -> set[str]:
-        """Return the sets of an item. A set "a:b" is a part of the set "a" (OAI-PMH 2.0, 2.6).
-
-        If the function of the host fails or returns an unknown set, this is logged, and the item
-        belongs to no set: harvesters still find it in the list of all items.
-        """
-        with suppress(CannotFindSets), logging_failure(CannotFindSets(work.ibi)):
-            return self._list_sets(work)
-        return set()
-
-    def _list_sets(self, work: Work) -> set[str]:
-        found: set[str] = set()
-        for spec in () if self.find is None else self.find(work):
-            if spec not in self.names:
-                raise ValueError(f"{spec!r} is not one of the sets {', '.join(self.names)}")
-            parts = spec.split(":")
-            found.update(":".join(parts[:count]) for count in range(1, len(parts) + 1))
-        return found & self.names.keys()
+class UnfinishedLog(Exception):
+    """So many items have changed that a list can't be complete yet; a later request continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +68,44 @@ class StoredHarvests:
         self._archive = archive
         self._archive_id = archive.served().id
         self._sets = sets
+        self._end, self._has_changed_items = EPOCH, False
+        self._deadline = monotonic() + PUBLISHING_SHARE * archive.config.database_timeout
 
-    def publish(self) -> None:
-        """Move the items that have changed since the last request to the end of the log."""
-        database = self._archive.database
-        if database.read(lambda connection: self._log(connection).has_changed_items()):
-            with database.writing(table_lock=LOCK) as connection:
-                self._log(connection).publish(self._now(), BATCH, self._set_finder(connection))
+    def publish(self) -> datetime:
+        """Move the items that have changed since the last request to the end of the log.
+
+        :returns: the time that the answer states; see :mod:`flask_ibi_archive.storage.harvests`.
+        """
+        database, now = self._archive.database, self._now()
+        self._end, self._has_changed_items = database.read(lambda one: self._log(one).read_end())
+        if self._has_changed_items:
+            self._publish_batch()
+        elif now - self._end >= MAX_LAG:
+            with suppress(NotReady):  # such as a database that is read-only, or locked
+                with database.writing(LOCK_TIMEOUT) as connection:
+                    end = self._log(connection).move_end(now)
+                self._end = end
+        return min(self._end, now)
+
+    def publish_more(self, until: datetime | None) -> bool:
+        """Move further changed items to the end of the log.
+
+        :param until: the latest datestamp that the caller wants, or None.
+        :returns: False if the log already contains all changes that the caller wants.
+        :raises UnfinishedLog: if this request has no more time.
+        """
+        if not self._has_changed_items or (until is not None and until < self._end):
+            return False
+        if monotonic() >= self._deadline:
+            raise UnfinishedLog
+        self._publish_batch()
+        return True
+
+    def _publish_batch(self) -> None:
+        with self._archive.database.writing() as connection:
+            self._end, self._has_changed_items = self._log(connection).publish(
+                self._now(), BATCH, self._set_finder(connection)
+            )
 
     def list_records(
         self, selection: Selection, limit: int, with_works: bool
@@ -144,9 +143,9 @@ class StoredHarvests:
         item_id, records = database.read(find)
         if item_id is not None and not records:
             # other changed items may precede this item in the list of notes
-            with database.writing(table_lock=LOCK) as connection:
-                finder = self._set_finder(connection)
-                self._log(connection).publish_items([item_id], self._now(), finder)
+            with database.writing() as connection:
+                log, finder = self._log(connection), self._set_finder(connection)
+                log.publish_items([item_id], log.move_end(self._now()), finder)
             _, records = database.read(find)
         return next(iter(records), None)
 
@@ -201,8 +200,13 @@ class HostHarvests:
         self._sets = sets
         self._items = items
 
-    def publish(self) -> None:
-        """Do nothing: the catalogue itself contains the times of all changes."""
+    def publish(self) -> datetime:
+        """Return the time that the answer states, so that harvesters also find late commits."""
+        return self._archive.clock() - MAX_DELAY
+
+    def publish_more(self, until: datetime | None) -> bool:
+        """Return False, because there is no log."""
+        return False
 
     def list_records(
         self, selection: Selection, limit: int, with_works: bool
@@ -340,6 +344,7 @@ def _iterate_records(
     while True:
         found = harvests.list_records(selection, limit, with_works)
         yield from found
-        if len(found) < limit:
+        if found:
+            selection = replace(selection, after=found[-1].position)
+        if len(found) < limit and not harvests.publish_more(selection.until):
             return
-        selection = replace(selection, after=found[-1].position)

@@ -21,7 +21,8 @@ def renew_harvests_command() -> None:
     Example:
       flask --app example_app ibi renew-harvests
     """
-    from flask_ibi_archive.archive.harvesting import HarvestSets, StoredHarvests
+    from flask_ibi_archive.archive.harvest_sets import HarvestSets
+    from flask_ibi_archive.archive.harvesting import StoredHarvests
 
     archive = get_archive()
     archive.check_has_items()

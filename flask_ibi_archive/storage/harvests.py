@@ -3,24 +3,46 @@
 A trigger notes changed items. :meth:`HarvestLog.publish` moves them to the end of the log, before
 each list. Only committed changes are moved, one process at a time. Therefore no change appears
 before a position that a harvester has already passed, however long its transaction took.
+
+A harvester asks for the changes since the time that an earlier answer stated (responseDate). The
+clock may have been set back since then, and the clocks of several servers differ. Therefore the
+database contains the *end* of the log, a time that never moves back:
+
+- A change never gets an earlier datestamp than the end, and moves the end to its datestamp.
+- An answer never states a later time than the end, and it reads the end before it reads the list.
+
+So a change is either in the list, or it is moved to the log after the end was read, and then its
+datestamp is not earlier than the time that the answer states. If nothing changes, answers move the
+end, too, but only if it is too far behind the clock: most of them write nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, delete, func, insert, literal, or_, select, tuple_
+from sqlalchemy import (
+    Connection,
+    and_,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    tuple_,
+)
 
 from flask_ibi_archive.storage.dialects import UTCDateTime, insert_or_update
-from flask_ibi_archive.storage.models import ChangedItem, Harvest, HarvestSet, Item
+from flask_ibi_archive.storage.models import ChangedItem, Harvest, HarvestEnd, HarvestSet, Item
 from flask_ibi_archive.storage.states import State
 
-#: The statement with which PostgreSQL lets one process at a time write to the log. SQLite has only
-#: one writer anyway.
-LOCK = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_harv', 'big')})"
+#: The end of a log that has never been written.
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 #: The value of ``access_others`` of an item whose description is hidden.
 HIDDEN = "none"
 
@@ -86,10 +108,24 @@ class HarvestLog:
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def has_changed_items(self) -> bool:
-        """Return whether items have changed since they were last written to the log."""
-        statement = select(ChangedItem.id).where(ChangedItem.archive_id == self._archive_id)
-        return self._connection.scalar(statement.limit(1)) is not None
+    def move_end(self, now: datetime) -> datetime:
+        """Move the end of the log to the current time, and return it; it never moves back.
+
+        No other process can write to the log until the end of the transaction.
+
+        :param now: the current time in whole seconds.
+        """
+        moved = insert_or_update(self._connection, HarvestEnd).values(
+            archive_id=self._archive_id, datestamp=now
+        )
+        given, stored = moved.excluded.datestamp, HarvestEnd.datestamp
+        end: datetime = self._connection.execute(
+            moved.on_conflict_do_update(
+                index_elements=["archive_id"],
+                set_={"datestamp": case((given > stored, given), else_=stored)},
+            ).returning(stored)
+        ).scalar_one()
+        return end
 
     def note_all(self) -> None:
         """Note all items as changed, because their sets or their descriptions have changed."""
@@ -98,13 +134,17 @@ class HarvestLog:
             insert(ChangedItem).from_select(["archive_id", "item_id"], items.order_by(Item.id))
         )
 
-    def publish(self, now: datetime, limit: int, find_sets: FindSets | None) -> None:
+    def publish(
+        self, now: datetime, limit: int, find_sets: FindSets | None
+    ) -> tuple[datetime, bool]:
         """Move changed items to the end of the log.
 
         :param now: the current time in whole seconds.
         :param limit: the largest number of notes about changed items to process.
         :param find_sets: returns the sets of items; None if there are no sets.
+        :returns: the end of the log, and whether there may be more changed items.
         """
+        end = self.move_end(now)
         notes = self._connection.execute(
             select(ChangedItem.id, ChangedItem.item_id)
             .where(ChangedItem.archive_id == self._archive_id)
@@ -116,23 +156,25 @@ class HarvestLog:
         described = self._connection.scalars(
             select(Item.id).where(Item.metadata_item_id.in_(changed)).order_by(Item.id)
         )
-        self.publish_items(list(dict.fromkeys([*changed, *described])), now, find_sets)
+        self.publish_items(list(dict.fromkeys([*changed, *described])), end, find_sets)
         self._connection.execute(
             delete(ChangedItem).where(ChangedItem.id.in_([note.id for note in notes]))
         )
+        return end, len(notes) == limit
 
     def publish_items(
-        self, item_ids: Sequence[int], now: datetime, find_sets: FindSets | None
+        self, item_ids: Sequence[int], end: datetime, find_sets: FindSets | None
     ) -> None:
-        """Move some items to the end of the log; see :meth:`publish`."""
-        newest: Any = self._connection.execute(
-            select(Harvest.datestamp, Harvest.change_no)
+        """Move some items to the end of the log; see :meth:`publish`.
+
+        :param end: the result of :meth:`move_end` in this transaction.
+        """
+        newest = self._connection.scalar(
+            select(Harvest.change_no)
             .where(Harvest.archive_id == self._archive_id, Harvest.datestamp.is_not(None))
             .order_by(Harvest.datestamp.desc(), Harvest.change_no.desc())
             .limit(1)
-        ).first()
-        last_time, last = newest or (now, 0)
-        datestamp = max(last_time, now)  # the clock may have been set back
+        )
         found = self._connection.execute(
             select(
                 Item.id,
@@ -151,11 +193,13 @@ class HarvestLog:
             {
                 "item_id": item_id,
                 "archive_id": self._archive_id,
-                "datestamp": datestamp,
+                "datestamp": end,
                 "change_no": number,
                 "is_deleted": not public[item_id],
             }
-            for number, item_id in enumerate((one for one in item_ids if one in public), last + 1)
+            for number, item_id in enumerate(
+                (one for one in item_ids if one in public), (newest or 0) + 1
+            )
         ]
         if rows:
             written = insert_or_update(self._connection, Harvest)
@@ -210,6 +254,13 @@ class HarvestLog:
             self._connection.execute(insert(HarvestSet), members)
 
     # --- reading ---------------------------------------------------------------------------------
+
+    def read_end(self) -> tuple[datetime, bool]:
+        """Return the end of the log, and whether there are changed items to move to it."""
+        end = select(HarvestEnd.datestamp).where(HarvestEnd.archive_id == self._archive_id)
+        changed = exists().where(ChangedItem.archive_id == self._archive_id)
+        row = self._connection.execute(select(end.scalar_subquery(), changed)).one()
+        return row[0] or EPOCH, row[1]
 
     def list_changes(self, wanted: Range, limit: int) -> list[Change]:
         """Return the first changes of a range, in their order.

@@ -14,13 +14,14 @@ from urllib.parse import parse_qsl
 
 from flask import Response, abort, current_app, request
 from itsdangerous import BadData, URLSafeSerializer
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
+from flask_ibi_archive.archive.harvest_sets import HarvestSets
 from flask_ibi_archive.archive.harvesting import (
     HarvestedRecord,
-    HarvestSets,
     HostHarvests,
     StoredHarvests,
+    UnfinishedLog,
     list_part,
     open_harvests,
 )
@@ -35,7 +36,7 @@ from flask_ibi_archive.records.oai_pmh.requests import PREFIX, TOKEN, Selection
 from flask_ibi_archive.web.machine_readable import write_metadata
 from flask_ibi_archive.web.pages import unavailable_page
 from flask_ibi_archive.web.requests import EXTENSION, current_archive
-from flask_ibi_archive.web.responses import set_headers
+from flask_ibi_archive.web.responses import RETRY_AFTER, set_headers
 
 #: The number of records in a response.
 PART = 100
@@ -48,22 +49,26 @@ def answer_harvester() -> Response:
     """Answer a request of a harvester."""
     archive = current_archive()
     base_url = f"{archive.addresses.base}/ibi/oai"
-    now = archive.clock()
     arguments: dict[str, str] = {}
     try:
+        harvests = open_harvests(archive, current_sets())
+        response_date = harvests.publish()
         try:
             arguments = requests.parse_arguments(_read_pairs())
-            body = _Answer(open_harvests(archive, current_sets()), base_url).write(arguments)
+            body = _Answer(harvests, base_url).write(arguments)
         except HarvestError as error:
             # the response repeats the arguments only if they are legal (OAI-PMH 2.0, 3.2)
             arguments = {} if error.code in ("badVerb", "badArgument") else arguments
             body = responses.write_error(error)
     except CannotList:
         abort(404)
+    except UnfinishedLog:
+        # a list must not be empty; harvesters ask again (OAI-PMH 2.0, 3.1.2.2)
+        raise ServiceUnavailable(retry_after=int(RETRY_AFTER)) from None
     except (NotReady, ConfigError) as error:
         return unavailable_page(error)
     repeated = requests.select_repeatable(arguments)
-    text = responses.write_response(base_url, now, repeated, body)
+    text = responses.write_response(base_url, response_date, repeated, body)
     return set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
 
 
@@ -129,7 +134,6 @@ class _Answer:
         return verbs[arguments["verb"]](arguments)
 
     def _identify(self, arguments: Mapping[str, str]) -> str:
-        self._harvests.publish()
         earliest = self._harvests.find_earliest()
         return responses.write_identify(
             responses.ArchiveDescription(
@@ -169,7 +173,6 @@ class _Answer:
 
     def _find(self, arguments: Mapping[str, str]) -> HarvestedRecord:
         identifier = arguments["identifier"]
-        self._harvests.publish()
         ibi = responses.parse_oai_identifier(self._host, identifier)
         found = self._harvests.find_record(ibi)
         if found is None:
@@ -188,7 +191,6 @@ class _Answer:
             if selection.prefix not in self._formats:
                 raise requests.bad_token()
             format = self._formats[selection.prefix]
-        self._harvests.publish()
         with_works = verb == "ListRecords"
 
         def write(found: HarvestedRecord) -> str:

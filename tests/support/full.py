@@ -65,6 +65,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
                 {"id": 70, "archive_id": 1, "resumable": True, "source": "a", **IMPORT},
             ),
             (models.Harvest, {**item, "change_no": 1, "datestamp": MOMENT}),
+            (models.HarvestEnd, {"archive_id": 1, "datestamp": MOMENT}),
             (
                 models.HarvestSet,
                 {**item, "set_spec": "a:b", "change_no": 1, "datestamp": MOMENT},

@@ -476,3 +476,17 @@ def test_the_items_of_a_catalogue_are_harvested(
     assert [one.text for one in record.iter(f"{DC}title")] == ["Rain"]
     assert texts(harvest(app, verb="Identify"), "earliestDatestamp") == ["2026-03-01T08:00:00Z"]
     close(app)
+
+
+@pytest.mark.one_database
+def test_a_change_of_a_catalogue_is_found_if_it_is_committed_late(
+    uri: str, tmp_path: Path, clock: Clock
+) -> None:
+    shelf = Shelf()
+    app = make_app(uri, tmp_path, IBIArchive(catalogue=shelf, clock=clock))
+    archive_of(app).init()
+    [last_visit] = texts(harvest(app, verb="Identify"), "responseDate")
+    began = clock.now - timedelta(minutes=4)
+    shelf.items[rep(1)] = CatalogueRecord(rep=rep(1), timestamp=began, title="Rain")
+    assert harvest_all(app, from_=last_visit) == {rep(1): False}
+    close(app)

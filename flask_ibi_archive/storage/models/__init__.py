@@ -16,7 +16,7 @@ from flask_ibi_archive.storage.models.activity import (
     Registration,
     VisitorSalt,
 )
-from flask_ibi_archive.storage.models.harvest import ChangedItem, Harvest, HarvestSet
+from flask_ibi_archive.storage.models.harvest import ChangedItem, Harvest, HarvestEnd, HarvestSet
 from flask_ibi_archive.storage.models.items import (
     ArchiveRow,
     Base,
@@ -42,6 +42,7 @@ __all__ = [
     "EditionSeries",
     "File",
     "Harvest",
+    "HarvestEnd",
     "HarvestSet",
     "Import",
     "ImportLine",

@@ -72,6 +72,19 @@ class Harvest(Base):
     is_deleted: Mapped[bool] = mapped_column(server_default=false())
 
 
+class HarvestEnd(Base):
+    """The end of the harvest log of an Archive: no later change has an earlier datestamp."""
+
+    __tablename__ = "ibi_harvest_end"
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_harvest_end_archive", ondelete="CASCADE"),
+        primary_key=True,
+    )
+    datestamp: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
 class HarvestSet(Base):
     """The membership of an item in a set. A deleted item stays in its sets."""
 
