@@ -57,6 +57,7 @@ nitpick_ignore = [
         "Path",
         "Reason",
         "SessionSource",
+        "Unpack",
         "datetime",
     )
 ]

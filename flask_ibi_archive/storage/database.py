@@ -115,7 +115,9 @@ class Database:
         self.history = history
         self.reader = make_reader(engine)
         self.find_budget = find_budget
-        self._idle = IdleConnections(lambda: self._connect(self.reader))
+        self._idle = IdleConnections(partial(_connect, self.reader, find_budget))
+        # the connections of a database that nobody uses any more, or at the end of the process
+        weakref.finalize(self, _close, self._idle, self.reader, self.engine)
         self._parent_connections: list[Any] = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=partial(_reconnect_after_fork, weakref.ref(self)))
@@ -208,7 +210,7 @@ class Database:
     def snapshot(self) -> Iterator[Connection]:
         """Yield a connection for reading. All statements read the data of the same moment."""
         try:
-            with self._connect(self.engine) as connection:
+            with _connect(self.engine, self.find_budget) as connection:
                 connection.execution_options(**{BEGIN: SNAPSHOT[self.engine.dialect.name]})
                 with connection.begin():
                     yield connection
@@ -234,7 +236,7 @@ class Database:
         """
         committing = False
         try:
-            with self._connect(self.engine) as connection:
+            with _connect(self.engine, self.find_budget) as connection:
                 if lock_timeout is not None:
                     connection.execution_options(**{LOCK_TIMEOUT: lock_timeout})
                 if table_lock is not None:
@@ -272,9 +274,7 @@ class Database:
 
     def close(self) -> None:
         """Close all connections that are not in use."""
-        self._idle.close()
-        self.reader.dispose()
-        self.engine.dispose()
+        _close(self._idle, self.reader, self.engine)
 
     def check(self) -> None:
         """Check that the database is readable and writable, and has the tables of this version.
@@ -309,12 +309,19 @@ class Database:
                 raise NotReady("the database is locked", advice, detail) from error
             raise
 
-    def _connect(self, engine: Engine) -> Connection:
-        budget = self.find_budget()
-        if budget is None:
-            return engine.connect()
-        with budget.spending():  # the thread may have to wait for a free connection
-            return engine.connect()
+
+def _connect(engine: Engine, find_budget: FindBudget) -> Connection:
+    budget = find_budget()
+    if budget is None:
+        return engine.connect()
+    with budget.spending():  # the thread may have to wait for a free connection
+        return engine.connect()
+
+
+def _close(idle: IdleConnections, *engines: Engine) -> None:
+    idle.close()
+    for engine in engines:
+        engine.dispose()
 
 
 def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:

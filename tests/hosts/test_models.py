@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,10 +37,8 @@ def item_of(host: Host, row: Any) -> ItemView:
 
 def age(host: Host, row: Any) -> None:
     """Make the timestamp of an item old."""
-    host.session.execute(
-        text("UPDATE ibi_item SET timestamp = '2001-01-01 00:00:00+00' WHERE ibip = :ibi"),
-        {"ibi": row.ibi},
-    )
+    old = datetime(2001, 1, 1, tzinfo=timezone.utc)
+    host.session.execute(update(Item).where(Item.ibip == row.ibi).values(timestamp=old))
     host.session.commit()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import create_engine, text
+from sqlalchemy import NullPool, create_engine, text
 from support.accesses import acknowledge
 from support.archives import import_records
 from support.cases import for_each
@@ -180,7 +180,7 @@ class Unreachable(Shelf):
     """A catalogue whose table is missing."""
 
     def record(self, ibi: str) -> CatalogueRecord | None:
-        with create_engine("sqlite://").connect() as connection:
+        with create_engine("sqlite://", poolclass=NullPool).connect() as connection:
             connection.execute(text("SELECT * FROM documents"))
         return None
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -52,6 +55,47 @@ def add(database: Database, prefix: str) -> None:
 def counted(database: Database) -> int:
     with database.reading() as connection:
         return int(connection.execute(COUNT).scalar_one())
+
+
+def test_the_connections_of_a_forgotten_database_are_closed(uri: str) -> None:
+    database = Database.at(uri)
+    drivers: list[Any] = []
+    for way in (database.reading, database.writing):
+        with way() as connection:
+            drivers.append(connection.connection.driver_connection)
+    del database, way, connection
+    gc.collect()
+    for driver in drivers:
+        with pytest.raises((sqlite3.ProgrammingError, psycopg.OperationalError), match="closed"):
+            driver.execute("SELECT 1")
+
+
+AT_EXIT = """
+import atexit, sys
+
+@atexit.register
+def look():
+    try:
+        driver.execute("SELECT 1")
+    except Exception as error:
+        print(error)
+
+from flask_ibi_archive.storage.database import Database
+database = Database.at(sys.argv[1])
+with database.reading() as connection:
+    driver = connection.connection.driver_connection
+"""
+
+
+def test_the_connections_are_closed_at_the_end_of_the_process(uri: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", AT_EXIT, uri],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "closed" in done.stdout
+    assert done.stderr == ""
 
 
 # --- SQLite --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import bindparam, text
 from sqlalchemy.exc import IntegrityError
 from support.document_registries import (
     a_document_registry,
@@ -18,8 +18,11 @@ from support.document_registries import (
 )
 from support.registries import NOON, resolver_database
 
+from flask_ibi_archive.storage.dialects import UTCDateTime
+
 pytestmark = pytest.mark.no_tables
 
+NOW = bindparam("now", NOON, UTCDateTime)
 DOCUMENT, OTHER = an_ibi("document"), an_ibi("other")
 
 ACTOR = (
@@ -171,8 +174,7 @@ def test_the_database_refuses_what_breaks_a_rule(uri: str) -> None:
                 text(
                     "UPDATE ibi_registry_actor SET cancelled_at = :now, password_hash = NULL"
                     " WHERE actor_id = :ibi"
-                ),
-                {"now": NOON, "ibi": cancelled.actor_id},
+                ).bindparams(NOW, ibi=cancelled.actor_id)
             )
         before = [registry.find_record(one) for one in (DOCUMENT, OTHER)]
         wrong = []
@@ -180,8 +182,8 @@ def test_the_database_refuses_what_breaks_a_rule(uri: str) -> None:
             try:
                 with database.writing() as connection:
                     for statement in statements:
-                        names = {"now": NOON} if ":now" in statement else {}
-                        connection.execute(text(statement), names)
+                        values = [NOW] if ":now" in statement else []
+                        connection.execute(text(statement).bindparams(*values))
             except IntegrityError as error:
                 broken = getattr(error.orig, "diag", None)  # SQLite does not always name it
                 if broken and rule not in (broken.constraint_name, broken.column_name):
