@@ -35,8 +35,9 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
     """Show how often an item or the Archive was read.
 
     Without IBI, the accesses to all items of the Archive are counted. Views are accesses to
-    metadata. Downloads are accesses to data. Double clicks within 30 seconds and accesses of robots
-    are counted separately. The COUNTER Code of Practice requires this. Days begin at midnight UTC.
+    metadata. Downloads are accesses to data. Double clicks (the earlier of two clicks within 30
+    seconds) and accesses of robots are counted separately. The COUNTER Code of Practice requires
+    this. Days begin at midnight UTC.
 
     For an item, there is a further table. It shows how often the item was delivered when another
     item was requested.

@@ -143,7 +143,8 @@ def test_related_items_are_objects_with_an_ibi(archive: Archive) -> None:
     assert view(archive, first.ibi).record.next_edition in (second.rep, second.ibip)
     assert view(archive, second.ibi).record.next_edition in (third.rep, third.ibip)
     exported = [found.record.translations for found in archive.find()]
-    assert {"en": third.rep, "pt": portuguese.rep} in exported or {"pt": portuguese.rep} in exported
+    # the first item of a group of translations lists the others
+    assert exported == [{}, {}, {"pt": portuguese.rep}, {}]
     for field in ("previous_edition", "translation_of"):
         with pytest.raises(StorageError, match=rf"^{field}: Row.* has no identifier yet"):
             archive.deposit(language="fr", **{field: Row(None)})

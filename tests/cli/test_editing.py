@@ -194,7 +194,7 @@ def test_a_translation_that_is_named_joins_those_that_are_there(
     command(here, "edit", full, "--translation", f"de={german}")
     assert shown(here, full)["translations"] == {"de": german, "fr": french}
     pairs = command(here, "url-list", german, "--verbs", "GetTranslation(fr)").data
-    assert f"ibi.translation(fr) {{rep {french}}}" in pairs or french in pairs
+    assert f"ibi.translation(fr) {{rep {french}}}" in pairs.splitlines()
     command(here, "edit", full, "--no-translations")
     assert "translations" not in shown(here, full)
     assert (

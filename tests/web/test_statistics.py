@@ -151,6 +151,20 @@ def test_the_ibi_in_the_address_may_have_either_form_and_any_case(counted: Flask
     assert main_of(counted, f"/col/{REPORT_IBIP.lower()}/statistics") == main_of(counted, PAGE)
 
 
+@for_each(
+    ("language", "words"),
+    [
+        ("en", "the earlier of two clicks within 30 seconds"),
+        ("pt", "o primeiro de dois cliques em até 30 segundos"),
+        ("es", "el primero de dos clics en un plazo de 30 segundos"),
+    ],
+)
+def test_the_page_says_that_the_earlier_of_two_clicks_is_the_double_click(
+    counted: Flask, language: str, words: str
+) -> None:
+    assert words in see(counted, PAGE, language=language).source
+
+
 def test_the_chart_has_the_numbers_of_the_table(counted: Flask) -> None:
     text = ask(counted, f"{PAGE}?by=year").text
     bars = re.findall(r"<title>(\d+): (Views|Downloads) ([\d,]+)</title>", text)

@@ -1,8 +1,8 @@
 """Statistics: the numbers of accesses to an item or to the whole Archive per day, month or year.
 
 Views are accesses to metadata. Downloads are accesses to data. Double clicks and accesses by robots
-are counted separately (COUNTER Code of Practice 5.1, 7.2 and 7.8). A double click is the second of
-two accesses by one user to one item within 30 seconds. Days are in UTC.
+are counted separately (COUNTER Code of Practice 5.1, 7.2 and 7.8). A double click is the earlier
+of two accesses by one user to one item within 30 seconds, so the later one counts. Days are in UTC.
 """
 
 from __future__ import annotations
