@@ -91,6 +91,17 @@ def test_each_downgrade_removes_its_tables_and_each_upgrade_creates_them_empty(
     assert rows_of(archive) == {}
 
 
+def test_a_harvest_log_that_exists_ends_at_its_last_change(
+    new_app: Callable[..., Flask], tmp_path: Path
+) -> None:
+    archive = archive_of(new_app(IBI_MINT_HOST="sid.inpe.br"))
+    fill(archive, archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND)), tmp_path)
+    before = rows_of(archive)
+    archive.downgrade("0012")
+    archive.upgrade()
+    assert rows_of(archive)["ibi_harvest_end"] == before["ibi_harvest_end"]
+
+
 def test_a_transferred_item_is_recognised_by_its_reason(new_app: Callable[..., Flask]) -> None:
     first, second = (archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND))
     first.init()
