@@ -13,6 +13,8 @@ from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.database import Database, lock_table_setup
+from flask_ibi_archive.storage.engines import identify_database
+from flask_ibi_archive.storage.folder_entries import FolderEntry
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.models import ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.storage.rules import find_broken_rule
@@ -37,6 +39,10 @@ class ServedArchive:
     def service_ibi(self) -> str:
         """The IBI of the Archive service: the rep if there is one, otherwise the ibip."""
         return self.rep or self.ibip or ""
+
+    def make_entry(self, database: Database) -> FolderEntry:
+        """Return the entry of the Archive in its folder of stored files."""
+        return FolderEntry(self.service_ibi, identify_database(database.engine.url))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.archive.archives import find_archives
 from flask_ibi_archive.archive.backup import BackupSummary, Progress
 from flask_ibi_archive.archive.backup_reader import BackupReader, open_backup
 from flask_ibi_archive.archive.minting import read_clock
@@ -60,7 +61,9 @@ class Restorer:
         :raises BackupError: if the backup cannot be restored. Nothing was changed.
         :raises StorageError: if the database already contains an Archive. Nothing was changed.
         """
-        with open_backup(path) as backup, self.files.staging() as staging:
+        # the entries of the Archives are written when they are in the database
+        files = FileStore(self.files.folder)
+        with open_backup(path) as backup, files.staging() as staging:
             self._check_clock(backup)
             occupied = self.database.exists() and self.database.read(self._has_archive)
             if occupied and not self.replace:
@@ -68,8 +71,6 @@ class Restorer:
             backup.check(self.files, None if self.dry_run else staging, self.progress)
             if not (self.dry_run and occupied):
                 self._restore(backup, staging)
-            if not self.dry_run:
-                self.files.create()
             return BackupSummary.of(backup.manifest)
 
     def _check_clock(self, backup: BackupReader) -> None:
@@ -93,6 +94,8 @@ class Restorer:
                     raise _Rollback
                 for content in backup.contents():
                     staging.move_to_store(content)
+                for archive in find_archives(connection):
+                    self.files.enter(archive.make_entry(self.database))
         except _Rollback:
             pass
         except IntegrityError as error:

@@ -42,7 +42,9 @@ def set_up(
         config.archive_admin_email,
     )
     forms = None if minted is None else (minted.rep, minted.ibip)
-    return create_or_refresh_archive(database, facts, wanted, forms)
+    served, created = create_or_refresh_archive(database, facts, wanted, forms)
+    folder.enter(served.make_entry(database))
+    return served, created
 
 
 def upgrade_tables(database: Database, revision: str = "head") -> None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import IO
 
-from flask_ibi_archive.errors import UnknownItem
+from flask_ibi_archive.archive.archives import find_archives
+from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.dialects import batched
@@ -31,6 +32,8 @@ from flask_ibi_archive.storage.states import ELSEWHERE
 BATCH = 2000
 #: A statement selects at most this number of items. If there are more items, all rows are read.
 MAX_ITEMS = 500
+#: More unneeded files are only deleted if they are at most a tenth of the files, or with ``yes``.
+MANY = 10
 REPAIR = "restore the file from a backup, or add the file again"
 
 
@@ -95,7 +98,11 @@ class Verifier:
     result: Verification = field(default_factory=Verification)
 
     def run(
-        self, identifiers: Sequence[str] = (), prune: bool = False, dry_run: bool = False
+        self,
+        identifiers: Sequence[str] = (),
+        prune: bool = False,
+        dry_run: bool = False,
+        yes: bool = False,
     ) -> Verification:
         """Check the files of items.
 
@@ -104,8 +111,11 @@ class Verifier:
         :param identifiers: identifiers of the items to check. Empty: all items.
         :param prune: True: delete the unneeded files.
         :param dry_run: True: only count the unneeded files, even if ``prune`` is True.
+        :param yes: True: also delete more than a tenth of the stored files.
         :raises UnknownItem: if the Archive has no item for one of the identifiers.
-        :raises StorageError: if the folder of the files cannot be read or changed.
+        :raises StorageError: if the folder of the files cannot be read or changed; with ``prune``
+            also if the folder may contain files of another database, or if too many files are
+            unneeded.
         """
         item_ids = self._find_items(identifiers)
         # This time is before the rows are read. A newer file may belong to a row of a later
@@ -113,6 +123,10 @@ class Verifier:
         before = self.clock() - GRACE
         with tempfile.TemporaryFile("w+", encoding="utf-8") as rows:
             self._copy_rows(rows, item_ids)
+            if prune:
+                self._check_folder()
+                if not yes:
+                    self._check_share(rows, before)
             self._check_contents(rows)
             if not identifiers:
                 self._check_unneeded(rows, before, remove=prune and not dry_run)
@@ -203,6 +217,22 @@ class Verifier:
         return "altered", f"{path} has a wrong checksum, {found.sha256}; {REPAIR}"
 
     # --- unneeded files --------------------------------------------------------------------------
+
+    def _check_folder(self) -> None:
+        """Check that only Archives of this database use the folder."""
+        archives = self.database.read(find_archives)
+        entries = {archive.id: archive.make_entry(self.database) for archive in archives}
+        self.files.check_users(entries[self.archive_id], entries.values())
+
+    def _check_share(self, rows: IO[str], before: float) -> None:
+        """Check that at most :data:`MANY` files, or a tenth of all files, are unneeded."""
+        unneeded = sum(1 for _ in self._find_unneeded(rows, before))
+        stored = sum(1 for _ in self.files.walk())
+        if unneeded > MANY and unneeded * 10 > stored:
+            raise StorageError(
+                f"{unneeded} of the {stored} stored files in {self.files.folder} would be deleted, "
+                "which is more than a tenth; check IBI_DATABASE_URI, then add --yes"
+            )
 
     def _check_unneeded(self, rows: IO[str], before: float, remove: bool) -> None:
         """Count or delete unneeded files and staging folders of killed processes.

@@ -139,9 +139,16 @@ def _write_summary(summary: BackupSummary, verb: str, as_json: bool) -> None:
 @click.option(
     "--dry-run", is_flag=True, help="With --prune: only count the files that would be deleted."
 )
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="With --prune: also delete more than 10 files that are more than a tenth of all files.",
+)
 @json_option
 @with_appcontext
-def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_json: bool) -> None:
+def verify_command(
+    identifiers: tuple[str, ...], prune: bool, dry_run: bool, yes: bool, as_json: bool
+) -> None:
     """Check the stored files against their checksums.
 
     Checks the files of the items with the given IBIs. Without an IBI, checks the files of all
@@ -152,6 +159,10 @@ def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_
     advice on the repair. The exit status is 1 if a file is faulty. If no file is faulty, the
     command writes the number of verified files, but only if the output is a terminal.
 
+    --prune deletes nothing if the folder of files also belongs to an Archive of another database,
+    if this Archive is not entered there (init and each new file enter it), or if the folder
+    contains unknown files.
+
     \b
     Example:
       flask --app example_app ibi verify
@@ -160,8 +171,9 @@ def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_
 
     if prune and identifiers:
         raise click.UsageError("--prune checks the files of all items; omit IBI")
-    if dry_run and not prune:
-        raise click.UsageError("--dry-run requires --prune")
+    for option, given in (("--dry-run", dry_run), ("--yes", yes)):
+        if given and not prune:
+            raise click.UsageError(f"{option} requires --prune")
     archive = get_archive()
     note_host_items(archive, "verified")
     standard_output()
@@ -174,7 +186,7 @@ def verify_command(identifiers: tuple[str, ...], prune: bool, dry_run: bool, as_
             faults.add,
             lambda done, total: bars.show("bytes", done, total),
         )
-        result = verifier.run(identifiers, prune, dry_run)
+        result = verifier.run(identifiers, prune, dry_run, yes)
     faults.finish(result)
     if not as_json:
         _report_counts(result, prune, dry_run)

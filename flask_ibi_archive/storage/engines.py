@@ -191,25 +191,21 @@ def is_same_database(one: str, other: str) -> bool:
 
     :raises ArgumentError: if SQLAlchemy does not accept one of the URLs.
     """
-    return _identity(make_url(one)) == _identity(make_url(other))
+    return identify_database(make_url(one)) == identify_database(make_url(other))
 
 
-def _identity(url: URL) -> tuple[object, ...]:
+def identify_database(url: URL) -> str:
+    """Return a text that is equal for all URLs of a database, without user and password."""
     name = url.database or ""
     if url.get_backend_name() == "sqlite":
-        return "sqlite", Path(name.removeprefix("file:")).resolve()
+        return f"sqlite {Path(name.removeprefix('file:')).resolve()}"
     host = str(url.host or url.query.get("host") or "").lower()
     if host in LOOPBACK or host.startswith("/"):
         host = "localhost"
     # two schemas of a database may contain tables with the same names
     schema = re.search(r"search_path=(\S+)", str(url.query.get("options", "")))
-    return (
-        url.get_backend_name(),
-        host,
-        url.port or 5432,
-        name or url.username,
-        schema and schema[1],
-    )
+    place = f"{url.get_backend_name()} {host}:{url.port or 5432}/{name or url.username}"
+    return f"{place} ({schema[1]})" if schema else place
 
 
 def describe_place(url: URL) -> str:

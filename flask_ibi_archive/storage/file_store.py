@@ -3,6 +3,9 @@
 The name of a file is the checksum of its content. Therefore equal files are stored only once. The
 store never contains an incomplete file: a new file is first written to a staging folder and to the
 disk. The transaction that writes the database row of the file then moves the file to its place.
+
+Each Archive that uses the folder has an entry there (:mod:`.folder_entries`). Unneeded files are
+only deleted if all entries are known.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -25,8 +28,10 @@ from flask_ibi_archive.storage.file_io import (
     copy_and_measure,
     lock_folder,
     measure,
+    new_file,
     sync_folder,
 )
+from flask_ibi_archive.storage.folder_entries import FolderEntry, check_entries
 
 #: The names of staging folders begin with this text.
 STAGING = ".new-"
@@ -45,10 +50,15 @@ class StoredFile(NamedTuple):
 
 
 class FileStore:
-    """A folder of stored files."""
+    """A folder of stored files.
 
-    def __init__(self, folder: Path) -> None:
+    :param get_entry: returns the entry of the Archive that adds files. None: the caller calls
+        :meth:`enter`.
+    """
+
+    def __init__(self, folder: Path, get_entry: Callable[[], FolderEntry] | None = None) -> None:
         self.folder = folder
+        self.get_entry = get_entry
         self._durable: set[Path] = set()
         #: The checksums of files that a host has rolled back, and that are not deleted yet.
         self.unneeded: set[str] = set()
@@ -60,6 +70,17 @@ class FileStore:
         """
         with self.explain_errors("written"):
             self.folder.mkdir(parents=True, exist_ok=True)
+
+    def enter(self, entry: FolderEntry) -> None:
+        """Write the entry of an Archive into the folder, unless it is there.
+
+        :raises StorageError: if the entry cannot be written.
+        """
+        path = self.folder / entry.name
+        if not path.exists():
+            self.create()
+            with new_file(path, 0o644) as file:
+                file.write(f"{entry.text}\n".encode())
 
     def path(self, sha256: str) -> Path:
         """Return the path of the file with a checksum, even if the file does not exist."""
@@ -97,20 +118,39 @@ class FileStore:
     def walk(self) -> Iterator[StoredFile]:
         """Yield the stored files in the order of their checksums.
 
-        Files whose names are not checksums are ignored.
+        Other files are ignored.
 
         :raises StorageError: if the folder cannot be read.
         """
         with self.explain_errors("read"):
-            for outer in _list_names(self.folder):
-                for inner in _list_names(self.folder / outer):
-                    for name in _list_names(self.folder / outer / inner):
-                        if _NAME.fullmatch(name) and name[:4] == outer + inner:
-                            try:
-                                found = self.path(name).lstat()
-                            except FileNotFoundError:
-                                continue
-                            yield StoredFile(name, found.st_size, found.st_mtime)
+            for path in self._list_paths():
+                if self._is_place(path):
+                    try:
+                        found = path.lstat()
+                    except FileNotFoundError:
+                        continue
+                    yield StoredFile(path.name, found.st_size, found.st_mtime)
+
+    def check_users(self, own: FolderEntry, known: Collection[FolderEntry]) -> None:
+        """Check that only known Archives use the folder, and that it contains only their files.
+
+        :param own: the entry that the folder must contain.
+        :param known: all entries that the folder may contain.
+        :raises StorageError: if the check fails. The message says what to do.
+        """
+        with self.explain_errors("read"):
+            others = (path for path in self._list_paths() if not self._is_place(path))
+            check_entries(self.folder, others, own, known)
+
+    def _list_paths(self) -> Iterator[Path]:
+        """Yield the paths of stored files in the order of their names, and all unknown paths."""
+        for outer in _list_folder(self.folder):
+            for inner in _list_folder(outer) if len(outer.name) == 2 else [outer]:
+                yield from _list_folder(inner) if len(inner.name) == 2 else [inner]
+
+    def _is_place(self, path: Path) -> bool:
+        """Return whether a path is the one of a stored file."""
+        return bool(_NAME.fullmatch(path.name)) and path == self.path(path.name)
 
     def has_undamaged_file(self, content: Content) -> bool:
         """Return whether the store contains an undamaged file with this content.
@@ -199,8 +239,10 @@ class Staging:
 
     @cached_property
     def _folder(self) -> Path:
-        """The path of the staging folder. The first use creates the folder."""
+        """The path of the staging folder. The first use creates the folder, and the entry."""
         self._store.folder.mkdir(parents=True, exist_ok=True)
+        if self._store.get_entry is not None:
+            self._store.enter(self._store.get_entry())
         return Path(tempfile.mkdtemp(prefix=STAGING, dir=self._store.folder))
 
     def clear(self) -> None:
@@ -281,16 +323,18 @@ class _Source:
             raise
 
 
-def _list_names(folder: Path) -> list[str]:
-    """Return the sorted names in a folder.
+def _list_folder(folder: Path) -> list[Path]:
+    """Return the sorted paths in a folder.
 
-    The list is empty if the folder does not exist. Names that begin with a dot are omitted.
+    The list is empty if the folder does not exist. Names that begin with a dot are omitted, and
+    the folder lost+found of a file system.
     """
     try:
-        with os.scandir(folder) as entries:
-            return sorted(entry.name for entry in entries if not entry.name.startswith("."))
+        with os.scandir(folder) as found:
+            names = sorted(one.name for one in found if not one.name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
         return []
+    return [folder / name for name in names if name != "lost+found"]
 
 
 def _last_modified(path: Path) -> float:

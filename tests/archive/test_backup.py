@@ -475,7 +475,7 @@ def test_a_database_with_an_archive_is_replaced_only_with_replace(
         restore(empty, backup)
     restore(empty, backup, replace=True, dry_run=True)
     assert tables_of(empty.database) == before
-    assert list(empty.files_folder.folder.iterdir()) == []
+    assert list(empty.files_folder.walk()) == []
     restore(empty, backup, replace=True)
     assert tables_of(empty.database) == tables_of(full.database)
     assert empty.served().service_ibi == empty.config.archive_service_ibi

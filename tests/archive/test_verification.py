@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,15 +15,18 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import archive_of
+from sqlalchemy import make_url
+from support.archives import SERVICE, archive_of, close, initialise, make_app
 from support.archives import verify as verify_files
 from support.commands import ROOT
+from support.databases import new_database
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive import verification
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.verification import Fault, Verification
 from flask_ibi_archive.errors import StorageError, UnknownItem
+from flask_ibi_archive.storage.engines import identify_database
 from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_store import GRACE, FileStore, Staging
 
@@ -224,7 +228,7 @@ def test_a_killed_deposit_leaves_no_partial_file_and_no_row_without_its_file(
     for path in archive.files_folder.folder.rglob("*"):
         age(path)
     verify(archive, prune=True)
-    assert [path for path in archive.files_folder.folder.rglob("*") if path.is_file()] == []
+    assert list(archive.files_folder.walk()) == []
     assert list(archive.files_folder.folder.glob(".*")) == []
 
 
@@ -282,6 +286,97 @@ def test_unneeded_files_are_not_counted_when_items_are_named(
     ibi = add(archive, tmp_path, a=b"first")
     lose(archive, b"lost")
     assert verify(archive, ibi)[1].unneeded is None
+
+
+def test_prune_deletes_no_file_of_another_database_that_shares_the_folder(
+    archive: Archive, uri: str, tmp_path: Path
+) -> None:
+    add(archive, tmp_path, a=b"first")
+    needed = place(archive, b"first")
+    age(needed)
+    lost = lose(archive, b"lost")
+    (tmp_path / "other").mkdir()
+    with new_database("sqlite", tmp_path / "other", ready=True) as other_uri:
+        # IBI_DATABASE_URI is wrong: the same Archive, but in a database without its items
+        app = make_app(other_uri, tmp_path, **MINTING)
+        wrong = archive_of(app)
+        initialise(app, other_uri)
+        with pytest.raises(StorageError, match=f"no entry of the Archive {SERVICE}, database sqli"):
+            verify(wrong, prune=True)
+        # two databases use the folder: neither can know which files the other one needs
+        wrong.init()
+        name = re.escape(identify_database(make_url(uri)))
+        with pytest.raises(StorageError, match=f"also used by the Archive {SERVICE}, .* {name}; "):
+            verify(wrong, prune=True, yes=True)
+        assert needed.exists()
+        with pytest.raises(StorageError, match=r"other/.*; delete .*/archive-.*[.]txt if this is"):
+            verify(archive, prune=True, dry_run=True)
+        entry = wrong.served().make_entry(wrong.database).name
+        close(app)
+    assert lost.exists()
+    (archive.files_folder.folder / entry).unlink()
+    verify(archive, prune=True)
+    assert (needed.exists(), lost.exists()) == (True, False)
+
+
+@pytest.mark.one_database
+def test_an_entry_contains_no_password(archive: Archive) -> None:
+    entry = identify_database(make_url("postgresql+psycopg://me:secret@127.0.0.1/a?password=b"))
+    assert entry == "postgresql localhost:5432/a"
+    [path] = archive.files_folder.folder.iterdir()
+    database = identify_database(archive.database.engine.url)
+    assert path.read_text() == f"Archive {SERVICE}, database {database}\n"
+
+
+@pytest.mark.one_database
+def test_a_folder_without_entries_gets_one_from_the_next_deposit_or_init(
+    archive: Archive, tmp_path: Path
+) -> None:
+    def forget() -> None:
+        [entry] = archive.files_folder.folder.glob("*.txt")
+        entry.unlink()
+
+    for enter in (lambda: add(archive, tmp_path, a=b"first"), archive.init):
+        forget()
+        assert verify(archive)[0] == []
+        with pytest.raises(StorageError, match="run flask ibi init for each Archive that uses"):
+            verify(archive, prune=True)
+        enter()
+        verify(archive, prune=True)
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("name", ["notes.txt", "aa/notes.txt", "aa/bb/" + "0" * 64, "zz/xyz"])
+def test_prune_deletes_nothing_from_a_folder_with_unknown_files(
+    archive: Archive, name: str
+) -> None:
+    lost = lose(archive, b"lost")
+    for ignored in (".DS_Store", "lost+found"):
+        (archive.files_folder.folder / ignored).touch()
+    verify(archive, prune=True, dry_run=True)
+    unknown = archive.files_folder.folder / name
+    unknown.parent.mkdir(parents=True, exist_ok=True)
+    unknown.touch()
+    with pytest.raises(StorageError, match=f"^{unknown} is not a stored file; move it out"):
+        verify(archive, prune=True)
+    assert lost.exists()
+
+
+@pytest.mark.one_database
+def test_more_than_a_tenth_of_the_files_is_deleted_only_with_yes(
+    archive: Archive, tmp_path: Path
+) -> None:
+    for number in range(4):
+        add(archive, tmp_path, a=f"needed {number}".encode())
+    lost = [lose(archive, f"lost {number}".encode()) for number in range(11)]
+    for options in ({}, {"dry_run": True}):
+        with pytest.raises(StorageError, match=r"11 of the 15 stored files .* add --yes"):
+            verify(archive, prune=True, **options)
+    assert all(path.exists() for path in lost)
+    assert verify(archive, prune=True, yes=True)[1].removed == 11
+    for content in range(10):  # so few are not suspicious
+        lose(archive, f"lost {content}".encode())
+    assert verify(archive, prune=True)[1].removed == 10
 
 
 @pytest.mark.one_database

@@ -131,6 +131,6 @@ def restore(archive: Archive, path: Path, **options: Any) -> BackupSummary:
 
 def verify(archive: Archive, *identifiers: str, **options: Any) -> Verification:
     """Verify the stored files of some items of an Archive, or of all items."""
-    words = {name: options.pop(name) for name in ("prune", "dry_run") if name in options}
+    words = {name: options.pop(name) for name in ("prune", "dry_run", "yes") if name in options}
     verifier = Verifier(archive.database, archive.served().id, archive.files_folder, **options)
     return verifier.run(identifiers, **words)
