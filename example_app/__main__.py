@@ -114,7 +114,8 @@ class Example:
             records = self.folder / f"archive{number}/items.jsonl"
             lines = [json.dumps(record) for record in self._records(number)]
             records.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            run(app, f"ibi import --on-conflict update {shlex.quote(str(records))}")
+            options = f"--on-conflict update --files-folder {shlex.quote(str(RECORDS))}"
+            run(app, f"ibi import {options} {shlex.quote(str(records))}")
         run(self.archives[0], "seed")
 
     def _records(self, number: int) -> Iterator[dict[str, Any]]:
@@ -122,12 +123,8 @@ class Example:
         text = (RECORDS / "items.jsonl").read_text(encoding="utf-8")
         for line in text.replace(RECORDS_ADDRESS, self.addresses[number - 1]).splitlines():
             record: dict[str, Any] = json.loads(line)
-            if (2 if record["rep"].startswith(IN_SECOND) else 1) != number:
-                continue
-            for file in record["files"]:
-                if "source" in file:
-                    file["source"] = str(RECORDS / file["source"])
-            yield record
+            if (2 if record["rep"].startswith(IN_SECOND) else 1) == number:
+                yield record
 
     @contextmanager
     def serving(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import inspect
-from support.archives import archive_of
+from support.archives import archive_of, paths_in_store
 from support.cases import for_each
 from support.commands import command as run_command
 from support.commands import process
@@ -607,7 +607,7 @@ def test_init_with_a_service_ibi_needs_no_settings_for_minting(
             attempt()
         assert refusal.value.key == key
     assert written(archive) == before
-    assert list(archive.config.files_folder.iterdir()) == []
+    assert paths_in_store(archive) == []
 
 
 def written(archive: Any) -> list[int]:

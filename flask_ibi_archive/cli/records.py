@@ -39,6 +39,12 @@ ITEMS_PER_UPDATE = 100
     show_default=True,
     help="What to do with an item that already exists.",
 )
+@click.option(
+    "--files-folder",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help='The folder of the files that "source" fields name, instead of the folder of FILE.',
+)
 @click.option("--dry-run", is_flag=True, help="Check the file. Change nothing.")
 @resume_option
 @click.option(
@@ -47,12 +53,16 @@ ITEMS_PER_UPDATE = 100
     help="With --resume: start again at the first line. Imported items remain.",
 )
 @with_appcontext
-def import_command(source: str, dry_run: bool, **options: Any) -> None:
+def import_command(source: str, files_folder: Path | None, dry_run: bool, **options: Any) -> None:
     """Import items from a JSON Lines file.
 
     FILE contains one item per line. The name - means standard input. If a line is wrong, no item is
     imported. The error names the file, the line and the field. Items may refer to each other in any
-    order. Paths in "source" fields are relative to the folder of FILE.
+    order.
+
+    "source" fields name files in the folder of FILE or below. Paths are relative to this folder.
+    No other files of this computer are read. If the files are in another folder, or FILE is -, name
+    the folder with --files-folder.
 
     With --dry-run, nothing is changed. All errors are written to standard output, one per line.
     The exit status is 1 if there are errors. A line with an error is ignored when the other lines
@@ -67,6 +77,7 @@ def import_command(source: str, dry_run: bool, **options: Any) -> None:
     Example:
       flask --app example_app ibi import example_app/records/items.jsonl
       flask --app example_app ibi import million.jsonl --resume
+      flask --app example_app ibi import items.jsonl --files-folder .
     """
     from flask_ibi_archive.archive.importing.importer import open_source
 
@@ -76,7 +87,7 @@ def import_command(source: str, dry_run: bool, **options: Any) -> None:
     archive_id = archive.served().id  # fails if there is no Archive, before anything is read
     standard_output()
     stream = standard_input() if source == "-" else io.BytesIO()
-    with open_source(source, stream) as opened, Bars(work="Importing") as bars:
+    with open_source(source, stream, files_folder) as opened, Bars(work="Importing") as bars:
         report = ImportReport(opened, bars, dry_run)
         result = report.run(archive, archive_id, **options)
     report.finish(result)

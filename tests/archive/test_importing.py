@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,16 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import select
-from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
+from support.archives import (
+    SERVICE,
+    archive_of,
+    close,
+    import_file,
+    import_records,
+    make_app,
+    paths_in_store,
+)
+from support.commands import command
 from support.databases import BACKENDS, new_database
 from support.stores import ibip_of, moment_of, rep_of
 
@@ -48,7 +58,7 @@ def dump(archive: Archive) -> dict[str, Any]:
             name: sorted(map(repr, connection.execute(select(table))))
             for name, table in metadata.tables.items()
         }
-    held["files"] = sorted(map(str, archive.files_folder.folder.rglob("*")))
+    held["files"] = list(map(str, paths_in_store(archive)))
     return held
 
 
@@ -402,6 +412,77 @@ def test_a_dry_run_counts_and_changes_nothing(app: Flask, tmp_path: Path) -> Non
     )
     assert (result.added, result.updated, result.skipped) == (1, 1, 0)
     assert dump(archive) == before
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("name", ["absolute", "above", "link", "linked folder/a.txt", "fifo"])
+def test_only_regular_files_in_the_folder_of_the_records_are_read(
+    app: Flask, tmp_path: Path, name: str
+) -> None:
+    archive, folder = archive_of(app), tmp_path / "records"
+    outside = tmp_path / "outside" / "a.txt"
+    for path in (folder / "a.txt", outside):
+        path.parent.mkdir()
+        path.write_bytes(b"content")
+    (folder / "link").symlink_to(outside)
+    (folder / "linked folder").symlink_to(outside.parent)
+    os.mkfifo(folder / "fifo")
+    file = folder / "items.jsonl"
+    source = {"absolute": str(outside), "above": "../outside/a.txt"}.get(name, name)
+    file.write_text(json.dumps(item(A, files=[{"path": "a", "source": source}])))
+    reason = (
+        "is not a regular file" if name == "fifo" else f"is not in the folder {folder}; --files"
+    )
+    for options in ({}, {"dry_run": True}, {"resume": True}):
+        with pytest.raises(
+            RecordError,
+            match=rf"items.jsonl, line 1, files\[0\].source: '.* can't be read: it {reason}",
+        ):
+            import_file(archive, file, **options)
+    assert export(archive) == []
+    if name != "fifo":
+        import_file(archive, file, files_folder=outside.parent)
+        assert [one["path"] for one in exported(archive, A)["files"]] == ["a"]
+
+
+@pytest.mark.one_database
+def test_a_pipe_is_read_as_standard_input_only(app: Flask) -> None:
+    reading, writing = os.pipe()
+    try:
+        error = command(app, "import", f"/dev/fd/{reading}").error
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert error.endswith(f"is a pipe; read it as standard input: import - < /dev/fd/{reading}")
+
+
+@pytest.mark.one_database
+def test_paths_may_begin_at_another_folder_of_files(app: Flask, tmp_path: Path) -> None:
+    scans = tmp_path / "far" / "scans"
+    for place, content in ((tmp_path / "records", b"not this one"), (scans, b"content")):
+        place.mkdir(parents=True)
+        (place / "a.txt").write_bytes(content)
+    file = tmp_path / "records" / "items.jsonl"
+    named = [
+        {"path": "a", "source": "a.txt"},
+        {"path": "b", "source": str(scans / "a.txt")},
+        {"path": "c", "source": "../far/scans/a.txt"},  # relative to the file, as in an export
+    ]
+    file.write_text(json.dumps(item(A, files=named)))
+    import_file(archive_of(app), file, files_folder=scans)
+    assert {one["sha256"] for one in exported(archive_of(app), A)["files"]} == {CONTENT}
+
+
+@pytest.mark.one_database
+def test_records_from_standard_input_may_name_files_only_if_their_folder_is_named(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_bytes(b"content")
+    monkeypatch.chdir(tmp_path)
+    line = json.dumps(item(A, files=[{"path": "a", "source": "a.txt"}])).encode()
+    outcome = command(app, "import", "-", stdin=line)
+    assert outcome.error.endswith("--files-folder must name the folder of the files")
+    assert command(app, "import", "-", "--files-folder", tmp_path, stdin=line).status == 0
 
 
 # --- items, files and references -----------------------------------------------------------------

@@ -15,7 +15,14 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, close, import_file, import_records, make_app
+from support.archives import (
+    archive_of,
+    close,
+    import_file,
+    import_records,
+    make_app,
+    paths_in_store,
+)
 from support.databases import count_known_rows, new_database
 from support.operations import dump
 from support.stores import StoreMaker, make_store, moment_of, rep_of
@@ -64,13 +71,12 @@ def resume(archive: Archive, path: Path, **options: Any) -> tuple[int, int, int]
 def state_of(archive: Archive) -> dict[str, Any]:
     """Return the contents of an Archive without the IDs of rows."""
     found = export_records(archive.database, archive.served().id, archive.files_folder)
-    folder = archive.files_folder.folder
     return {
         "export": [
             {**format_record(record), "files": [(one.path, one.sha256) for one in record.files]}
             for record in found
         ],
-        "contents": sorted(path.name for path in folder.rglob("*") if path.is_file()),
+        "contents": sorted(path.name for path in paths_in_store(archive) if path.is_file()),
         **describe_tables(archive),
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import archive_of
+from support.archives import archive_of, paths_in_store
 from support.commands import Outcome, command, unchanged
 from support.web import NOBODY
 
@@ -32,7 +32,7 @@ def shown(app: Flask, outcome: Outcome) -> dict[str, Any]:
 
 
 def nothing_is_here(app: Flask) -> bool:
-    return command(app, "list").data == "" and not [*archive_of(app).config.files_folder.iterdir()]
+    return command(app, "list").data == "" and not paths_in_store(archive_of(app))
 
 
 def test_add_prints_the_identifiers_of_an_item_that_has_the_file(app: Flask, report: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import archive_of
+from support.archives import archive_of, paths_in_store
 from support.commands import command
 from support.full_disk import full_file, needs_full_disk
 
@@ -84,7 +84,7 @@ def test_a_wrong_line_is_named_and_nothing_is_imported(app: Flask, tmp_path: Pat
         assert error.startswith(f"{path}, line 2"), second
         assert where in error, second
         assert command(app, "list").data == "", second
-        assert list(archive_of(app).config.files_folder.iterdir()) == [], second
+        assert paths_in_store(archive_of(app)) == [], second
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "."])
@@ -101,7 +101,7 @@ def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -
         assert command(app, "import", items, "--dry-run").data == would
     assert command(app, "list").data == ""
     assert command(app, "export").data == ""
-    assert list(archive_of(app).config.files_folder.iterdir()) == []
+    assert paths_in_store(archive_of(app)) == []
     assert command(app, "import", items).data == counts(added=count)
     before = command(app, "export").raw
     listed = command(app, "import", items, "--dry-run")
@@ -349,9 +349,7 @@ def contents_of(app: Flask) -> dict[tuple[str, str], bytes | None]:
 def test_an_export_copies_no_file_that_is_missing_or_damaged(filled: Flask, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     words = ("export", tmp_path / "out" / "items.jsonl", "--files", tmp_path / "out")
-    kept = next(
-        path for path in archive_of(filled).config.files_folder.rglob("*") if path.is_file()
-    )
+    kept = next(path for path in paths_in_store(archive_of(filled)) if path.is_file())
     content = kept.read_bytes()
     kept.write_bytes(content + b"!")
     assert re.fullmatch(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, insert, select
+from support.archives import paths_in_store
 from support.commands import ROOT
 from support.host_models import Host
 from support.operations import dump
@@ -163,7 +164,7 @@ def test_a_dry_run_reports_all_problems_and_changes_nothing(host: Host) -> None:
     assert "would be adopted 2, would be refused 2" in result.output
     assert dump(host.archive.database, ("ibi_prefix", "ibi_item", "ibi_reservation")) == before
     assert count_missing(host) == 4
-    assert not any((host.folder / "files").glob("**/*"))
+    assert paths_in_store(host.archive) == []
 
 
 @pytest.mark.slow_on_postgresql

@@ -24,6 +24,7 @@ from flask_ibi_archive.archive.importing.importer import (
 from flask_ibi_archive.archive.restore import Restorer
 from flask_ibi_archive.archive.verification import Verification, Verifier
 from flask_ibi_archive.errors import IBIError
+from flask_ibi_archive.storage.folder_entries import ENTRY_NAME
 from support.databases import new_database
 from support.loopback import HERE
 
@@ -93,11 +94,19 @@ def close(app: Flask) -> None:
         archive.replica.close()
 
 
-def import_file(archive: Archive, path: Path, **options: Any) -> ImportResult:
+def paths_in_store(archive: Archive) -> list[Path]:
+    """Return all paths in the folder of files, except the entries of Archives."""
+    found = archive.files_folder.folder.rglob("*")
+    return sorted(path for path in found if not ENTRY_NAME.fullmatch(path.name))
+
+
+def import_file(
+    archive: Archive, path: Path, files_folder: Path | None = None, **options: Any
+) -> ImportResult:
     """Import a file of records."""
     import io
 
-    with open_source(str(path), io.BytesIO()) as source:
+    with open_source(str(path), io.BytesIO(), files_folder) as source:
         return Importer(archive.database, archive.served().id, archive.files_folder, **options).run(
             source
         )
@@ -110,7 +119,7 @@ def import_records(
     import io
 
     lines = "".join(json.dumps(record) + "\n" for record in records)
-    source = ImportSource("records", io.BytesIO(lines.encode()), folder)
+    source = ImportSource("records", io.BytesIO(lines.encode()), folder, folder)
     return Importer(archive.database, archive.served().id, archive.files_folder, **options).run(
         source
     )

@@ -6,17 +6,15 @@ If an import in batches is interrupted, it can be continued.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
 
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.archive.importing.named_files import add_files, measure_file, stage_files
 from flask_ibi_archive.archive.importing.reporting import (
-    STEP,
     Counts,
     Errors,
     ImportProgress,
@@ -25,18 +23,14 @@ from flask_ibi_archive.archive.importing.reporting import (
 from flask_ibi_archive.archive.importing.source import (
     ImportSource,
     Limits,
-    Line,
-    LineReader,
     open_source,
 )
 from flask_ibi_archive.archive.importing.steps import Steps
 from flask_ibi_archive.archive.operations.noting import name_archives
 from flask_ibi_archive.errors import RecordError, StorageError
-from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.signals import NOBODY, Notice, Notifier
 from flask_ibi_archive.storage.bulk import examine_tables
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.file_io import Content, measure
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, Phase
 from flask_ibi_archive.storage.items import ItemStore
@@ -44,12 +38,6 @@ from flask_ibi_archive.storage.rules import find_broken_rule
 
 #: The maximum number of lines that are imported together.
 BATCH = 2000
-#: Matches every line that may contain a field ``source``. The name of the field may contain JSON
-#: escapes.
-MAY_NAME_FILES = re.compile(rb"source|\\u")
-
-#: A function that adds a file to the store, or only computes the size and checksum of the file.
-AddFile = Callable[[Path], Content]
 
 
 class _Rollback(Exception):
@@ -131,7 +119,9 @@ class Importer:
         notices: list[Notice] = []
         with self.files.staging() as staging:
             # add the files before the transaction, because a transaction blocks other writers
-            stage_files(source, measure if self.dry_run else staging.add, progress, errors)
+            stage_files(
+                source, measure_file if self.dry_run else staging.add_stream, progress, errors
+            )
             try:
                 with self.database.writing() as connection:
                     store = ItemStore(connection, self.archive_id)
@@ -271,7 +261,7 @@ class Importer:
         with self.files.staging() as staging:
             # add the files before the transaction, because a transaction blocks other writers
             for line in lines:
-                line.contents = add_files(steps.source, line, staging.add, steps.errors)
+                line.contents = add_files(steps.source, line, staging.add_stream, steps.errors)
             with self._writing(steps.state) as (store, log):
                 after = steps.step(store, log, lines)
                 notices = name_archives(store, {})
@@ -294,66 +284,6 @@ class Importer:
             if not log.has_state(state):
                 raise StorageError(f"another process continues the import of {state.source}")
             yield store, log
-
-
-def stage_files(
-    source: ImportSource, add_file: AddFile, progress: ImportProgress, errors: Errors
-) -> None:
-    """Add all files that the records of a source name.
-
-    This function is called before the transaction that writes the items. Only lines that may name
-    files are parsed. If ``errors`` collects all errors, all lines are parsed. The parsed lines are
-    stored in ``source.staged``.
-
-    :param add_file: a function that adds a file.
-    :raises StorageError: if the files or the lines cannot be stored.
-    """
-    reader = LineReader(source)
-    reported = 0
-    for text in reader.lines:
-        if (errors.collects or MAY_NAME_FILES.search(text)) and text.strip():
-            try:
-                line = reader.parse(text)
-            except RecordError:
-                if not errors.collects:
-                    raise
-                for error in reader.find_errors(text):
-                    errors.add(error)
-            else:
-                line.contents = add_files(source, line, add_file, errors)
-                source.staged.add(line.number, line)
-        if reader.position - reported >= STEP:
-            reported = reader.position
-            progress.report_staging(reported)
-    progress.report_staging(reader.position)
-
-
-def add_files(
-    source: ImportSource, line: Line, add_file: AddFile, errors: Errors
-) -> dict[str, Content]:
-    """Add the files that a record names, and return the checksum and size of each file by path.
-
-    :param add_file: a function that adds a file.
-    :param errors: the object to which an error is added for each file that cannot be read or has a
-        wrong checksum.
-    """
-    found: dict[str, Content] = {}
-    for number, file in enumerate(line.record.files):
-        if file.source is None:
-            continue
-        path = source.folder / file.source
-        name = f"files[{number}]"
-        try:
-            content = add_file(path)
-        except (OSError, ValueError) as error:
-            reason = f"{quoted(str(path))} can't be read: {getattr(error, 'strerror', error)}"
-            errors.add(RecordError(source.name, line.number, f"{name}.source", reason))
-            continue
-        if file.sha256 not in (None, content.sha256):
-            reason = f"the file {quoted(str(path))} has the checksum {content.sha256}"
-            errors.add(RecordError(source.name, line.number, f"{name}.sha256", reason))
-        found[file.path] = content
-    return found
 
 
 def _has_begun(state: ImportState) -> bool:

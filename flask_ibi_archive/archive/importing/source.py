@@ -159,7 +159,10 @@ class ImportSource:
     """A file of records.
 
     :param name: the name of the file in messages.
-    :param folder: the folder for relative paths in the fields ``source``.
+    :param folder: the folder of the file. Relative paths in the fields ``source`` begin there if
+        ``files_folder`` has no such file.
+    :param files_folder: the fields ``source`` may name files in this folder and below. None: they
+        may name no files.
     :param place: the absolute path of the file. An interrupted import is found by this path. None
         means that the import cannot be resumed.
     :param staged: the lines that were parsed in the first pass, which adds files.
@@ -169,6 +172,7 @@ class ImportSource:
     name: str
     stream: BinaryIO
     folder: Path
+    files_folder: Path | None = None
     place: str | None = None
     staged: LineSpool[Line] = field(init=False)
     referring: LineSpool[References] = field(init=False)
@@ -200,26 +204,33 @@ class ImportSource:
 
 
 @contextmanager
-def open_source(path: str, standard_input: BinaryIO) -> Iterator[ImportSource]:
+def open_source(
+    path: str, standard_input: BinaryIO, files_folder: Path | None = None
+) -> Iterator[ImportSource]:
     """Return a context manager that opens a file of records.
 
     :param path: the path of the file. The path ``-`` means standard input.
     :param standard_input: the standard input. It is copied to a temporary file.
+    :param files_folder: the fields ``source`` may name files in this folder and below. None: the
+        folder of the file; with standard input, they may name no files.
     :raises StorageError: if the file cannot be read.
     """
     if path == "-":
         with tempfile.TemporaryFile() as copy:
             shutil.copyfileobj(standard_input, copy)
-            yield ImportSource("standard input", copy, Path())
+            yield ImportSource("standard input", copy, Path(), files_folder)
         return
     try:
         stream = Path(path).open("rb")  # noqa: SIM115 - closed below
     except OSError as error:
         raise StorageError(f"{path} can't be read: {error.strerror}") from error
     with stream:
+        if not stream.seekable():
+            raise StorageError(f"{path} is a pipe; read it as standard input: import - < {path}")
         # a file name may contain bytes that are not UTF-8, but a database stores only text
         place = os.fsencode(Path(path).resolve()).decode("utf-8", "backslashreplace")
-        yield ImportSource(path, stream, Path(path).parent, place)
+        folder = Path(path).parent
+        yield ImportSource(path, stream, folder, files_folder or folder, place)
 
 
 class LineReader:
