@@ -130,6 +130,7 @@ class IBIArchive(HostFunctions):
         reason: str,
         citation: str | None = None,
         successor: str | Identified | None = None,
+        discard_description: bool = False,
     ) -> None:
         """State why a row of a model with IdentifiedItem will be deleted.
 
@@ -147,9 +148,11 @@ class IBIArchive(HostFunctions):
             of the item.
         :param successor: the IBI of the item that replaces the removed item, or a row or another
             object with an ``ibi``.
+        :param discard_description: True: the tombstone keeps no metadata of the item, and no
+            citation is made from them.
         :raises StorageError: if a value is wrong, or if the object is not a row of such a model.
         """
-        announce_removal(row, reason, citation, successor)
+        announce_removal(row, reason, citation, successor, discard_description)
 
     def refresh(self, row: IdentifiedItem) -> None:
         """Write the item of a row of a model with IdentifiedItem again.

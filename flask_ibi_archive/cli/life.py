@@ -89,10 +89,20 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
     metavar="IBI",
     help="The item, in any Archive, that replaces the deleted item.",
 )
+@click.option(
+    "--discard-description",
+    is_flag=True,
+    help="Also delete the metadata of the item. The tombstone then has no title.",
+)
 @yes_option
 @with_appcontext
 def delete_command(
-    ibi: str, reason: str, citation: str | None, successor: str | None, yes: bool
+    ibi: str,
+    reason: str,
+    citation: str | None,
+    successor: str | None,
+    discard_description: bool,
+    yes: bool,
 ) -> None:
     """Delete an item and leave a tombstone.
 
@@ -100,7 +110,9 @@ def delete_command(
     required. The identifiers of the item are never issued again.
 
     The tombstone is a page with the HTTP status 410. The page shows the date of the deletion, the
-    reason, the citation of the item, and the successor of the item.
+    reason, the title, the authors and the citation of the item, and the successor of the item. The
+    metadata of the item can still be read in all formats. With --discard-description, they are
+    deleted, and only the --citation that you give is shown.
 
     \b
     Example:
@@ -116,6 +128,12 @@ def delete_command(
     title = " ".join(item.title.split())
     about = name if title == name else f"{name} ({title})"
     confirm(f"Delete {about}? This cannot be undone.", yes)
-    archive.delete(ibi, reason, citation=citation, successor=successor)
+    archive.delete(
+        ibi,
+        reason,
+        citation=citation,
+        successor=successor,
+        discard_description=discard_description,
+    )
     address = archive.addresses.item(item)
     write(f"deleted {name}; {address} now shows the tombstone (410)")

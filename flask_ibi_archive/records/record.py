@@ -78,12 +78,15 @@ class Tombstone:
         be in any Archive.
     :param original_archive: the service IBI of the Archive that had the Original when the item was
         removed. Only a former Copy or a transferred item has this value.
+    :param discard_description: True: when the item is removed, its metadata are deleted, and no
+        citation is made from them. This value is not stored.
     """
 
     reason: str
     citation: str | None = None
     successor: str | None = None
     original_archive: str | None = None
+    discard_description: bool = field(default=False, compare=False)
 
 
 #: How another item is related to an item.

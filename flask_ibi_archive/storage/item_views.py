@@ -16,6 +16,7 @@ from sqlalchemy import (
     Row,
     String,
     Text,
+    and_,
     bindparam,
     cast,
     literal,
@@ -213,7 +214,11 @@ def _items() -> Any:
             TombstoneRow.original_archive.label("removed_to"),
         )
         .join(ids, ids.c.id == Item.id)
-        .outerjoin(metadata, metadata.id == Item.metadata_item_id)
+        .outerjoin(
+            metadata,
+            # a removed metadata item describes only itself
+            and_(metadata.id == Item.metadata_item_id, metadata.state != State.DELETED.value),
+        )
         .outerjoin(TranslationGroup, TranslationGroup.id == Item.translation_group_id)
         .outerjoin(TombstoneRow, TombstoneRow.item_id == Item.id)
     )

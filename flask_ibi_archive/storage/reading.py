@@ -99,6 +99,7 @@ class ItemReader:
             .where(
                 Item.id.in_(item_ids),
                 metadata.dublin_core.is_not(None),
+                metadata.state != State.DELETED.value,
                 func.coalesce(metadata.access_others, "") != "none",
             )
         )

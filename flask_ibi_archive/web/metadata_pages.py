@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from flask import Response, request
 from flask.typing import ResponseReturnValue
@@ -40,7 +41,7 @@ from flask_ibi_archive.web.translations import gettext
 NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 
 
-@with_item
+@partial(with_item, shows_description=True)
 def metadata(item: ItemView) -> ResponseReturnValue:
     """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
 
@@ -54,7 +55,8 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     except ValueError:
         return _no_metadata_page(item, choice)
     format = None if choice is None else current_archive().formats.get(choice)
-    is_own = isinstance(item.record.metadata, DublinCoreMetadata)
+    # resolvers do not ask for the metadata of a removed item, but readers may
+    is_own = isinstance(item.record.metadata, DublinCoreMetadata) or item.record.state == "Deleted"
     is_listed = format is None or format.name in current_archive().facts().own_formats
     # a metadata item itself has the page of its metadata, and their Dublin Core
     if not is_own and (is_listed or not item.dublin_core):

@@ -178,6 +178,7 @@ def tombstone(item: ItemView) -> Response:
         "tombstone",
         410,
         item=item,
+        is_described=is_visible and bool(item.dublin_core),
         stated_title=stated_title,
         stated_citation=stated,
         # the words of citations in the style of ABNT are Portuguese
@@ -210,13 +211,15 @@ def view_item(ibi: str) -> ItemView | None:
 
 
 def with_item(
-    view: Callable[..., ResponseReturnValue],
+    view: Callable[..., ResponseReturnValue], shows_description: bool = False
 ) -> Callable[..., ResponseReturnValue]:
     """Decorate a view that needs an item.
 
     The decorated view finds the item with the IBI in the path, and passes the item to the view. If
     the Archive does not have the item, the decorated view returns an error page. If the item was
     removed, the decorated view returns the tombstone.
+
+    :param shows_description: True: the view also shows the description of a removed item.
     """
 
     @wraps(view)
@@ -229,7 +232,9 @@ def with_item(
             item = view_item(text)
             if item is None:
                 return no_item_page(text)
-            if item.record.state == "Deleted":
+            if item.record.state == "Deleted" and not (
+                shows_description and item.dublin_core and item.shows_itself(user_address())
+            ):
                 return tombstone(item)
             return view(item, **rest)
         except (NotReady, ConfigError) as error:

@@ -56,6 +56,20 @@ def meaning(records: list[dict[str, Any]]) -> list[Any]:
     return found
 
 
+@pytest.mark.one_database
+def test_an_export_and_an_import_keep_the_description_of_a_removed_item(app: Flask) -> None:
+    archive = archive_of(app)
+    rule = {"networks": ["10.0.0.0/8"], "others": "none"}
+    import_records(
+        archive, [{"rep": A, "metadata": {"dc": {"title": ["On rain"]}}, "access": rule}]
+    )
+    archive.delete(A, "withdrawn")
+    [line] = [json.loads(format_line(record)) for record in export(archive)]
+    assert (line["metadata"], line["access"]) == ({"dc": {"title": ["On rain"]}}, rule)
+    import_records(archive, [line], on_conflict="update")
+    assert [json.loads(format_line(record)) for record in export(archive)] == [line]
+
+
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
 )

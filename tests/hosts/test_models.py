@@ -16,7 +16,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from support.host_models import Host
 from support.operations import dump
 
-from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, ItemView, signals
+from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, ItemView, Tombstone, signals
 from flask_ibi_archive.archive import minting
 from flask_ibi_archive.archive.operations import host_files
 from flask_ibi_archive.errors import ClockError, ConfigError, RowError, StorageError
@@ -393,6 +393,32 @@ def test_the_host_states_reason_and_successor_of_a_removal(host: Host) -> None:
     assert tombstone is not None
     assert (tombstone.reason, tombstone.citation) == ("retracted", "Silva, 2020")
     assert tombstone.successor == corrected.ibi
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("discard", [False, True])
+def test_the_host_chooses_whether_the_description_of_a_removed_item_remains(
+    host: Host, monkeypatch: pytest.MonkeyPatch, discard: bool
+) -> None:
+    deleted, withdrawn = host.add(), host.add()
+    ibis = [deleted.ibi, withdrawn.ibi]
+    host.ibi.removing(deleted, reason="retracted", discard_description=discard)
+    host.session.delete(deleted)
+    tombstone = Tombstone("retracted", discard_description=discard)
+    monkeypatch.setattr(
+        host.Thesis, "ibi_record", lambda row: ItemRecord(state="Deleted", tombstone=tombstone)
+    )
+    withdrawn.title = "changed"
+    host.session.commit()
+    for ibi in ibis:
+        item = host.archive.get(ibi)
+        assert item is not None
+        assert item.record.tombstone is not None
+        has_citation = item.record.tombstone.citation is not None
+        title = item.stated_title and item.stated_title[0]
+        assert (item.record.state, title, has_citation) == (
+            ("Deleted", None, False) if discard else ("Deleted", "On rain", True)
+        )
 
 
 @pytest.mark.slow_on_postgresql

@@ -119,7 +119,7 @@ def import_records(
     import io
 
     lines = "".join(json.dumps(record) + "\n" for record in records)
-    source = ImportSource("records", io.BytesIO(lines.encode()), folder, folder)
+    source = ImportSource("records", io.BytesIO(lines.encode()), folder, Path("/"))
     return Importer(archive.database, archive.served().id, archive.files_folder, **options).run(
         source
     )

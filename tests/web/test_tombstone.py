@@ -20,13 +20,12 @@ pytestmark = pytest.mark.one_database
 CITATION = "Banon, G. A report. São José dos Campos, 2009.\nInstead: <http://urlib.net/x>"
 REASON = "It was withdrawn <b>by its authors</b>"
 BASE = "http://urlib.net/"
-#: The addresses of an item, after ``/col/<ibi>/``.
+#: The addresses of an item, after ``/col/<ibi>/``, except those of its description.
 ADDRESSES = (
     "",
     "files",
-    "metadata",
-    "metadata?choice=oai_dc",
-    "metadata?choice=marc",
+    "linkset",
+    "statistics",
     "doc/report.txt",
     "doc/data/table.csv",
     "doc/none.txt",
@@ -40,7 +39,8 @@ def removed(app: Flask, tmp_path: Path) -> tuple[str, str]:
     """The identifiers of an item that commands deposited and then deleted."""
     report = tmp_path / "report.txt"
     report.write_text("report")
-    [line] = command(app, "add", report, "--title", "A report", "--language", "en").lines
+    words = ("--title", "A report", "--creator", "Banon, G.", "--language", "en")
+    [line] = command(app, "add", report, *words).lines
     for name in ("", "files", "metadata", "doc/report.txt"):
         assert ask(app, f"/col/{line.split(chr(9))[0]}/{name}").status == 200
     ibi, ibip = line.split("\t")
@@ -73,8 +73,9 @@ def test_the_page_shows_item_date_reason_and_successor(
     shown = json.loads(command(app, "show", removed[0], "--json").data)
     page = see(app, f"/col/{removed[1]}/", 410)
     assert page.text("h1") == "This item was removed"
-    assert page.text("title") == f"This item was removed: {removed[0]}"
-    assert REASON in page.text("dd")
+    assert page.text("title") == "This item was removed: A report"
+    for value in ("A report", "Banon, G.", REASON):
+        assert value in page.text("dd")
     # the citation comes first
     assert CITATION in page.text("p")
     assert page.source.index("How to cite") < page.source.index("Reason")
@@ -84,8 +85,65 @@ def test_the_page_shows_item_date_reason_and_successor(
     assert moment["datetime"] == shown["timestamp"].replace("Z", "+00:00")
     removed_at = datetime.fromisoformat(moment["datetime"])
     assert page.text("time") == f"{removed_at.day} {removed_at:%B %Y}"
-    assert page.links == ["/ibi/items", f"{BASE}{NOBODY}", f"{BASE}{removed[0]}"]
+    metadata = f"http://mtc-m16c.sid.inpe.br/col/{removed[0]}/metadata"
+    assert page.links == ["/ibi/items", f"{BASE}{NOBODY}", metadata, f"{BASE}{removed[0]}"]
     assert "never be assigned to another" in page.text("p")
+
+
+def test_the_description_of_a_removed_item_stays_readable(
+    app: Flask, removed: tuple[str, str]
+) -> None:
+    page = see(app, f"/col/{removed[1]}/metadata")
+    assert "Banon, G." in page.text("dd")
+    assert "This item was removed" in page.text("a")  # the tombstone
+    assert f"http://mtc-m16c.sid.inpe.br/col/{removed[0]}/" in page.links
+    for format in archive_of(app).formats:
+        answer = ask(app, f"/col/{removed[0]}/metadata?choice={format.name}")
+        assert answer.status == 200, format.name
+        assert "a report" in answer.text.lower(), format.name
+    assert ask(app, f"/col/{removed[0]}/metadata?choice=marc").status == 404
+
+
+def test_the_description_of_a_removed_item_may_be_in_a_metadata_item(app: Flask) -> None:
+    metadata = {"rep": rep(2), "content_type": "Metadata"}
+    metadata["metadata"] = {"dc": {"title": ["A report"], "creator": ["Banon, G."]}}
+    import_records(archive_of(app), [{"rep": rep(1), "metadata": {"ibi": rep(2)}}, metadata])
+    archive_of(app).delete(rep(1), "withdrawn")
+    assert "A report" in see(app, f"/col/{rep(1)}/", 410).text("dd")
+    for address in ("metadata", "metadata?choice=oai_dc", "metadata?choice=bibtex"):
+        assert "A report" in ask(app, f"/col/{rep(1)}/{address}").text, address
+    # a removed metadata item describes itself only
+    import_records(archive_of(app), [{"rep": rep(3), "metadata": {"ibi": rep(2)}}])
+    archive_of(app).delete(rep(2), "withdrawn")
+    assert "A report" in see(app, f"/col/{rep(2)}/metadata").text("dd")
+    assert "A report" not in ask(app, f"/col/{rep(3)}/").text
+    assert ask(app, f"/col/{rep(3)}/metadata").status == 404
+
+
+def test_the_administrator_may_discard_the_description(app: Flask) -> None:
+    record = {"rep": rep(1), "metadata": {"dc": {"title": ["Secret"], "creator": ["Banon, G."]}}}
+    import_records(archive_of(app), [record])
+    words = ("--reason", "withdrawn", "--discard-description", "--yes")
+    assert command(app, "delete", rep(1), *words).status == 0
+    for address in ("", "metadata", "metadata?choice=oai_dc"):
+        answer = ask(app, f"/col/{rep(1)}/{address}")
+        assert answer.status == 410
+        assert not re.search("secret|banon", answer.text, re.IGNORECASE)
+    assert "metadata" not in json.loads(command(app, "show", rep(1), "--json").data)
+
+
+@pytest.mark.parametrize("others", ["none", "metadata"])
+def test_the_rule_of_a_removed_item_hides_its_description(app: Flask, others: str) -> None:
+    rule = {"networks": [NETWORK], "others": others}
+    record = {"rep": rep(1), "metadata": {"dc": {"title": ["Secret"]}}, "access": rule}
+    import_records(archive_of(app), [record])
+    archive_of(app).delete(rep(1), "withdrawn")
+    for address in ("metadata", "metadata?choice=oai_dc"):
+        inside, outside = (
+            ask(app, f"/col/{rep(1)}/{address}", remote=user) for user in (INSIDE, OUTSIDE)
+        )
+        assert (inside.status, "Secret" in inside.text) == (200, True)
+        assert ("Secret" in outside.text) == (others == "metadata")
 
 
 def test_the_page_is_available_in_portuguese(app: Flask, removed: tuple[str, str]) -> None:

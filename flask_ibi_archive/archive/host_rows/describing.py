@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import inspect
@@ -102,14 +102,17 @@ def build_tombstone(tombstone: Any) -> Tombstone:
     """
     if isinstance(tombstone, Mapping):
         tombstone = Tombstone(
-            tombstone.get("reason", ""), tombstone.get("citation"), tombstone.get("successor")
+            tombstone.get("reason", ""),
+            tombstone.get("citation"),
+            tombstone.get("successor"),
+            discard_description=bool(tombstone.get("discard_description")),
         )
     if not isinstance(tombstone, Tombstone):
         raise StorageError(f"tombstone: {quoted(tombstone)} is not a Tombstone(reason='...')")
     successor: str | Identified | None = tombstone.successor
     if successor is not None and not isinstance(successor, str):
         successor = successor.ibi
-    return Tombstone(tombstone.reason, tombstone.citation, successor)
+    return replace(tombstone, successor=successor)
 
 
 @contextmanager

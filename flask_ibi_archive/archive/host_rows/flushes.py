@@ -67,6 +67,7 @@ def announce_removal(
     reason: str,
     citation: str | None = None,
     successor: str | Identified | None = None,
+    discard_description: bool = False,
 ) -> None:
     """Store the tombstone for a row that the host will delete; see :meth:`IBIArchive.removing`."""
     _check_row(row)
@@ -75,6 +76,7 @@ def announce_removal(
             "reason": parse_text("reason", reason),
             "citation": None if citation is None else parse_text("citation", citation),
             "successor": successor,
+            "discard_description": discard_description,
         }
     except ValueError as error:
         raise RowError(name_row(row), None, str(error)) from error

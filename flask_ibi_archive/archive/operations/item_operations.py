@@ -32,6 +32,7 @@ from flask_ibi_archive.archive.operations.noting import note as note_signal
 from flask_ibi_archive.archive.operations.removing import delete
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records.fields import quoted
+from flask_ibi_archive.records.record import Tombstone
 from flask_ibi_archive.signals import item_minted
 from flask_ibi_archive.storage.identifiers import (
     RELEASED,
@@ -274,8 +275,9 @@ class ItemOperations(ABC):
         *,
         citation: str | None = None,
         successor: str | Identified | None = None,
+        discard_description: bool = False,
     ) -> None:
-        """Delete an item. A tombstone remains, and the links between editions remain.
+        """Delete an item. A tombstone with its metadata remains, and the links between editions.
 
         ::
 
@@ -285,11 +287,16 @@ class ItemOperations(ABC):
         :param citation: a text that cites the item. None: the citation is made from the Dublin Core
             of the item, if the item has Dublin Core.
         :param successor: the item that replaces the deleted item.
+        :param discard_description: True: also delete the metadata, and make no citation from them.
         :raises RuleBroken: rule 4, if the item is an Original that has Copies. The message names
             the Archives that have the Copies. Rule 6, if the item is the service.
         :raises ForbiddenMove: if the item was deleted already.
         """
-        delete(self.context, require_ibi(ibi), reason, citation, get_ibi("successor", successor))
+        replaced_by = get_ibi("successor", successor)
+        tombstone = Tombstone(
+            reason, citation, replaced_by, discard_description=discard_description
+        )
+        delete(self.context, require_ibi(ibi), tombstone)
 
     # --- reservations of identifiers -------------------------------------------------------------
 

@@ -20,15 +20,9 @@ from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.states import Event, State, next_state
 
 
-def delete(
-    context: OperationContext,
-    ibi: str,
-    reason: str,
-    citation: str | None = None,
-    successor: str | None = None,
-) -> None:
+def delete(context: OperationContext, ibi: str, tombstone: Tombstone) -> None:
     """Delete an item; see :meth:`Archive.delete`."""
-    tombstone = validate_tombstone(Tombstone(reason, citation, successor), ibi)
+    tombstone = validate_tombstone(tombstone, ibi)
     with context.transaction(canonicalize(ibi)) as store:
         store.lock_relations()
         delete_item(store, ibi, tombstone, context.now())
@@ -53,8 +47,9 @@ def delete_item(store: ItemStore, ibi: str, tombstone: Tombstone, now: datetime)
 def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: datetime) -> None:
     """Replace the record of an item by a tombstone.
 
-    The metadata, the access rule, the embargo and the rows of the files are deleted. The contents
-    of the files remain in the store. If the Original is in another Archive, the item remains in the
+    The embargo and the rows of the files are deleted. The contents of the files remain in the
+    store. The metadata remain, with the access rule that may hide them, unless the tombstone says
+    otherwise. If the Original is in another Archive, the item remains in the
     group of translations, because a resolver finds the Original there. Otherwise the item is
     removed from the group.
 
@@ -73,16 +68,17 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
         original_archive=None,
         timestamp=now,
         translations={} if original_archive is None else before.translations,
-        metadata=None,
+        metadata=None if tombstone.discard_description else before.metadata,
         formats={},
         files=(),
         target_file=None,
         list_files=True,
-        access=None,
+        access=None if tombstone.discard_description else before.access,
         embargo=None,
         tombstone=replace(
             tombstone,
-            citation=tombstone.citation or build_citation(before),
+            citation=tombstone.citation
+            or (None if tombstone.discard_description else build_citation(before)),
             original_archive=original_archive,
         ),
     )
@@ -119,6 +115,7 @@ def validate_tombstone(tombstone: Tombstone, ibi: str) -> Tombstone:
             None
             if tombstone.successor is None
             else fields.parse_ibi("successor", tombstone.successor),
+            discard_description=tombstone.discard_description,
         )
     except fields.FieldError as error:
         raise StorageError(f"{ibi}: {error}") from error
