@@ -133,7 +133,7 @@ def add_command(
         write_json(build_identifier_json(archive, minted))
         return
     write(f"{minted.rep}\t{minted.ibip}")
-    say(f"persistent URL: {archive.persistent_url(minted.rep)}")
+    say(f"persistent URL: {archive.persistent_url(minted)}")
 
 
 def build_identifier_json(archive: Archive, minted: Minted) -> dict[str, str]:
@@ -141,7 +141,7 @@ def build_identifier_json(archive: Archive, minted: Minted) -> dict[str, str]:
     return {
         "rep": minted.rep,
         "ibip": minted.ibip,
-        "persistent_url": archive.persistent_url(minted.rep),
+        "persistent_url": archive.persistent_url(minted),
     }
 
 

@@ -37,7 +37,7 @@ def mint_command(count: int, as_json: bool) -> None:
     for one in minted:
         write(f"{one.rep}\t{one.ibip}")
     if count == 1:
-        say(f"persistent URL: {archive.persistent_url(minted[0].rep)}")
+        say(f"persistent URL: {archive.persistent_url(minted[0])}")
     else:
         say(f"persistent URLs: {archive.persistent_url('')}IDENTIFIER")
 

@@ -11,6 +11,7 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, paths_in_store
 from support.commands import Outcome, command, unchanged
+from support.pages import see
 from support.web import NOBODY
 
 from flask_ibi_archive.cli.deposit import OPTIONS
@@ -49,11 +50,13 @@ def test_add_names_the_persistent_url_on_standard_error_and_in_json(
     app: Flask, report: Path
 ) -> None:
     outcome = command(app, "add", report)
-    rep = outcome.out.split("\t")[0]
-    assert (outcome.status, outcome.err) == (0, f"persistent URL: http://urlib.net/{rep}\n")
+    ibip = outcome.out.split()[1]
+    assert (outcome.status, outcome.err) == (0, f"persistent URL: http://urlib.net/{ibip}\n")
     added = json.loads(command(app, "add", report, "--json").data)
     assert set(added) == {"rep", "ibip", "persistent_url"}
-    assert added["persistent_url"] == f"http://urlib.net/{added['rep']}"
+    assert added["persistent_url"] == f"http://urlib.net/{added['ibip']}"
+    page = see(app, f"/col/{added['rep']}/")
+    assert added["persistent_url"] in page.links
     shown_again = json.loads(command(app, "show", added["persistent_url"], "--json").data)
     assert shown_again["ibip"] == added["ibip"]
 

@@ -94,8 +94,8 @@ def test_mint_names_the_persistent_url_on_standard_error(new_app: NewApp) -> Non
     app = new_app(IBI_PERSISTENT_URL_BASE="https://urlib.example")
     command(app, "init")
     one = command(app, "mint")
-    rep = one.out.split("\t")[0]
-    assert (one.status, one.err) == (0, f"persistent URL: https://urlib.example/{rep}\n")
+    ibip = one.out.split()[1]
+    assert (one.status, one.err) == (0, f"persistent URL: https://urlib.example/{ibip}\n")
     several = command(app, "mint", "-n", 3)
     assert several.err == "persistent URLs: https://urlib.example/IDENTIFIER\n"
     assert len(several.out.splitlines()) == 3
@@ -110,7 +110,7 @@ def test_mint_prints_identifiers_and_persistent_urls_as_json(app: Flask, count: 
     assert len(minted) == count
     for one in minted:
         assert set(one) == {"rep", "ibip", "persistent_url"}
-        assert one["persistent_url"] == f"http://urlib.net/{one['rep']}"
+        assert one["persistent_url"] == f"http://urlib.net/{one['ibip']}"
         assert decode(one["rep"])["date"] == decode(one["ibip"])["date"]
 
 
