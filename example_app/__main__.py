@@ -43,6 +43,9 @@ IN_SECOND = (
 #: The address in the records, which the address of the Archive replaces.
 RECORDS_ADDRESS = "localhost:5000"
 
+#: The files with the settings of the resolver and of the Archives.
+SETTINGS = ("resolver.sh", "archive1.sh", "archive2.sh")
+
 #: The modifier of a persistent URL, and a description of the result.
 EXAMPLES = (
     ("", "the item itself"),
@@ -62,22 +65,24 @@ class Example:
         self.folder = folder.resolve()
         self.resolver_address = f"localhost:{port}"
         self.addresses = tuple(f"localhost:{port + number}" for number in (1, 2))
-        self.resolver = create_resolver(
-            {
-                "IBI_RESOLVER_SERVICE_IBI": RESOLVER_SERVICE,
-                "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{self.folder}/resolver.sqlite",
-                # by default, a resolver sends no requests to private addresses
-                "IBI_RESOLVER_INNER_HOSTS": "localhost",
-                "IBI_RESOLVER_REGISTRY": True,
-                "IBI_RESOLVER_REGISTRY_MINT_HOST": "registry.example.org",
-            }
-        )
-        self.archives = tuple(
-            create_app(self._settings(number, service, address))
+        resolver = {
+            "IBI_RESOLVER_SERVICE_IBI": RESOLVER_SERVICE,
+            "IBI_RESOLVER_DATABASE_URI": f"sqlite:///{self.folder}/resolver.sqlite",
+            # by default, a resolver sends no requests to private addresses
+            "IBI_RESOLVER_INNER_HOSTS": "localhost",
+            "IBI_RESOLVER_REGISTRY": True,
+            "IBI_RESOLVER_REGISTRY_MINT_HOST": "registry.example.org",
+        }
+        archives = [
+            self._settings(number, service, address)
             for number, (service, address) in enumerate(
                 zip(SERVICES, self.addresses, strict=True), 1
             )
-        )
+        ]
+        self.resolver = create_resolver(resolver)
+        self.archives = tuple(map(create_app, archives))
+        #: The settings of each app, by the name of the file that :meth:`fill` writes.
+        self.settings = dict(zip(SETTINGS, (resolver, *archives), strict=True))
 
     def _settings(self, number: int, service: str, address: str) -> dict[str, Any]:
         home = self.folder / f"archive{number}"
@@ -106,7 +111,15 @@ class Example:
         return path.read_text().strip()
 
     def fill(self) -> None:
-        """Create the tables of all apps, and add the items, the users and the publications."""
+        """Create the tables of all apps, and add the items, the users and the publications.
+
+        Also write the settings of each app to a file for the shell, so that commands find them.
+        """
+        for name, settings in self.settings.items():
+            values = ((key, shlex.quote(as_text(value))) for key, value in settings.items())
+            path = self.folder / name
+            path.touch(0o600)  # one of the settings is a key
+            path.write_text("".join(f"export FLASK_{key}={value}\n" for key, value in values))
         run(self.resolver, "ibi-resolver init")
         for number, app in enumerate(self.archives, 1):
             run(app, "db upgrade")
@@ -162,15 +175,19 @@ class Example:
         for modifier, description in EXAMPLES:
             url = f"http://{self.resolver_address}/8JMKD3MGP8W/35MMLL8{modifier}"
             print(f"  # {description}:\n  curl -i '{url}'")
+        files = [shlex.quote(str(self.folder / name)) for name in SETTINGS]
         print("\nTo list the items of the repository:")
-        uri = f"sqlite:///{self.folder}/archive1/repository.sqlite"
-        print(f"  export FLASK_IBI_DATABASE_URI={uri}")
+        print(f"  . {files[1]}")
         print("  .venv/bin/flask --app example_app ibi list")
         print("\nTo see the messages between the resolver and the Archives:")
-        print(f"  export FLASK_IBI_RESOLVER_DATABASE_URI=sqlite:///{self.folder}/resolver.sqlite")
-        print("  export FLASK_IBI_RESOLVER_INNER_HOSTS=localhost")
+        print(f"  . {files[0]}")
         flask = ".venv/bin/flask --app example_app:create_resolver"
         print(f"  {flask} ibi-resolver resolve --trace '8JMKD3MGP8W/35MMLL8!:(oai_dc)'\n")
+
+
+def as_text(value: object) -> str:
+    """Return the value of a setting as a text that an app reads from the environment."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def run(app: Flask, command: str, *, shows_output: bool = True) -> None:

@@ -101,6 +101,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 def test_the_running_system(system: System) -> None:
     """One test, so that parallel test processes start the system only once."""
     check_output(system)
+    check_commands(system)
     check_example_of_the_page(system)
     check_translations(system)
     check_local_resolution(system)
@@ -118,6 +119,28 @@ def check_output(system: System) -> None:
         answer, body = system.get(page, Accept="text/html")
         assert answer.status == 200
         assert b"<title>" in body
+
+
+def check_commands(system: System) -> None:
+    """Check that the commands in the output work, and others with the settings that they load."""
+    printed = re.findall(r"^  (\. .*)\n  \S*flask (--app .*)$", system.output, re.MULTILINE)
+    (archive, listing), (resolver, resolving) = printed
+    assert "Annual report of the observatory" in run(archive, listing)
+    assert "/doc/metadata.cgi?choice=oai_dc" in run(resolver, resolving)
+    ibi = "--app example_app ibi"
+    assert run(archive, f"{ibi} verify") == ""
+    assert "FAILED" not in run(archive, f"{ibi} check")
+    added = json.loads(run(archive, f"{ibi} add --json README.rst"))
+    answer, body = system.get(system.leads_to(added["ibip"]))
+    assert (answer.status, body) == (200, (ROOT / "README.rst").read_bytes())
+
+
+def run(load: str, arguments: str) -> str:
+    """Return the output of a flask command after the line that loads its settings."""
+    command = f"{load}\n{shlex.quote(sys.executable)} -m flask {arguments}"
+    found = subprocess.run(["sh", "-ec", command], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    return found.stdout
 
 
 def check_example_of_the_page(system: System) -> None:
