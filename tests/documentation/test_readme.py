@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from support.commands import ROOT
@@ -12,6 +13,28 @@ from support.loopback import free_ports
 
 pytestmark = pytest.mark.one_database
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
+
+
+def test_the_repository_of_the_readme_deposits_only_when_it_is_told_to(tmp_path: Path) -> None:
+    [code] = re.findall(
+        r"^[.][.] code-block:: python\n\n((?:(?: {4}.*)?\n)+)", README, re.MULTILINE
+    )
+    assert len([line for line in code.splitlines() if line]) <= 10
+    (tmp_path / "app.py").write_text(dedent(code))
+    (tmp_path / "rain.pdf").write_bytes(b"%PDF-1.4")
+    with Shell(tmp_path) as shell:
+        assert re.findall("``(flask .*?)``", README) == [
+            "flask ibi init",
+            "flask deposit",
+            "flask run",
+        ]
+        shell.execute("flask ibi init")
+        deposited = shell.execute("flask deposit").strip()
+        assert deposited.startswith("733NF838W/")
+        for _ in range(2):
+            [line] = shell.execute("flask ibi list 2> /dev/null").splitlines()
+            _, ibip, *rest = line.split("\t")
+            assert (ibip, *rest) == (deposited, "Original", "On rain")
 
 
 @pytest.mark.slow

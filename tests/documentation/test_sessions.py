@@ -132,7 +132,7 @@ def test_the_commands_of_a_page_work_as_shown(
     app = folder / "app.py"
     ports = finished_tutorial.ports
     with Shell(folder, dict(finished_tutorial.values)) as shell:
-        app.write_text(app.read_text().replace(ports["5000"], shell.port("5000")))
+        app.write_text(app.read_text().replace(ports["5100"], shell.port("5100")))
         if "createdb" in read(name):
             use_postgresql(shell)
         try:

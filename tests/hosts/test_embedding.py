@@ -84,17 +84,6 @@ def run(folder: Path, script: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_example_of_the_readme_mints_an_identifier(tmp_path: Path) -> None:
-    readme = (ROOT / "README.rst").read_text(encoding="utf-8")
-    [example] = re.findall(r"^\.\. code-block:: python\n\n(.*?)^\S", readme, re.M | re.S)
-    lines = [line for line in dedent(example).splitlines() if line]
-    assert len(lines) <= 10
-    (tmp_path / "rain.pdf").write_bytes(b"%PDF")
-    # as in app.py: the folder of the database is next to the file
-    (tmp_path / "app.py").write_text("\n".join(lines))
-    assert run(tmp_path, "import app").startswith("733NF838W/")
-
-
 def test_at_most_fifteen_lines_embed_an_archive() -> None:
     added = [line for line in DIFF.splitlines() if line.startswith("    +")]
     assert 0 < len(added) <= 15

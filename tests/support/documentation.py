@@ -174,7 +174,6 @@ class Shell:
                 **inherited,
                 "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
                 "HOME": str(self.folder),
-                "FLASK_RUN_PORT": self.port("5000"),
                 "NO_PROXY": "*",
             },
             stdin=subprocess.PIPE,
