@@ -112,7 +112,9 @@ class Archive(ItemOperations):
     @cached_property
     def files_folder(self) -> FileStore:
         """The folder with the stored files."""
-        return FileStore(self.config.files_folder, lambda: self.served().make_entry(self.database))
+        return FileStore(
+            self.config.files_folder, lambda files: self.served().make_entry(self.database, files)
+        )
 
     @cached_property
     def minter(self) -> Minter:

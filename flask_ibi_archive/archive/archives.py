@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -14,6 +15,7 @@ from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.engines import identify_database
+from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.folder_entries import FolderEntry
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.models import ArchiveRow, Item, ItemIdentifier
@@ -40,9 +42,15 @@ class ServedArchive:
         """The IBI of the Archive service: the rep if there is one, otherwise the ibip."""
         return self.rep or self.ibip or ""
 
-    def make_entry(self, database: Database) -> FolderEntry:
-        """Return the entry of the Archive in its folder of stored files."""
-        return FolderEntry(self.service_ibi, identify_database(database.engine.url))
+    def make_entry(self, database: Database, files: FileStore) -> FolderEntry:
+        """Return the entry of the Archive in its folder of stored files.
+
+        If an SQLite file next to the folder is moved together with the folder, the entry remains
+        the same.
+        """
+        place = identify_database(database.engine.url)
+        near = f"{files.folder.resolve().parent}{os.sep}"
+        return FolderEntry(self.service_ibi, place.replace(near, ""))
 
 
 @dataclass(frozen=True, slots=True)

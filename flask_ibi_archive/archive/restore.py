@@ -95,7 +95,7 @@ class Restorer:
                 for content in backup.contents():
                     staging.move_to_store(content)
                 for archive in find_archives(connection):
-                    self.files.enter(archive.make_entry(self.database))
+                    self.files.enter(archive.make_entry(self.database, self.files))
         except _Rollback:
             pass
         except IntegrityError as error:

@@ -43,7 +43,7 @@ def set_up(
     )
     forms = None if minted is None else (minted.rep, minted.ibip)
     served, created = create_or_refresh_archive(database, facts, wanted, forms)
-    folder.enter(served.make_entry(database))
+    folder.enter(served.make_entry(database, folder))
     return served, created
 
 

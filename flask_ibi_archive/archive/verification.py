@@ -221,7 +221,9 @@ class Verifier:
     def _check_folder(self) -> None:
         """Check that only Archives of this database use the folder."""
         archives = self.database.read(find_archives)
-        entries = {archive.id: archive.make_entry(self.database) for archive in archives}
+        entries = {
+            archive.id: archive.make_entry(self.database, self.files) for archive in archives
+        }
         self.files.check_users(entries[self.archive_id], entries.values())
 
     def _check_share(self, rows: IO[str], before: float) -> None:

@@ -56,7 +56,9 @@ class FileStore:
         :meth:`enter`.
     """
 
-    def __init__(self, folder: Path, get_entry: Callable[[], FolderEntry] | None = None) -> None:
+    def __init__(
+        self, folder: Path, get_entry: Callable[[FileStore], FolderEntry] | None = None
+    ) -> None:
         self.folder = folder
         self.get_entry = get_entry
         self._durable: set[Path] = set()
@@ -242,7 +244,7 @@ class Staging:
         """The path of the staging folder. The first use creates the folder, and the entry."""
         self._store.folder.mkdir(parents=True, exist_ok=True)
         if self._store.get_entry is not None:
-            self._store.enter(self._store.get_entry())
+            self._store.enter(self._store.get_entry(self._store))
         return Path(tempfile.mkdtemp(prefix=STAGING, dir=self._store.folder))
 
     def clear(self) -> None:

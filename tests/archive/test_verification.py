@@ -289,7 +289,7 @@ def test_unneeded_files_are_not_counted_when_items_are_named(
 
 
 def test_prune_deletes_no_file_of_another_database_that_shares_the_folder(
-    archive: Archive, uri: str, tmp_path: Path
+    archive: Archive, tmp_path: Path
 ) -> None:
     add(archive, tmp_path, a=b"first")
     needed = place(archive, b"first")
@@ -305,13 +305,17 @@ def test_prune_deletes_no_file_of_another_database_that_shares_the_folder(
             verify(wrong, prune=True)
         # two databases use the folder: neither can know which files the other one needs
         wrong.init()
-        name = re.escape(identify_database(make_url(uri)))
-        with pytest.raises(StorageError, match=f"also used by the Archive {SERVICE}, .* {name}; "):
+        database = re.escape(
+            archive.served().make_entry(archive.database, archive.files_folder).database
+        )
+        with pytest.raises(
+            StorageError, match=f"also used by the Archive {SERVICE}, .* {database}; "
+        ):
             verify(wrong, prune=True, yes=True)
         assert needed.exists()
         with pytest.raises(StorageError, match=r"other/.*; delete .*/archive-.*[.]txt if this is"):
             verify(archive, prune=True, dry_run=True)
-        entry = wrong.served().make_entry(wrong.database).name
+        entry = wrong.served().make_entry(wrong.database, wrong.files_folder).name
         close(app)
     assert lost.exists()
     (archive.files_folder.folder / entry).unlink()
@@ -324,8 +328,24 @@ def test_an_entry_contains_no_password(archive: Archive) -> None:
     entry = identify_database(make_url("postgresql+psycopg://me:secret@127.0.0.1/a?password=b"))
     assert entry == "postgresql localhost:5432/a"
     [path] = archive.files_folder.folder.iterdir()
-    database = identify_database(archive.database.engine.url)
-    assert path.read_text() == f"Archive {SERVICE}, database {database}\n"
+    name = Path(str(archive.database.engine.url.database)).name  # next to the folder
+    assert path.read_text() == f"Archive {SERVICE}, database sqlite {name}\n"
+
+
+@pytest.mark.one_database
+def test_an_sqlite_file_and_the_folder_next_to_it_can_be_moved_together(
+    archive: Archive, tmp_path: Path
+) -> None:
+    lost = lose(archive, b"lost")
+    moved = tmp_path / "moved"
+    archive.database.close()
+    moved.mkdir()
+    for path in [*tmp_path.glob("*.sqlite*"), archive.files_folder.folder]:
+        path.rename(moved / path.name)
+    app = make_app(f"sqlite:///{next(moved.glob('*.sqlite'))}", moved)
+    assert verify(archive_of(app), prune=True)[1].removed == 1
+    assert not (moved / lost.relative_to(tmp_path)).exists()
+    close(app)
 
 
 @pytest.mark.one_database
