@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, event, func, select
+from sqlalchemy import Connection, Engine, event, func, select, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -291,6 +291,7 @@ class Database:
 
         :raises NotReady: if the check fails. The error says what to do.
         """
+        self.read(check_encoding)
         self.read(lambda connection: check_revision(connection, self.history))
 
     def find_revision(self, connection: Connection) -> str | None:
@@ -341,8 +342,26 @@ def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:
         database.reader.dispose(close=False)
 
 
+def check_encoding(connection: Connection) -> None:
+    """Check that the database can store all characters.
+
+    :raises NotReady: if the encoding of a PostgreSQL database is not UTF-8.
+    """
+    if connection.dialect.name == "postgresql":
+        encoding = connection.scalar(text("SHOW server_encoding"))
+        if encoding != "UTF8":
+            raise NotReady(
+                f"the database has the encoding {encoding}, which lacks characters",
+                "create a database with the encoding UTF8: createdb -E UTF8 -T template0 NAME",
+            )
+
+
 def lock_table_setup(connection: Connection) -> None:
-    """Prevent other processes from creating or upgrading tables until the transaction ends."""
+    """Prevent other processes from creating or upgrading tables until the transaction ends.
+
+    :raises NotReady: if the encoding of the database is wrong.
+    """
+    check_encoding(connection)
     if connection.dialect.name == "postgresql":  # write transactions of SQLite exclude each other
         connection.execute(select(func.pg_advisory_xact_lock(SETUP_LOCK)))
 

@@ -243,6 +243,8 @@ def _prepare_postgresql(connection: Any, record: Any) -> None:
     cursor.execute("SET jit = off")
     # In other time zones, Python cannot represent the first and the last date that are allowed.
     cursor.execute("SET TIME ZONE 'UTC'")
+    # psycopg reads no other style of dates
+    cursor.execute("SET DateStyle = 'ISO'")
     cursor.close()
 
 

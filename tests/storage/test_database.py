@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Column, MetaData, Table, event, insert, select, text
+from sqlalchemy import Column, MetaData, Table, event, insert, literal, make_url, select, text
 from sqlalchemy.exc import IntegrityError, StatementError
-from support.databases import read_only
+from support.databases import POSTGRESQL, read_only
 
+from flask_ibi_archive.archive.setup import upgrade_tables
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
@@ -343,3 +345,37 @@ def test_a_timestamp_without_a_time_zone_is_refused(database: Database) -> None:
         table.create(connection)
     with pytest.raises(StatementError, match="has no time zone"), database.writing() as connection:
         connection.execute(insert(table), {"moment": datetime(2013, 9, 4)})
+
+
+@pytest.mark.parametrize("style", ["German", "SQL, DMY", "Postgres, MDY"])
+def test_timestamps_do_not_depend_on_the_date_style_of_the_server(uri: str, style: str) -> None:
+    url = make_url(uri)
+    if url.get_backend_name() != "postgresql":
+        pytest.skip("SQLite has no date style")
+    options = f"{url.query.get('options', '')} -cdatestyle={style.replace(' ', '')}"
+    styled = url.update_query_dict({"options": options}).render_as_string(hide_password=False)
+    database = Database.at(styled)
+    moment = datetime(2009, 7, 1, 13, 23, 45, 123456, timezone.utc)
+    with database.writing() as connection:
+        found = connection.scalar(select(literal(moment, UTCDateTime)))
+    assert found == moment
+    database.close()
+
+
+def test_a_database_that_cannot_store_all_characters_is_refused_in_one_line(uri: str) -> None:
+    if make_url(uri).get_backend_name() != "postgresql":
+        pytest.skip("SQLite databases contain Unicode")
+    name = f"ibi_test_{uuid.uuid4().hex}"
+    latin = f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0"
+    server = make_url(POSTGRESQL).set(drivername="postgresql")
+    with psycopg.connect(server.render_as_string(hide_password=False), autocommit=True) as admin:
+        admin.execute(latin)
+        database = Database.at(server.set(database=name).render_as_string(hide_password=False))
+        try:
+            for check in (lambda: upgrade_tables(database), database.check_revision):
+                with pytest.raises(NotReady, match=r"encoding LATIN1.*createdb -E UTF8") as refusal:
+                    check()
+                assert "\n" not in str(refusal.value)
+        finally:
+            database.close()
+            admin.execute(f"DROP DATABASE {name}")
