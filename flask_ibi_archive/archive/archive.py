@@ -65,7 +65,7 @@ from flask_ibi_archive.records.record import MetadataItem, Record
 from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
-from flask_ibi_archive.storage.reading import select_items
+from flask_ibi_archive.storage.reading import OnMalformed, log_malformed, select_items
 from flask_ibi_archive.storage.states import State
 
 Result = TypeVar("Result")
@@ -316,15 +316,24 @@ class Archive(ItemOperations):
             yield ItemView(record, is_service=False, today=today)
 
     def list_records(
-        self, search: str | None = None, state: str | None = None, limit: int | None = None
+        self,
+        search: str | None = None,
+        state: str | None = None,
+        limit: int | None = None,
+        on_malformed: OnMalformed = log_malformed,
     ) -> Generator[Record, None, None]:
-        """Yield the records of items. The parameters are those of :meth:`find`."""
+        """Yield the records of items. The parameters are those of :meth:`find`.
+
+        :param on_malformed: called with each item that cannot be read, and that is left out.
+        """
         if state not in (None, *STATES):
             raise StorageError(f"state: {quoted(state)} is not one of {', '.join(STATES)}")
         if self.host_items is not None:
             return self.host_items.list(search, state, limit)
         selection = select_items(state, search)
-        return export_records(self.database, self.served().id, self.files_folder, selection, limit)
+        return export_records(
+            self.database, self.served().id, self.files_folder, selection, limit, on_malformed
+        )
 
     def persistent_url(self, item: str | Identified) -> str:
         """Return the persistent URL of an item.

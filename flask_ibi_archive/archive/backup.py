@@ -9,6 +9,8 @@ members:
     a stored file;
 ``faults.jsonl``
     the stored files that were missing or damaged, with one :class:`ContentFault` per line;
+``malformed.jsonl``
+    only if rows are malformed: the values that the tables lack, with one value per line;
 ``manifest.json``
     a :class:`BackupManifest`.
 
@@ -27,6 +29,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -57,6 +60,7 @@ VERSION = 2
 
 MANIFEST = "manifest.json"
 FAULTS = "faults.jsonl"
+MALFORMED = "malformed.jsonl"
 
 #: A function that reports progress. Its arguments are the unit ("rows" or "bytes"), the number of
 #: units that are done, and the total number of units.
@@ -122,10 +126,10 @@ class BackupSummary:
 
 @dataclass(frozen=True, slots=True)
 class ContentFault:
-    """A stored file that could not be backed up.
+    """A stored file or a value of a row that could not be backed up.
 
-    :param kind: ``missing`` or ``damaged``.
-    :param sha256: the checksum that is the name of the stored file.
+    :param kind: ``missing`` or ``damaged``; ``malformed`` for a value.
+    :param sha256: the checksum that is the name of the stored file; "" for a value.
     :param text: the message for the user.
     """
 
@@ -138,7 +142,8 @@ class ContentFault:
 class BackupWriter:
     """Writes a backup of a database and of the folder with the stored files.
 
-    :param report: a function that is called for each stored file that is missing or damaged.
+    :param report: a function that is called for each stored file that is missing or damaged, and
+        for each malformed value of a row.
     :param progress: a function that is called with the progress of the backup.
     :param clock: a function that returns the time in POSIX seconds.
     """
@@ -149,6 +154,7 @@ class BackupWriter:
     progress: Progress = lambda stage, done, total: None
     clock: Callable[[], Fraction] = read_clock
     _faults: list[ContentFault] = field(default_factory=list)
+    _malformed: list[Row] = field(default_factory=list)
 
     def write(self, path: Path) -> BackupSummary:
         """Write the backup to a file.
@@ -190,6 +196,8 @@ class BackupWriter:
         contents, size = self._write_contents(backup, needed, total)
         with backup.open(_compressed(FAULTS), "w", force_zip64=True) as target:
             target.writelines(_format_line(asdict(fault)) for fault in self._faults)
+        if self._malformed:
+            backup.writestr(_compressed(MALFORMED), b"".join(map(_format_line, self._malformed)))
         return BackupManifest(
             revision,
             created.isoformat(),
@@ -211,7 +219,7 @@ class BackupWriter:
         done = 0
         counts = dict.fromkeys(tables, 0)
         for name, table in tables.items():
-            rows = dump_rows(connection, table)
+            rows = dump_rows(connection, table, partial(self._add_malformed, name))
             if name == Prefix.__tablename__:
                 rows = self._with_recorded_date(rows)
             with backup.open(_compressed(f"tables/{name}.jsonl"), "w", force_zip64=True) as target:
@@ -223,6 +231,13 @@ class BackupWriter:
                         self.progress("rows", done, total)
         self.progress("rows", done, total)
         return counts
+
+    def _add_malformed(self, table: str, row: Row, column: str, error: Exception) -> None:
+        name = row.get("rep") or row.get("ibip") or next(iter(row.values()))
+        value = {"table": table, "row": name, "column": column, "value": str(row[column])}
+        self._malformed.append(value)
+        reason = f"{column} of the row {name} of {table} can't be read: {error}"
+        self.report(ContentFault("malformed", "", " ".join(reason.split())))
 
     def _with_recorded_date(self, rows: Iterator[Row]) -> Iterator[Row]:
         """Return the rows of the table of prefixes, with the last date from :class:`LastDateFile`.

@@ -17,6 +17,7 @@ from typing import Any, cast
 from flask_ibi_archive.archive.backup import (
     FAULTS,
     FORMAT,
+    MALFORMED,
     MANIFEST,
     VERSION,
     BackupManifest,
@@ -172,7 +173,7 @@ class BackupReader:
         seen = set()
         for info in self._backup.infolist():
             name = info.filename
-            if name not in expected and not CONTENT.fullmatch(name):
+            if name not in {*expected, MALFORMED} and not CONTENT.fullmatch(name):
                 raise ValueError(
                     f"the backup contains {name[:80]!r}, but {MANIFEST} does not name this member"
                 )

@@ -61,7 +61,10 @@ def list_year(archive: Archive, year: int, after: Place | None, limit: int) -> Y
         found = lists.list_items(since, before, limit + 1)
         works = read_works(archive, connection, [item_id for item_id, _ in found[:limit]])
         last_id, last_time = found[limit - 1] if len(found) > limit else (None, since)
-        return YearList([*works.values()], None if last_id is None else (last_time, str(last_id)))
+        return YearList(
+            [work for work in works.values() if work is not None],
+            None if last_id is None else (last_time, str(last_id)),
+        )
 
     return archive.database.read(read)
 

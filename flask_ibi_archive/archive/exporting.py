@@ -16,7 +16,7 @@ from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_io import copy_and_measure, measure
 from flask_ibi_archive.storage.file_store import FileStore
-from flask_ibi_archive.storage.reading import ItemReader
+from flask_ibi_archive.storage.reading import ItemReader, OnMalformed, log_malformed
 
 #: The number of items that are read with one statement.
 BATCH = 500
@@ -28,6 +28,7 @@ def export_records(
     files: FileStore,
     where: Sequence[ColumnElement[bool]] = (),
     limit: int | None = None,
+    on_malformed: OnMalformed = log_malformed,
 ) -> Generator[Record, None, None]:
     """Yield the records of all items except the service, in the order of their creation.
 
@@ -36,15 +37,20 @@ def export_records(
 
     :param where: conditions that the items must satisfy, as for :func:`..reading.select_items`.
     :param limit: the maximum number of items; None returns all items.
+    :param on_malformed: called with each item that cannot be read, and that is left out.
     """
     with database.snapshot() as connection:
         store = ItemReader(
-            connection, archive_id, lambda sha256: str(files.path(sha256).absolute())
+            connection,
+            archive_id,
+            lambda sha256: str(files.path(sha256).absolute()),
+            on_malformed,
         )
         after, left = 0, sys.maxsize if limit is None else limit
         while rows := store.read_records(after, min(BATCH, left), where):
             for _, record in rows:
-                yield record
+                if record is not None:
+                    yield record
             after, left = rows[-1][0], left - len(rows)
 
 

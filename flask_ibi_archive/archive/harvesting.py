@@ -53,7 +53,8 @@ class HarvestedRecord:
     """A record for a harvester.
 
     :param position: the position of the record in the list of all changes.
-    :param work: the description of the item; None for a deleted item, or if it was not requested.
+    :param work: the description of the item; None for a deleted item, if it was not requested, or
+        if the row of the item is malformed.
     """
 
     header: Header
@@ -175,7 +176,7 @@ class StoredHarvests:
         for change in changes:
             work = works.get(change.item_id)
             # an item without a work was deleted or hidden after its last change was published
-            is_deleted = change.is_deleted or (with_works and work is None)
+            is_deleted = change.is_deleted or (with_works and change.item_id not in works)
             member_of = tuple(sets.get(change.item_id, ()))
             header = Header(change.ibi, change.datestamp, is_deleted, member_of)
             records.append(HarvestedRecord(header, (change.datestamp, change.change_no), work))
@@ -189,6 +190,7 @@ class StoredHarvests:
         return lambda ids: {
             item_id: self._sets.list_sets(work)
             for item_id, work in read_works(self._archive, connection, ids).items()
+            if work is not None
         }
 
 

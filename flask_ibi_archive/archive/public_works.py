@@ -22,25 +22,32 @@ from flask_ibi_archive.storage.translations import Translations
 
 def read_works(
     archive: Archive, connection: Connection, item_ids: Sequence[int]
-) -> dict[int, Work]:
-    """Return the descriptions of the public items among some items, in the order of the ids."""
+) -> dict[int, Work | None]:
+    """Return the descriptions of the public items among some items, in the order of the ids.
+
+    The description of an item is None if its row is malformed.
+    """
     reader = ItemReader(connection, archive.served().id)
     records = reader.read_items(item_ids)
-    described = [one for one in records if isinstance(records[one].metadata, MetadataItem)]
+    described = [
+        item_id
+        for item_id, record in records.items()
+        if record is not None and isinstance(record.metadata, MetadataItem)
+    ]
     metadata = reader.read_metadata(described) if described else {}
-    translated = [one for one in records if records[one].language]
+    translated = [item_id for item_id, record in records.items() if record and record.language]
     translations = Translations(connection, archive.served().id)
     originals = translations.find_originals(translated) if translated else {}
-    return {
-        item_id: _describe(
-            archive,
-            records[item_id],
-            *metadata.get(item_id, ({}, None)),
-            translation_of=originals.get(item_id),
-        )
-        for item_id in item_ids
-        if item_id in records and is_public(records[item_id])
-    }
+    works: dict[int, Work | None] = {}
+    for item_id in item_ids:
+        record = records.get(item_id)
+        if record is not None and is_public(record):
+            elements, language = metadata.get(item_id, ({}, None))
+            original = originals.get(item_id)
+            works[item_id] = _describe(archive, record, elements, language, original)
+        elif record is None and item_id in records:
+            works[item_id] = None
+    return works
 
 
 def describe_host_item(archive: Archive, items: HostItems, record: Record) -> Work:

@@ -35,7 +35,8 @@ def backup_command(target: Path, as_json: bool) -> None:
     the backup like the database. The backup does not contain settings such as SECRET_KEY.
 
     The command reports stored files that are missing or damaged. The exit status is then 1. The
-    backup contains all other files.
+    backup contains all other files. It also reports malformed values in rows. The backup contains
+    the other values of these rows, and the malformed ones as text, in malformed.jsonl.
 
     \b
     Example:
@@ -50,9 +51,12 @@ def backup_command(target: Path, as_json: bool) -> None:
         standard_output()
     with suppress(IBIError):  # the backup does not contain accesses that are still in the spool
         archive.accesses.import_spool()
+    malformed = 0
     with Bars(rows="Writing tables", bytes="Writing files") as bars:
 
         def report(fault: ContentFault) -> None:
+            nonlocal malformed
+            malformed += fault.kind == "malformed"
             bars.clear()
             say(f"{fault.kind}: {fault.text}")
 
@@ -64,6 +68,9 @@ def backup_command(target: Path, as_json: bool) -> None:
             f"Error: {summary.faults} stored files are missing or damaged in {target}; "
             "flask ibi verify lists the items that need these files"
         )
+    if malformed:
+        say(f"Error: {malformed} values of rows are malformed; {target} has them as text only")
+    if summary.faults or malformed:
         raise click.exceptions.Exit(1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from logging import getLogger
 from typing import Any
 
 from sqlalchemy import (
@@ -19,6 +20,7 @@ from sqlalchemy import (
     or_,
     select,
 )
+from sqlalchemy.exc import DataError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import aliased
 from sqlalchemy.sql.functions import FunctionElement
@@ -31,6 +33,7 @@ from flask_ibi_archive.records.record import (
     MetadataAddress,
     MetadataItem,
     Record,
+    Text,
     Tombstone,
 )
 from flask_ibi_archive.storage.models import (
@@ -44,6 +47,16 @@ from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 #: The conditions for items that are listed and exported. Stubs and the service are not listed.
 LISTED = (Item.state != ELSEWHERE, ~Item.is_service)
+#: The exceptions that are raised if a value in a row is malformed.
+MALFORMED = (ValueError, TypeError, AttributeError, LookupError, DataError)
+#: A function that gets the identifier of an item with a malformed row, and the error.
+OnMalformed = Callable[[str, Exception], None]
+log = getLogger("flask_ibi_archive.storage")
+
+
+def log_malformed(ibi: str, error: Exception) -> None:
+    """Log that an item is left out, because its row is malformed."""
+    log.error("the row of the item %s is malformed: %s", ibi, error)
 
 
 class ItemReader:
@@ -51,6 +64,7 @@ class ItemReader:
 
     :param get_source: a function that returns the path of the stored file with a checksum. The path
         becomes the field ``source`` of the file. None: the field is empty.
+    :param on_malformed: called with each of several items that cannot be read.
     """
 
     def __init__(
@@ -58,17 +72,19 @@ class ItemReader:
         connection: Connection,
         archive_id: int,
         get_source: Callable[[str], str] | None = None,
+        on_malformed: OnMalformed = log_malformed,
     ) -> None:
         self.connection = connection
         self.archive_id = archive_id
         self.get_source = get_source
+        self.on_malformed = on_malformed
 
     def read_records(
         self, after: int = 0, limit: int = 500, where: Sequence[ColumnElement[bool]] = ()
-    ) -> list[tuple[int, Record]]:
+    ) -> list[tuple[int, Record | None]]:
         """Return the ids and the records of items, sorted by id.
 
-        The service of the Archive is not returned.
+        The service of the Archive is not returned. The record is None if its row is malformed.
 
         :param after: the method reads only items whose id is higher than this number.
         :param limit: the largest number of items.
@@ -84,14 +100,26 @@ class ItemReader:
 
     def read_record(self, item_id: int) -> Record:
         """Return the record of one item. The item may be the service of the Archive."""
-        return self._read(Item.id == item_id, limit=1)[0][1]
+        return self._read_all(Item.id == item_id, limit=1)[0][1]
 
-    def read_items(self, item_ids: Sequence[int]) -> dict[int, Record]:
-        """Return the records of items by their ids, with a constant number of statements."""
+    def read_items(self, item_ids: Sequence[int]) -> dict[int, Record | None]:
+        """Return the records of items by their ids, with a constant number of statements.
+
+        The record is None if its row is malformed.
+        """
         return dict(self._read(Item.id.in_(item_ids), limit=len(item_ids)))
 
     def read_metadata(self, item_ids: Sequence[int]) -> dict[int, tuple[DublinCore, str | None]]:
         """Return Dublin Core and language of public metadata items, by the described ids."""
+        try:
+            return self._read_metadata(item_ids)
+        except MALFORMED as error:
+            if len(item_ids) == 1:
+                self.on_malformed(self._names({*item_ids})[item_ids[0]], error)
+                return {}
+        return {key: value for one in item_ids for key, value in self.read_metadata([one]).items()}
+
+    def _read_metadata(self, item_ids: Sequence[int]) -> dict[int, tuple[DublinCore, str | None]]:
         metadata = aliased(Item)
         rows = self.connection.execute(
             select(Item.id, metadata.dublin_core, metadata.language)
@@ -105,7 +133,30 @@ class ItemReader:
         )
         return {row.id: (parse_elements(row.dublin_core), row.language) for row in rows}
 
-    def _read(self, condition: Any, limit: int) -> list[tuple[int, Record]]:
+    def _read(self, condition: Any, limit: int) -> list[tuple[int, Record | None]]:
+        """Return the ids and the records of items; None instead of the record of a malformed row.
+
+        If a row is malformed, the items are read one by one.
+        """
+        try:
+            return [*self._read_all(condition, limit)]
+        except MALFORMED:
+            named = self.connection.execute(
+                select(Item.id, func.coalesce(Item.rep, Item.ibip))
+                .where(Item.archive_id == self.archive_id, condition)
+                .order_by(Item.id)
+                .limit(limit)
+            ).all()
+            return [(item_id, self._try_to_read(item_id, ibi)) for item_id, ibi in named]
+
+    def _try_to_read(self, item_id: int, ibi: str) -> Record | None:
+        try:
+            return self.read_record(item_id)
+        except MALFORMED as error:
+            self.on_malformed(ibi, error)
+            return None
+
+    def _read_all(self, condition: Any, limit: int) -> list[tuple[int, Record]]:
         rows = self.connection.execute(
             select(Item.__table__)
             .where(Item.archive_id == self.archive_id, condition)
@@ -265,7 +316,7 @@ def make_record(
         next_edition=next_edition,
         translations=translations,
         metadata=_metadata(row, metadata_name),
-        formats=row.formats or {},
+        formats=dict(row.formats or {}),
         files=files,
         target_file=None if row.target_path == first else row.target_path,
         list_files=row.list_files,
@@ -288,14 +339,20 @@ def _metadata(
 
 
 def parse_elements(stored: Mapping[str, list[Any]]) -> DublinCore:
-    """Return the Dublin Core that a column contains."""
-    return {
-        element: tuple(
-            (value["value"], value.get("lang")) if isinstance(value, dict) else (value, None)
-            for value in values
-        )
-        for element, values in stored.items()
-    }
+    """Return the Dublin Core that a column contains.
+
+    :raises ValueError: if the column is malformed.
+    """
+    return {element: tuple(map(_parse_value, values)) for element, values in stored.items()}
+
+
+def _parse_value(value: Any) -> Text:
+    text, language = (
+        (value, None) if isinstance(value, str) else (value["value"], value.get("lang"))
+    )
+    if not isinstance(text, str) or not isinstance(language, str | None):
+        raise ValueError(f"{text!r} is not a text")
+    return text, language
 
 
 class TitlesAndCreators(FunctionElement[str]):

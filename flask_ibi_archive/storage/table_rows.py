@@ -28,8 +28,10 @@ from sqlalchemy import (
     inspect,
     select,
     text,
+    type_coerce,
 )
 from sqlalchemy.schema import sort_tables
+from sqlalchemy.types import NullType
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.storage.dialects import batched
@@ -76,15 +78,38 @@ def count_rows(connection: Connection, table: Table) -> int:
     return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
-def dump_rows(connection: Connection, table: Table) -> Iterator[Row]:
-    """Yield the rows of a table with values for JSON, in the order of the primary key."""
-    formats = {column.name: _CODECS[find_column_type(column)][0] for column in table.columns}
-    statement = select(table).order_by(*table.primary_key.columns)
-    for row in connection.execute(statement.execution_options(yield_per=BATCH)).mappings():
-        yield {
-            name: None if row[name] is None else format_value(row[name])
-            for name, format_value in formats.items()
-        }
+def dump_rows(
+    connection: Connection,
+    table: Table,
+    on_malformed: Callable[[Row, str, Exception], None] | None = None,
+) -> Iterator[Row]:
+    """Yield the rows of a table with values for JSON, in the order of the primary key.
+
+    :param on_malformed: called with the row, the column and the error if a value cannot be read.
+        The yielded row then contains None, or the smallest value if the column allows no None.
+        Without this function, the error is raised.
+    """
+    dialect = connection.dialect
+    formats = {}
+    for column in table.columns:
+        format_value = _CODECS[find_column_type(column)][0]
+        decode = column.type.dialect_impl(dialect).result_processor(dialect, None)
+        formats[column.name] = (decode or _unchanged, format_value)
+    # the values as the database contains them, because one malformed value must not end the dump
+    values = [type_coerce(column, NullType()).label(column.name) for column in table.columns]
+    statement = select(*values).order_by(*table.primary_key.columns)
+    for raw in connection.execute(statement.execution_options(yield_per=BATCH)).mappings():
+        row = {}
+        for name, (decode, format_value) in formats.items():
+            try:
+                row[name] = None if raw[name] is None else format_value(decode(raw[name]))
+            except (ValueError, TypeError, AttributeError) as error:
+                if on_malformed is None:
+                    raise
+                on_malformed(dict(raw), name, error)
+                column = table.columns[name]
+                row[name] = None if column.nullable else _SMALLEST[find_column_type(column)]
+        yield row
 
 
 def make_row_parser(table: Table) -> Callable[[Any], Row]:
@@ -161,6 +186,14 @@ _CODECS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     Boolean: (bool, _check_type(bool)),
     Integer: (int, _check_type(int)),
     String: (str, _check_type(str)),
+}
+
+#: The value that a dump contains instead of a malformed value, if the column must have a value.
+_SMALLEST: dict[type, Any] = {
+    JSON: {},
+    DateTime: "1970-01-01T00:00:00+00:00",
+    Date: "1970-01-01",
+    Integer: 0,
 }
 
 

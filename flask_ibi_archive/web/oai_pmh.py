@@ -217,6 +217,8 @@ class _Answer:
         :raises CannotWriteMetadata: if the metadata can't be written in the format.
         """
         if found.work is None:
+            if not found.header.is_deleted:
+                raise CannotWriteMetadata(found.header.ibi, format.name)
             return responses.write_record(self._host, found.header, None)
         with logging_failure(CannotWriteMetadata(found.work.ibi, format.name)):
             document = write_metadata(format, found.work)

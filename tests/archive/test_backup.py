@@ -31,6 +31,7 @@ from support.archives import (
 )
 from support.databases import BACKENDS, count_known_rows, new_database
 from support.full import SECOND, fill
+from support.stores import rep_of
 from support.web import REPORT, shelf
 
 from flask_ibi_archive import ItemRecord
@@ -49,6 +50,7 @@ from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.prefixes import EVERY_PREFIX, read_last_dates
 from flask_ibi_archive.storage.table_rows import dump_rows, read_last_ids, reflect_tables
 
+NEXT = rep_of(1)
 MINTING = {"IBI_MINT_HOST": "sid.inpe.br", "IBI_GRANULARITY": "0.000001"}
 
 Make = Callable[..., Archive]
@@ -301,8 +303,8 @@ def test_a_backup_contains_whole_transactions(
     archive.init()
     ended, begun = Event(), Event()
 
-    def slowly(connection: Any, table: Any) -> Any:
-        rows = dump_rows(connection, table)
+    def slowly(connection: Any, table: Any, *more: Any) -> Any:
+        rows = dump_rows(connection, table, *more)
         yield from rows
         if table.name == "ibi_archive":  # the first table was read, the others not yet
             begun.set()
@@ -844,3 +846,37 @@ def test_a_killed_restore_leaves_only_unneeded_files(
     monkeypatch.setattr(Staging, "move_to_store", keep)
     restore(empty, backup)
     assert verify(empty).faults == 0
+
+
+@pytest.mark.parametrize("column", ["dublin_core", "timestamp"])
+def test_a_backup_contains_the_text_of_a_malformed_value_and_all_other_values(
+    make: Make, empty: Archive, tmp_path: Path, column: str
+) -> None:
+    archive = make("sqlite")
+    archive.init()
+    metadata = {"dc": {"title": ["On rain"]}}
+    import_records(
+        archive, [{"rep": REPORT, "language": "en"}, {"rep": NEXT, "metadata": metadata}]
+    )
+    with archive.database.writing() as connection:
+        connection.execute(
+            text(f"UPDATE ibi_item SET {column} = :value WHERE rep = :rep"),
+            {"value": '{"title', "rep": REPORT},
+        )
+    faults: list[ContentFault] = []
+    back_up(archive, tmp_path / "x.zip", report=faults.append)
+    [fault] = faults
+    assert fault.kind == "malformed"
+    assert f"{column} of the row {REPORT} of ibi_item can't be read: " in fault.text
+    with zipfile.ZipFile(tmp_path / "x.zip") as written:
+        [line] = written.read("malformed.jsonl").splitlines()
+    assert json.loads(line) == {
+        "table": "ibi_item",
+        "row": REPORT,
+        "column": column,
+        "value": '{"title',
+    }
+    restore(empty, tmp_path / "x.zip")
+    first, second = empty.find()
+    assert (first.rep, first.record.language, first.record.metadata) == (REPORT, "en", None)
+    assert second.title == "On rain"
