@@ -32,7 +32,8 @@ from flask_ibi_archive.storage.table_rows import NAMES
 CONTENT = re.compile(r"contents/([0-9a-f]{64})")
 #: The maximum size of a row, and of the manifest, in bytes.
 MAX_TEXT = 64 << 20
-#: The exceptions that zipfile raises if a file is damaged or is not a ZIP file.
+#: The exceptions that are raised if a file is damaged or is not a ZIP file, or if a value in the
+#: JSON of a member has a wrong type.
 ZIP_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
@@ -43,6 +44,7 @@ ZIP_ERRORS = (
     OverflowError,
     RecursionError,
     RuntimeError,
+    TypeError,
     ValueError,
 )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -37,7 +38,7 @@ from support.web import REPORT, shelf
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive import backup as backing
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.backup import BackupWriter, ContentFault
+from flask_ibi_archive.archive.backup import MANIFEST, BackupWriter, ContentFault
 from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.archive.restore import Restorer
 from flask_ibi_archive.errors import BackupError, NotReady, StorageError
@@ -644,6 +645,11 @@ def change_manifest(backup: Path, path: Path, **changes: Any) -> Path:
     return path
 
 
+def change_faults(backup: Path, path: Path, data: bytes) -> Path:
+    leave_out(backup, path, "faults")
+    return add_member(path, path, "faults.jsonl", data)
+
+
 def add_member(backup: Path, path: Path, name: str, data: bytes = b"x") -> Path:
     path.write_bytes(backup.read_bytes())
     with zipfile.ZipFile(path, "a") as archive:
@@ -766,6 +772,11 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
         lambda b, p: change_manifest(b, p, created="soon"),
         DAMAGED,
     ),
+    "a moment without a zone": (
+        lambda b, p: change_manifest(b, p, created="2024-01-01T00:00:00"),
+        DAMAGED,
+    ),
+    "a fault that is no object": (lambda b, p: change_faults(b, p, b"[]\n"), DAMAGED),
     "a size too small": (
         lambda b, p: bomb(b, p, "tables/ibi_item.", 9),
         DAMAGED,
@@ -802,6 +813,45 @@ def test_a_damaged_backup_is_refused_in_one_line_and_nothing_is_changed(
         assert archive.database.read(migrate.current_revision) is None, damage
         assert list(archive.files_folder.walk()) == [], damage
         assert not list(archive.files_folder.folder.glob(".*")), damage
+
+
+#: Values that replace a value somewhere in the JSON of a backup.
+HOSTILE = (None, True, -1, 2**70, 1.5, "", "\0", "\ud800", "2024-01-01", [], {}, [[]], {"a": {}})
+
+
+@SQLITE
+@TO_SQLITE
+@pytest.mark.slow
+@given(seed=st.integers(0, 1 << 30))
+def test_a_backup_with_wrong_values_is_restored_or_refused(
+    backup: Path, empty: Archive, tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    chance = random.Random(seed)
+    path = tmp_path_factory.mktemp("wrong") / "x.zip"
+    with zipfile.ZipFile(backup) as old, zipfile.ZipFile(path, "w") as new:
+        names = [name for name in old.namelist() if not name.startswith("contents/")]
+        changed = chance.choice([*names, MANIFEST, MANIFEST])
+        for name in old.namelist():
+            data = old.read(name)
+            if name == changed and data.strip():
+                lines = [data] if name == MANIFEST else data.splitlines(keepends=True)
+                number = chance.randrange(len(lines))
+                values = replace_value(chance, json.loads(lines[number]))
+                lines[number] = json.dumps(values).encode() + b"\n"
+                data = b"".join(lines)
+            new.writestr(name, data)
+    with suppress(BackupError, StorageError):
+        restore(empty, path, replace=True, dry_run=True)
+    assert not empty.database.exists() or empty.database.read(migrate.current_revision) is None
+
+
+def replace_value(chance: random.Random, value: Any) -> Any:
+    """Return JSON in which one of the values, at any depth, is another one."""
+    if not value or not isinstance(value, dict | list) or chance.random() < 0.1:
+        return chance.choice(HOSTILE)
+    key = chance.choice([*value] if isinstance(value, dict) else range(len(value)))
+    value[key] = replace_value(chance, value[key])
+    return value
 
 
 @SQLITE
