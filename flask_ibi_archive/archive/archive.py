@@ -65,7 +65,8 @@ from flask_ibi_archive.records.record import MetadataItem, Record
 from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
-from flask_ibi_archive.storage.reading import OnMalformed, log_malformed, select_items
+from flask_ibi_archive.storage.item_search import select_items
+from flask_ibi_archive.storage.reading import OnMalformed, log_malformed
 from flask_ibi_archive.storage.states import State
 
 Result = TypeVar("Result")
