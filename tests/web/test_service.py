@@ -149,8 +149,6 @@ def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[s
         ("parsedibiurl.verblist", "GetMetadata(oai_dc", "GetMetadata(oai_dc"),
         ("parsedibiurl.verblist", "GetLastEdition(1)", "GetLastEdition"),
         ("parsedibiurl.verblist", "GetMetadata GetLastEdition", "GetLastEdition"),
-        ("parsedibiurl.verblist", "GetMetadata GetMetadata", "GetMetadata"),
-        ("parsedibiurl.verblist", "GetLastEdition GetLastEdition", "GetLastEdition"),
         ("parsedibiurl.verblist", "GetTranslation(pt) GetTranslation(en)", "GetTranslation(en)"),
         ("parsedibiurl.verblist", "GetFileList(x)", "GetFileList"),
     ],
