@@ -90,11 +90,10 @@ def build_citation(record: Record) -> str | None:
     """Return a citation of an item, made from the Dublin Core of the item.
 
     :returns: None if the item has no Dublin Core, if the Dublin Core states neither a title nor a
-        creator, or if the description of the item is secret.
+        creator, or if the access rule hides the description.
     """
     metadata = record.metadata
-    is_secret = record.access is not None and record.access.others == "none"
-    if is_secret or not isinstance(metadata, DublinCoreMetadata):
+    if record.is_hidden or not isinstance(metadata, DublinCoreMetadata):
         return None
     work = make_work(record, metadata.elements, "")
     return format_citation(work, has_address=False) if work.is_described else None
