@@ -207,7 +207,12 @@ class IBIArchive(HostFunctions):
             session, settings = self._session(app)
             config = ArchiveConfig.from_mapping(settings, app.instance_path)
             history = archive_history(config.version_table)
-            database = open_database(config.database_uri, config.database_timeout, history)
+            database = open_database(
+                config.database_uri,
+                config.database_timeout,
+                history,
+                belongs_to_host=session is not None,
+            )
             replica = config.read_database_uri and open_database(
                 config.read_database_uri, config.database_timeout, replica_history(history)
             )
@@ -280,7 +285,7 @@ class IBIArchive(HostFunctions):
             return None, app.config
         with app.app_context():
             session = HostSession(self.session, find_bind(app))
-            uri = session.prepare()
+            uri = session.find_uri()
         configured = app.config.get(DATABASE)
         if configured is None or configured == "":
             return session, {**app.config, DATABASE: uri}

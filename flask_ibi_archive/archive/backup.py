@@ -248,7 +248,7 @@ class BackupWriter:
         :param rows: the rows of the table of prefixes.
         :raises MintingError: if the file with the last date cannot be read.
         """
-        recorded = LastDateFile.of(self.database)
+        recorded = self.database.read(LastDateFile.of)
         date = recorded.read() if recorded else None
         if date is None:
             return rows

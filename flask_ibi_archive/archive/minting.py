@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 from sqlalchemy import Connection
 
@@ -225,8 +224,8 @@ class Minter:
         insert_prefixes(connection, self.prefixes)
         granularity = min(self.granularity, COARSEST_IN_TRANSACTION)
         issued = self._issue(connection, count, granularity)
-        if self._last_date_file is not None:
-            self._last_date_file.write(issued.date)
+        if (last_date_file := LastDateFile.of(connection)) is not None:
+            last_date_file.write(issued.date)
         self.wait_for(issued)
         return issued.minted
 
@@ -252,10 +251,6 @@ class Minter:
             date = issued.date if last is None else max(last, issued.date)
             store_last_date(connection, self.prefixes, date)
 
-    @cached_property
-    def _last_date_file(self) -> LastDateFile | None:
-        return LastDateFile.of(self.database)
-
     def _issue(self, connection: Connection, count: int, granularity: Fraction) -> Issued:
         """Return new identifiers, and store the date of the last one.
 
@@ -263,8 +258,8 @@ class Minter:
             write lock.
         """
         last = lock_last_date(connection, self.prefixes)
-        if self._last_date_file is not None:
-            in_file = self._last_date_file.read()
+        if (last_date_file := LastDateFile.of(connection)) is not None:
+            in_file = last_date_file.read()
             if in_file is not None and (last is None or in_file > last):
                 last = in_file
         now = self.clock()

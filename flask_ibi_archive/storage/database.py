@@ -103,6 +103,8 @@ class Database:
     :param engine: an engine that :func:`make_engine` returned.
     :param history: the migrations that create the required tables.
     :param find_budget: returns the time budget of the current request. None outside of requests.
+    :param belongs_to_host: whether the database belongs to the host. Then the journal mode of its
+        SQLite file is never changed.
     """
 
     def __init__(
@@ -110,9 +112,11 @@ class Database:
         engine: Engine,
         history: History = ARCHIVE,
         find_budget: FindBudget = no_budget,
+        belongs_to_host: bool = False,
     ) -> None:
         self.engine = engine
         self.history = history
+        self.belongs_to_host = belongs_to_host
         self.reader = make_reader(engine)
         self.find_budget = find_budget
         self._idle = IdleConnections(partial(_connect, self.reader, find_budget))
@@ -129,17 +133,18 @@ class Database:
         history: History = ARCHIVE,
         timeout: float = DEFAULT_TIMEOUT,
         find_budget: FindBudget = no_budget,
+        belongs_to_host: bool = False,
     ) -> Database:
         """Return the database at a URL.
 
         This method does not create a missing SQLite file. :meth:`create` creates the file. The
         parameters ``uri``, ``timeout`` and ``find_budget`` are the same as those of
-        :func:`make_engine`.
+        :func:`make_engine`, and ``belongs_to_host`` is that of the class.
         """
         engine = make_engine(uri, timeout, find_budget)
         if file := find_sqlite_file(engine.url):
             refuse_missing_file(engine, file, f"run: {history.init}")
-        return cls(engine, history, find_budget)
+        return cls(engine, history, find_budget, belongs_to_host)
 
     def limit_page_cache(self, kibibytes: int) -> None:
         """Limit the cache that each SQLite connection has for pages of the file.
@@ -270,7 +275,7 @@ class Database:
         :raises StorageError: if the file cannot be created.
         """
         if file := find_sqlite_file(self.engine.url):
-            create_sqlite_file(file, self.history.setting)
+            create_sqlite_file(file, self.history.setting, self.belongs_to_host)
 
     def close(self) -> None:
         """Close all connections that are not in use."""

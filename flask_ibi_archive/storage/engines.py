@@ -8,6 +8,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,9 @@ def make_engine(
 ) -> Engine:
     """Return an engine for a database.
 
-    The engine is in autocommit mode, so statements that read need no transaction. SQLite uses WAL
-    mode, checks foreign keys, and locks the database when a write transaction begins. A commit
-    returns after the data is on the disk. Therefore no identifier is issued twice, even after a
+    The engine is in autocommit mode, so statements that read need no transaction. SQLite checks
+    foreign keys, and locks the database when a write transaction begins. A commit returns after the
+    data is on the disk. Therefore no identifier is issued twice, even after a
     power failure.
 
     :param timeout: the number of seconds to wait for a new connection. The engine also waits this
@@ -157,8 +158,6 @@ def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> En
 
     def prepare(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # the function begin() sends BEGIN
-        budget = find_budget()
-        _turn_on_wal(connection, BUSY_TIMEOUT if budget is None else budget.left)
         for pragma in ("synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {pragma}")
 
@@ -219,23 +218,6 @@ def describe_place(url: URL) -> str:
     return f"{host}:{url.port or 5432}/{url.database or url.username}"
 
 
-def _turn_on_wal(connection: Any, seconds: float) -> None:
-    """Turn on WAL mode, and wait while another connection locks the database file.
-
-    :param seconds: the longest time to wait.
-    """
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
 def _prepare_postgresql(connection: Any, record: Any) -> None:
     # The planner expects more rows than a urlRequest reads. Therefore the planner would compile the
     # statements, which takes too long.
@@ -277,10 +259,14 @@ def refuse_missing_file(engine: Engine, file: Path, advice: str) -> None:
     event.listen(engine, "do_connect", refuse)
 
 
-def create_sqlite_file(file: Path, setting: str) -> None:
-    """Create an empty database file and the folder of the file, unless they exist.
+def create_sqlite_file(file: Path, setting: str, belongs_to_host: bool) -> None:
+    """Create a database file and the folder of the file, unless they exist.
+
+    A new file of our own gets WAL mode, in which writers and readers do not wait for each other.
+    The mode remains in the file. A file of the host keeps the mode that the host has chosen.
 
     :param setting: the key of the setting that contains the URL of the database.
+    :param belongs_to_host: whether the file belongs to the host.
     :raises StorageError: if the file or the folder cannot be created.
     """
     try:
@@ -291,3 +277,20 @@ def create_sqlite_file(file: Path, setting: str) -> None:
             f"the database file {file} can't be created: {error.strerror}; set {setting} to "
             "the URL of a file in a folder that this process may write"
         ) from error
+    if not belongs_to_host and file.stat().st_size == 0:
+        _turn_on_wal(file)
+
+
+def _turn_on_wal(file: Path) -> None:
+    """Turn on WAL mode, and wait while another process does the same."""
+    deadline = time.monotonic() + BUSY_TIMEOUT
+    with closing(sqlite3.connect(file)) as connection:
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from sqlalchemy import text
+from sqlalchemy import Connection
 
 from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.engines import is_in_memory
+from flask_ibi_archive.storage.driver_statements import run_driver
 from flask_ibi_archive.storage.file_io import new_file
 
 #: The name of this file is the name of the database file and this suffix.
@@ -37,21 +36,14 @@ class LastDateFile:
     database: Path
 
     @classmethod
-    def of(cls, database: Database) -> LastDateFile | None:
-        """Return the file for a database; None if the database is not an SQLite file.
-
-        :raises NotReady: if the database does not answer.
-        """
-        url = database.engine.url
-        if url.get_backend_name() != "sqlite" or is_in_memory(url):
+    def of(cls, connection: Connection) -> LastDateFile | None:
+        """Return the file for a database; None if the database is not an SQLite file."""
+        if connection.dialect.name != "sqlite":
             return None
         # SQLite resolves symbolic links in the name. Therefore every process uses the same file.
-        name = database.read(
-            lambda connection: connection.scalar(
-                text("SELECT file FROM pragma_database_list WHERE name = 'main'")
-            )
-        )
-        return cls(Path(f"{name}{SUFFIX}"), Path(str(name)))
+        listed = run_driver(connection, "PRAGMA database_list").fetchall()
+        name = next(file for _, schema, file in listed if schema == "main")
+        return cls(Path(f"{name}{SUFFIX}"), Path(name)) if name else None
 
     def read(self) -> Fraction | None:
         """Return the date in the file in POSIX seconds; None if the file does not exist.

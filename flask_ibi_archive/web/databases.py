@@ -45,16 +45,19 @@ def find_bind(app: Flask) -> Engine | None:
     return engines[key]
 
 
-def open_database(uri: str, timeout: float, history: History = ARCHIVE) -> Database:
+def open_database(
+    uri: str, timeout: float, history: History = ARCHIVE, belongs_to_host: bool = False
+) -> Database:
     """Return the database with a URL. The function does not connect to the database.
 
     :param timeout: the largest number of seconds that a request may wait for databases.
     :param history: the migrations of the tables. ``history.setting`` is the key of the URL setting.
+    :param belongs_to_host: whether the database belongs to the host.
     :raises ConfigError: if the URL is invalid, the driver is not installed, or the folder of an
         SQLite file can't be created.
     """
     try:
-        return Database.at(uri, history, timeout, partial(find_budget, timeout))
+        return Database.at(uri, history, timeout, partial(find_budget, timeout), belongs_to_host)
     except OSError as error:
         expected = (
             "the URL of an SQLite file in a folder that exists or can be created "

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.no_tables
 
 #: The tables that each revision creates, without the salts, which are never dumped.
 CREATED: dict[str, set[str]] = {
+    "0014": set(),
     "0013": {"ibi_harvest_end"},
     "0012": {"ibi_harvest", "ibi_harvest_set"},
     "0011": set(),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.util import LRUCache
@@ -93,6 +93,27 @@ def new_database(backend: str, folder: Path, *, ready: bool = False) -> Iterator
         yield schemas.url(schema)
     finally:
         schemas.give_back(schema, ready)
+
+
+def make_host_engine(uri: str) -> Engine:
+    """Return an engine of a host that uses savepoints, as the documentation of SQLAlchemy advises.
+
+    The driver of SQLite begins no transaction for a savepoint, so SQLAlchemy begins it. The file is
+    in the journal mode that SQLite uses by default.
+    """
+    engine = create_engine(uri)
+    if engine.dialect.name == "sqlite":
+
+        @event.listens_for(engine, "connect")
+        def leave_transactions_to_sqlalchemy(connection: Any, record: object) -> None:
+            connection.isolation_level = None
+            connection.execute("PRAGMA journal_mode = DELETE")
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            connection.exec_driver_sql("BEGIN")
+
+    return engine
 
 
 def read_only(uri: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import ForeignKey, create_engine, make_url, text
+from sqlalchemy import ForeignKey, text
 from sqlalchemy.orm import (
     DeclarativeBase,
     Mapped,
@@ -22,6 +22,7 @@ from sqlalchemy.orm import (
 from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, Tombstone
 from flask_ibi_archive.archive.archive import Archive
 from support.archives import SERVICE
+from support.databases import make_host_engine
 
 
 def describe(row: Any) -> ItemRecord | None:
@@ -135,7 +136,7 @@ class Host:
     def __init__(self, uri: str, folder: Path, kind: str = "plain", **config: object) -> None:
         self.Thesis = MODELS[kind]
         self.folder = folder
-        self.engine = create_engine(make_url(uri))
+        self.engine = make_host_engine(uri)
         self.Thesis.metadata.create_all(self.engine)
         self.app = Flask("host", instance_path=str(folder / "instance"))
         self.app.config.update(

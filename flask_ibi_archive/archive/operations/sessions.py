@@ -28,9 +28,6 @@ SHOULD_BE = (
 #: The key of the pending signals in the info of a session.
 PENDING = "ibi_pending_signals"
 
-#: If the info of a connection has this key, the foreign keys of the connection are enabled.
-FOREIGN_KEYS = "ibi_foreign_keys"
-
 
 class HostSession:
     """The session that a host passed to IBIArchive. Only the host commits or rolls back.
@@ -59,11 +56,8 @@ class HostSession:
             (lambda: source) if isinstance(source, Session) else source
         )
 
-    def prepare(self) -> str:
-        """Enable foreign keys on the connections of the host, and return the URL of the database.
-
-        Call this in the application context of the host. On SQLite, a savepoint of the host begins
-        a transaction from now on; otherwise, the driver would commit when it is released.
+    def find_uri(self) -> str:
+        """Return the URL of the database. Call this in the application context of the host.
 
         :raises ConfigError: if the session has no database, or if other connections cannot open the
             database.
@@ -90,8 +84,6 @@ class HostSession:
                     "bound to an SQLite file, in tests to a temporary file, because the "
                     "connections that answer requests cannot use a database in memory",
                 )
-            event.listen(engine, "checkout", _enable_foreign_keys)
-            event.listen(engine, "savepoint", _begin_before_savepoint)
         elif engine.dialect.name != "postgresql":
             raise ConfigError("session", engine.dialect.name, "bound to SQLite or PostgreSQL")
         url = engine.url
@@ -157,8 +149,7 @@ class HostSession:
 
         An exception in the ``with`` block rolls back to the savepoint.
 
-        :raises StorageError: if the connection is in autocommit mode; or if foreign keys are not
-            enabled, because the connection is older than the IBIArchive.
+        :raises StorageError: if the connection is in autocommit mode.
         """
         session = self._get_session()
         begin_transaction(self.connection())
@@ -228,15 +219,9 @@ class FlushingSession(HostSession):
 def begin_transaction(connection: Connection) -> None:
     """Begin a transaction of the driver, if the driver has not begun one yet.
 
-    :raises StorageError: if the connection is in autocommit mode; or if foreign keys are not
-        enabled, because the connection is older than the IBIArchive.
+    :raises StorageError: if the connection is in autocommit mode.
     """
     if connection.dialect.name == "sqlite":
-        if not connection.exec_driver_sql("PRAGMA foreign_keys").scalar():
-            raise StorageError(
-                "foreign keys are off on the connection of the session; create IBIArchive "
-                "before the first use of the session, or end the transaction of the session"
-            )
         if not in_transaction(connection):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
     elif getattr(connection.connection.dbapi_connection, "autocommit", False):
@@ -249,26 +234,3 @@ def begin_transaction(connection: Connection) -> None:
 def in_transaction(connection: Connection) -> bool:
     """Return whether the driver of an SQLite connection has begun a transaction."""
     return bool(connection.connection.dbapi_connection.in_transaction)  # type: ignore[union-attr]
-
-
-def _begin_before_savepoint(connection: Connection, name: str | None) -> None:
-    """Begin a transaction, unless the host has turned off the transactions of the driver.
-
-    The driver begins none for a savepoint. The release of the savepoint would then commit.
-    """
-    driver: Any = connection.connection.dbapi_connection
-    # Python 3.12 or later: -1 are the transactions of earlier versions
-    is_begun_by_driver = (
-        getattr(driver, "autocommit", -1) == -1 and driver.isolation_level is not None
-    )
-    if is_begun_by_driver and not driver.in_transaction:
-        connection.exec_driver_sql("BEGIN")
-
-
-def _enable_foreign_keys(connection: Any, record: Any, proxy: Any) -> None:
-    # This function is called at each checkout, because the pool may have older connections.
-    if FOREIGN_KEYS not in record.info:
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.close()
-        record.info[FOREIGN_KEYS] = True

@@ -1,0 +1,499 @@
+"""A host works with the extension exactly as it does without it.
+
+The same steps run in an app without the extension and in the same app with it: migrations up and
+down, deletes, bulk statements and plain SQL. After each step, what the step has returned, the data,
+the schema, the settings of the host's connections and the files of the database are compared.
+"""
+
+from __future__ import annotations
+
+import logging.config
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask_migrate import Migrate
+from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy import Connection, delete, event, insert, inspect, make_url, select, text, update
+from sqlalchemy.exc import SQLAlchemyError
+from support.archives import SERVICE, archive_of
+from support.databases import new_database
+from support.web import SERVICE_PATH, ask, query_of
+
+from flask_ibi_archive import IBIArchive
+
+pytestmark = pytest.mark.filterwarnings("ignore:'get_engine' is deprecated:DeprecationWarning")
+
+FILE = """\
+from alembic import op
+import sqlalchemy as sa
+
+revision, down_revision = "{number:03}", {before}
+branch_labels = depends_on = None
+
+def upgrade():
+    {up}
+
+def downgrade():
+    {down}
+"""
+
+
+def change(table: str, *operations: str) -> str:
+    """Return the code that changes a table in the batch mode of alembic."""
+    body = "\n".join(f"        batch.{operation}" for operation in operations)
+    return f'with op.batch_alter_table("{table}") as batch:\n{body}'
+
+
+def column(name: str, type_: str, *more: str) -> str:
+    return f"add_column({', '.join([f'sa.Column({name!r}, sa.{type_}', *more])}))"
+
+
+CREATE = """op.create_table("author",
+        sa.Column("id", sa.Integer, primary_key=True), sa.Column("name", sa.String(80)))
+    op.create_table("thesis",
+        sa.Column("id", sa.Integer, primary_key=True), sa.Column("title", sa.String(80)),
+        sa.Column("author_id", sa.Integer,
+            sa.ForeignKey("author.id", name="fk_author", ondelete="CASCADE")))
+    op.create_table("chapter",
+        sa.Column("id", sa.Integer, primary_key=True), sa.Column("title", sa.String(80)),
+        sa.Column("thesis_id", sa.Integer,
+            sa.ForeignKey("thesis.id", name="fk_thesis", ondelete="CASCADE")))
+    op.create_table("review",
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("thesis_id", sa.Integer, sa.ForeignKey("thesis.id", name="fk_reviewed")))"""
+DROP = "\n    ".join(
+    f'op.drop_table("{name}")' for name in ("review", "chapter", "thesis", "author")
+)
+#: What each migration does, and what undoes it.
+MIGRATIONS = [
+    (CREATE, DROP),
+    # as the guide names it: "Add identifiers"
+    (
+        change(
+            "thesis",
+            column("ibi_rep", "String(255)"),
+            column("ibi_ibip", "String(255)"),
+            'create_unique_constraint("uq_rep", ["ibi_rep"])',
+            'create_unique_constraint("uq_ibip", ["ibi_ibip"])',
+        ),
+        change(
+            "thesis",
+            'drop_constraint("uq_ibip", type_="unique")',
+            'drop_constraint("uq_rep", type_="unique")',
+            'drop_column("ibi_ibip")',
+            'drop_column("ibi_rep")',
+        ),
+    ),
+    (
+        change("thesis", 'alter_column("title", type_=sa.Text, existing_type=sa.String(80))'),
+        change("thesis", 'alter_column("title", type_=sa.String(80), existing_type=sa.Text)'),
+    ),
+    (
+        change("author", column("email", "String(80)", 'server_default="none"')),
+        change("author", 'drop_column("email")'),
+    ),
+    (
+        change("author", 'alter_column("email", new_column_name="address")'),
+        change("author", 'alter_column("address", new_column_name="email")'),
+    ),
+    (
+        change("chapter", 'create_check_constraint("ck_title", "title <> \'\'")'),
+        change("chapter", 'drop_constraint("ck_title", type_="check")'),
+    ),
+    (
+        change("thesis", column("views", "Integer", 'nullable=False, server_default="0"')),
+        change("thesis", 'drop_column("views")'),
+    ),
+    ('op.rename_table("review", "opinion")', 'op.rename_table("opinion", "review")'),
+    ('op.create_index("ix_title", "thesis", ["title"])', 'op.drop_index("ix_title", "thesis")'),
+    (
+        "op.execute(\"UPDATE thesis SET title = upper(title)\")",
+        "op.execute(\"UPDATE thesis SET title = lower(title)\")",
+    ),
+]  # fmt: skip
+
+
+class Host:
+    """A host with models, migrations and rows; with or without the extension."""
+
+    def __init__(self, uri: str, folder: Path, has_archive: bool) -> None:
+        self.folder = folder
+        self.db = SQLAlchemy()
+        integer, string = self.db.Integer, self.db.String
+        self.app = Flask("host", instance_path=str(folder / "instance"))
+        self.app.config.update(
+            SECRET_KEY="a secret for tests",
+            SQLALCHEMY_DATABASE_URI=uri,
+            IBI_FILES_FOLDER=str(folder / "files"),
+            IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
+            IBI_ARCHIVE_SERVICE_IBI=SERVICE,
+            IBI_ARCHIVE_IP="150.163.34.243",
+        )
+        self.db.init_app(self.app)
+        Migrate(self.app, self.db, directory=str(folder / "migrations"))
+
+        class Author(self.db.Model):  # type: ignore[name-defined, misc]
+            id = self.db.Column(integer, primary_key=True)
+            name = self.db.Column(string(80))
+
+        class Thesis(self.db.Model):  # type: ignore[name-defined, misc]
+            id = self.db.Column(integer, primary_key=True)
+            title = self.db.Column(string(80))
+            author_id = self.db.Column(self.db.ForeignKey("author.id", ondelete="CASCADE"))
+            author = self.db.relationship(Author, backref="theses")
+
+        self.Author, self.Thesis = Author, Thesis
+        if has_archive:
+            IBIArchive(self.app, session=self.db.session)
+        self.archive = archive_of(self.app) if has_archive else None
+        self.flask("db", "init")
+        versions = folder / "migrations" / "versions"
+        for number, (up, down) in enumerate(MIGRATIONS, 1):
+            before = repr(f"{number - 1:03}") if number > 1 else None
+            content = FILE.format(number=number, before=before, up=up, down=down)
+            (versions / f"{number:03}.py").write_text(content)
+
+    def flask(self, *words: str) -> tuple[int, str]:
+        """Run a command, and return its exit status and its output."""
+        result = self.app.test_cli_runner().invoke(args=words)
+        output = result.output.replace(str(self.folder), "")
+        return result.exit_code, f"{output}{result.exception or ''}"
+
+    def use_archive(self) -> None:
+        """Let the extension work in the host's session, and answer a resolver."""
+        if self.archive is None:
+            return
+        session = self.db.session
+        item = self.archive.deposit(title="Report")
+        self.archive.edit(item.rep, title="Annual report")
+        self.archive.delete(item.rep, "withdrawn")
+        session.commit()
+        self.archive.deposit(title="Report")
+        session.rollback()
+        question = [("servicesubject", "urlRequest"), ("clientinformation.ipaddress", "192.0.2.1")]
+        query = query_of(*question, ("parsedibiurl.ibi", item.rep))
+        assert ask(self.app, f"{SERVICE_PATH}?{query}").pairs["state"] == ("Deleted",)
+
+    @contextmanager
+    def connected(self) -> Iterator[Connection]:
+        with self.db.engine.connect() as connection:
+            yield connection
+
+    def describe(self) -> dict[str, Any]:
+        """Return all that a host sees of its database."""
+        with self.connected() as connection:
+            names = [
+                name for name in sorted(inspect(connection).get_table_names()) if is_theirs(name)
+            ]
+            found = {
+                name: sorted(map(tuple, connection.execute(text(f"SELECT * FROM {name}"))), key=str)
+                for name in names
+            }
+            return {
+                "rows": found,
+                "schema": describe_schema(connection),
+                "settings": describe_settings(connection),
+                "in the session": describe_settings(self.db.session.connection()),
+                "files": sorted(
+                    path.name for path in self.folder.glob("host.sqlite*") if is_theirs(path.name)
+                ),
+            }
+
+
+def is_theirs(name: str) -> bool:
+    """Return whether the name of a table, an index or a file is not one of ours."""
+    return "ibi_" not in name.replace("ibi_rep", "").replace("ibi_ibip", "") and "-ibi-" not in name
+
+
+def describe_schema(connection: Connection) -> list[object]:
+    """Return the tables with their columns, indexes and constraints; on SQLite also triggers."""
+    inspector = inspect(connection)
+    found: list[object] = [
+        (
+            name,
+            str(inspector.get_columns(name)),
+            inspector.get_pk_constraint(name),
+            # alembic writes constraints in any order
+            sorted(inspector.get_indexes(name), key=str),
+            sorted(inspector.get_foreign_keys(name), key=str),
+            sorted(inspector.get_unique_constraints(name), key=str),
+            sorted(inspector.get_check_constraints(name), key=str),
+        )
+        for name in sorted(inspector.get_table_names())
+        if is_theirs(name)
+    ]
+    if connection.dialect.name == "sqlite":
+        names = connection.scalars(text("SELECT name FROM sqlite_master ORDER BY name"))
+        found += [name for name in names if is_theirs(name) and name != "sqlite_sequence"]
+    return found
+
+
+PRAGMAS = [
+    "foreign_keys",
+    "journal_mode",
+    "synchronous",
+    "busy_timeout",
+    "cache_size",
+    "cache_spill",
+    "temp_store",
+    "auto_vacuum",
+    "locking_mode",
+    "defer_foreign_keys",
+    "recursive_triggers",
+    "ignore_check_constraints",
+    "query_only",
+    "legacy_alter_table",
+    "user_version",
+    "application_id",
+    "encoding",
+    "page_size",
+    "secure_delete",
+]
+
+
+def describe_settings(connection: Connection) -> dict[str, Any]:
+    """Return the settings that a connection of the host has."""
+    driver: Any = connection.connection.dbapi_connection
+    if connection.dialect.name == "sqlite":
+        pragmas = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS}
+        return pragmas | {"isolation": driver.isolation_level, "factory": str(driver.row_factory)}
+    settings = "SELECT name, setting FROM pg_settings WHERE source = 'session' ORDER BY name"
+    # psycopg prepares what it runs often; our own names begin with ibi_
+    prepared = text("SELECT name FROM pg_prepared_statements WHERE name LIKE 'ibi%'")
+    return {
+        **{row.name: row.setting for row in connection.execute(text(settings))},
+        "prepared": connection.scalars(prepared).all(),
+        "isolation": str(driver.isolation_level),
+        "autocommit": driver.autocommit,
+    }
+
+
+# --- the steps -----------------------------------------------------------------------------------
+
+Step = Callable[[Host], object]
+
+
+def sql(statement: str, *values: dict[str, Any]) -> Step:
+    """Return a step that runs and commits a statement in plain SQL."""
+
+    def run(host: Host) -> object:
+        with host.db.engine.begin() as connection:
+            return connection.execute(text(statement), list(values) or None).rowcount
+
+    return run
+
+
+def flask(*words: str) -> Step:
+    return lambda host: host.flask(*words)
+
+
+def fill(host: Host) -> None:
+    session = host.db.session
+    session.execute(insert(host.Author), [{"id": n, "name": f"Author {n}"} for n in range(1, 6)])
+    session.execute(
+        insert(host.Thesis),
+        [{"id": n, "title": f"Thesis {n}", "author_id": n % 5 + 1} for n in range(1, 21)],
+    )
+    session.execute(text("INSERT INTO chapter SELECT id, title, id FROM thesis"))
+    session.execute(text("INSERT INTO review SELECT id, id FROM thesis WHERE id <= 5"))
+    session.commit()
+
+
+def add_with_the_session(host: Host) -> int:
+    session = host.db.session
+    session.add(host.Author(id=6, name="Six", theses=[host.Thesis(id=21, title="T")]))
+    session.commit()
+    return int(session.scalar(select(host.Thesis.author_id).where(host.Thesis.id == 21)))
+
+
+def delete_with_the_session(host: Host) -> None:
+    session = host.db.session
+    session.delete(session.get(host.Author, 6))  # the relationship sets author_id to NULL
+    session.commit()
+
+
+def delete_in_bulk(host: Host) -> object:
+    session = host.db.session
+    deleted = session.execute(delete(host.Thesis).where(host.Thesis.id.in_([19, 20, 21])))
+    session.commit()
+    return deleted.rowcount
+
+
+def update_in_bulk(host: Host) -> object:
+    session = host.db.session
+    found = session.execute(update(host.Thesis).values(title=host.Thesis.title + "!"))
+    session.commit()
+    return found.rowcount
+
+
+def save_objects(host: Host) -> None:
+    session = host.db.session
+    session.bulk_save_objects([host.Thesis(id=n, title="bulk") for n in (30, 31)])
+    session.bulk_insert_mappings(inspect(host.Thesis), [{"id": 32, "title": "bulk"}])
+    session.bulk_update_mappings(inspect(host.Thesis), [{"id": 32, "title": "again"}])
+    session.commit()
+
+
+def roll_back(host: Host) -> None:
+    host.db.session.execute(delete(host.Thesis))
+    host.db.session.rollback()
+
+
+def release_first_savepoint(host: Host) -> None:
+    """On SQLite, the driver commits: the savepoint is the first statement."""
+    session = host.db.session
+    with session.begin_nested():
+        session.add(host.Author(id=7, name="Seven"))
+    session.rollback()
+
+
+def roll_back_to_savepoint(host: Host) -> None:
+    session = host.db.session
+    session.add(host.Author(id=8, name="Eight"))
+    session.flush()
+    savepoint = session.begin_nested()
+    session.execute(delete(host.Thesis))
+    savepoint.rollback()
+    session.commit()
+
+
+def add_a_second_time(host: Host) -> None:
+    host.db.session.add(host.Author(id=1, name="One"))
+    host.db.session.commit()
+
+
+def read_while_writing(host: Host) -> object:
+    """Return what a second connection sees, and whether it can write."""
+    with host.connected() as writer, host.connected() as reader:
+        writer.execute(text("UPDATE thesis SET title = 'busy' WHERE id = 2"))
+        seen = reader.execute(text("SELECT title FROM thesis WHERE id = 2")).all()
+        reader.rollback()
+        writer.rollback()
+        return seen
+
+
+def count_listeners(host: Host) -> object:
+    """Return the statements that the engine runs for a statement of the host."""
+    seen: list[str] = []
+
+    def note(connection: object, cursor: object, statement: str, *rest: object) -> None:
+        seen.append(statement)
+
+    event.listen(host.db.engine, "before_cursor_execute", note)
+    try:
+        host.db.session.scalars(select(host.Author.id)).all()
+        host.db.session.commit()
+    finally:
+        event.remove(host.db.engine, "before_cursor_execute", note)
+    return seen
+
+
+def compare_with_models(host: Host) -> object:
+    """Return what alembic would change, in any order."""
+    status, output = host.flask("db", "check")
+    return status, sorted(re.sub(r"0x[0-9a-f]+", "", output).split())
+
+
+STEPS: list[Step] = [
+    flask("db", "upgrade", "001"),
+    fill,
+    flask("db", "upgrade", "002"),
+    flask("db", "downgrade", "001"),
+    flask("db", "upgrade", "+1"),
+    add_with_the_session,
+    count_listeners,
+    flask("db", "upgrade", "003"),
+    sql("UPDATE thesis SET ibi_rep = title WHERE id < 4"),
+    flask("db", "upgrade", "004"),
+    delete_with_the_session,
+    flask("db", "downgrade", "003"),
+    flask("db", "upgrade", "+2"),
+    flask("db", "downgrade"),
+    sql("DELETE FROM author WHERE id = 5"),  # with CASCADE
+    sql("DELETE FROM thesis WHERE id = 1"),  # to which a review refers
+    roll_back,
+    flask("db", "upgrade", "006"),
+    sql("INSERT INTO chapter (id, title) VALUES (:id, '')", {"id": 99}),
+    sql("INSERT INTO chapter (id, thesis_id) VALUES (:id, :id)", {"id": 98}, {"id": 97}),
+    flask("db", "downgrade", "004"),
+    delete_in_bulk,
+    update_in_bulk,
+    flask("db", "upgrade", "008"),
+    sql("DELETE FROM opinion WHERE id = 2"),
+    sql("INSERT INTO chapter (id, title, thesis_id) SELECT id + 100, title, id FROM thesis"),
+    flask("db", "downgrade"),
+    sql("UPDATE thesis SET id = id + 1000 WHERE id = 3"),
+    save_objects,
+    release_first_savepoint,
+    roll_back_to_savepoint,
+    add_a_second_time,
+    read_while_writing,
+    flask("db", "upgrade", "010"),
+    sql("DELETE FROM chapter WHERE id > 110"),
+    sql("VACUUM"),
+    flask("db", "current"),
+    compare_with_models,
+    sql("ALTER TABLE chapter RENAME TO part"),
+    sql("ALTER TABLE part RENAME TO chapter"),
+    sql("DROP TABLE opinion"),
+    flask("db", "downgrade", "002"),  # fails, because a table is missing
+    sql("CREATE TABLE opinion (id INTEGER PRIMARY KEY)"),
+    flask("db", "downgrade", "002"),
+    sql("DELETE FROM thesis"),
+    flask("db", "downgrade", "base"),
+    flask("db", "upgrade", "head"),
+]
+
+
+def run(uri: str, folder: Path, has_archive: bool) -> list[dict[str, Any]]:
+    """Run all steps, and return what the host sees after each of them."""
+    folder.mkdir()
+    if uri.startswith("sqlite"):
+        uri = f"sqlite:///{folder / 'host.sqlite'}"
+    host = Host(uri, folder, has_archive)
+    found = []
+    with host.app.app_context():
+        try:
+            if has_archive:
+                assert host.flask("ibi", "init")[0] == 0
+            for step in STEPS:
+                host.use_archive()
+                try:
+                    result = step(host)
+                except SQLAlchemyError as error:
+                    result = type(error).__name__, str(error)
+                host.db.session.rollback()
+                found.append({"result": result, **host.describe()})
+                host.db.session.rollback()
+        finally:
+            host.db.session.remove()
+            host.db.engine.dispose()
+            if host.archive is not None:
+                host.archive.database.close()
+    return found
+
+
+@pytest.mark.no_tables
+def test_the_host_works_as_without_the_extension(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.config, "fileConfig", lambda *arguments, **options: None)
+    backend = make_url(uri).get_backend_name()
+    with new_database(backend, tmp_path) as other:
+        alone, accompanied = (
+            [normalise(one, place) for one in run(place, tmp_path / name, has_archive)]
+            for place, name, has_archive in ((uri, "alone", False), (other, "both", True))
+        )
+    for number, (one, both) in enumerate(zip(alone, accompanied, strict=True)):
+        assert both == one, f"step {number}"
+
+
+def normalise(seen: dict[str, Any], uri: str) -> dict[str, str]:
+    """Return texts without the name of the schema on PostgreSQL."""
+    schema = str(make_url(uri).query.get("application_name", uri))
+    return {name: str(value).replace(schema, "") for name, value in seen.items()}
