@@ -24,7 +24,7 @@ from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSo
 from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
-from flask_ibi_archive.cli.host_migrations import hide_tables_from_flask_migrate
+from flask_ibi_archive.cli.host_migrations import hide_tables_from_host
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.host_functions import HostFunctions
@@ -240,7 +240,7 @@ class IBIArchive(HostFunctions):
         app.add_template_global(
             lambda item: self.archive.persistent_url(item), "ibi_persistent_url"
         )
-        hide_tables_from_flask_migrate(app)
+        hide_tables_from_host(app)
         if config.register_on_start and not is_flask_command():
             # imported here, because apps without this setting do not need the module
             from flask_ibi_archive.archive.registration.start import register_on_start

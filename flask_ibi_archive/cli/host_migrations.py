@@ -1,25 +1,27 @@
-"""Hides our tables from the commands of Flask-Migrate, such as ``flask db migrate``."""
+"""Hides our tables from the commands of Flask-Migrate and Flask-Alembic."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flask import Flask, appcontext_pushed, request_started
 
-from flask_ibi_archive.storage.migrate import include_name
+from flask_ibi_archive.storage.migrate import include_name, include_object
 
-#: The key of Flask-Migrate in ``app.extensions``.
-FLASK_MIGRATE = "migrate"
-#: The key of the object that looks for Flask-Migrate.
-SEARCH = "ibi_flask_migrate"
+#: The keys of Flask-Migrate and Flask-Alembic in ``app.extensions``, and the setting with the
+#: arguments of Flask-Alembic.
+FLASK_MIGRATE, FLASK_ALEMBIC, ARGUMENTS = "migrate", "alembic", "ALEMBIC_CONTEXT"
+#: The key of the object that looks for them.
+SEARCH = "ibi_host_migrations"
 
 
-def hide_tables_from_flask_migrate(app: Flask) -> None:
+def hide_tables_from_host(app: Flask) -> None:
     """Make the migrations of an app ignore our tables, in addition to the app's own filters.
 
-    The app may initialise Flask-Migrate before or after this call, or not at all. The function
-    therefore looks for it each time an application context begins, as each command does. It stops
-    at the first request.
+    The app may initialise Flask-Migrate or Flask-Alembic before or after this call, or not at all.
+    The function therefore looks for it each time an application context begins, as each command
+    does. It stops at the first request.
     """
     if SEARCH not in app.extensions:
         search = app.extensions[SEARCH] = _Search()
@@ -29,22 +31,29 @@ def hide_tables_from_flask_migrate(app: Flask) -> None:
 
 
 class _Search:
-    """Looks for Flask-Migrate. After :meth:`stop`, the signals of Flask cost nothing more."""
+    """Looks for the extension. After :meth:`stop`, the signals of Flask cost nothing more."""
 
     def add_filter(self, app: Flask, **details: object) -> None:
-        """Add the filter if the app has Flask-Migrate."""
-        arguments = getattr(app.extensions.get(FLASK_MIGRATE), "configure_args", None)
-        if arguments is None:
+        """Add the filter if the app has Flask-Migrate or Flask-Alembic."""
+        arguments: dict[str, Any]
+        ours: Callable[..., bool]
+        if FLASK_MIGRATE in app.extensions:
+            # env.py may pass its own include_object
+            name, ours = "include_name", include_name
+            arguments = app.extensions[FLASK_MIGRATE].configure_args
+        elif FLASK_ALEMBIC in app.extensions:
+            # there is no env.py
+            name, ours = "include_object", include_object
+            arguments = app.config[ARGUMENTS]
+        else:
             return
         self.stop(app)
-        theirs = arguments.get("include_name")
+        theirs = arguments.get(name)
 
-        def include(name: str | None, type_: str, parent_names: Any) -> bool:
-            if not include_name(name, type_, parent_names):
-                return False
-            return theirs is None or bool(theirs(name, type_, parent_names))
+        def include(*described: Any) -> bool:
+            return ours(*described) and (theirs is None or bool(theirs(*described)))
 
-        arguments["include_name"] = include
+        arguments[name] = include
 
     def stop(self, app: Flask, **details: object) -> None:
         """Disconnect from the signals."""

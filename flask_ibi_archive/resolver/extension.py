@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from click import ClickException
 from flask import Flask
 
-from flask_ibi_archive.cli.host_migrations import hide_tables_from_flask_migrate
+from flask_ibi_archive.cli.host_migrations import hide_tables_from_host
 from flask_ibi_archive.errors import ConfigError, IBIError
 from flask_ibi_archive.extension import StartError, warn_of_unknown_keys
 from flask_ibi_archive.resolver.cli import ibi_resolver
@@ -74,7 +74,7 @@ class IBIResolver:
         )
         app.register_blueprint(create_resolver_blueprint(config.service_ibi, config.registry))
         app.cli.add_command(ibi_resolver)
-        hide_tables_from_flask_migrate(app)
+        hide_tables_from_host(app)
 
     def __repr__(self) -> str:
         return "<IBIResolver>"

@@ -24,6 +24,7 @@ from flask_ibi_archive.errors import NotReady, StorageError
 if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
+    from sqlalchemy.schema import SchemaItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +116,33 @@ def include_name(name: str | None, type_: str, parent_names: Any) -> bool:
 
     This is a function for the parameter ``include_name`` of alembic. It returns False for a table
     of this package, so that ``revision --autogenerate`` does not drop this table. A table that the
-    models of the host contain is always included, whatever its name is.
+    models of the host contain is always included, whatever its name is. But these models are only
+    known while an ``env.py`` runs.
     """
     if type_ != "table" or not str(name).startswith(PREFIX):
         return True
     from alembic import context
 
-    models = context.get_context().opts["target_metadata"] or ()
+    try:
+        models = context.get_context().opts["target_metadata"] or ()
+    except (NameError, AttributeError):  # no env.py is running
+        return False
     table = parent_names["schema_qualified_table_name"]
     return any(
         table in metadata.tables
         for metadata in ([models] if isinstance(models, MetaData) else models)
     )
+
+
+def include_object(
+    item: SchemaItem, name: str | None, type_: str, reflected: bool, compare_to: SchemaItem | None
+) -> bool:
+    """Return whether the migrations of a host include an object; see :func:`include_name`.
+
+    This is a function for the parameter ``include_object`` of alembic. It needs no ``env.py``.
+    """
+    is_unknown_table = type_ == "table" and reflected and compare_to is None
+    return not (is_unknown_table and str(name).startswith(PREFIX))
 
 
 def migrations_path(history: History = ARCHIVE) -> Path:

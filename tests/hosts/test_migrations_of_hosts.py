@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 from alembic.config import CommandLine
 from flask import Flask, appcontext_pushed, request_started
+from flask_alembic import Alembic
+from flask_ibi_archive.migrations import include_name
 from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import Column, Integer, String, create_engine, inspect, text
+from sqlalchemy import Column, Integer, String, Table, create_engine, inspect, text
 from support.archives import SERVICE, archive_of, back_up, close, make_app, restore
 from support.cases import for_each
 from support.commands import ROOT, command
@@ -275,6 +277,53 @@ def test_requests_do_not_look_for_flask_migrate(app: Flask) -> None:
     ask(app, "/")
     assert not list(appcontext_pushed.receivers_for(app))
     assert not list(request_started.receivers_for(app))
+
+
+# --- Flask-Alembic --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["alembic_first", "archive_first"])
+@pytest.mark.parametrize("by_hand", [True, False], ids=["include_name", "automatic"])
+def test_flask_alembic_ignores_our_tables(
+    uri: str, tmp_path: Path, before: bool, by_hand: bool
+) -> None:
+    """Flask-Alembic runs without an env.py. Invenio uses it."""
+    app = Flask("host", instance_path=str(tmp_path / "instance"))
+    app.config.update(
+        SETTINGS,
+        SQLALCHEMY_DATABASE_URI=uri,
+        IBI_FILES_FOLDER=str(tmp_path / "files"),
+        ALEMBIC={"script_location": str(tmp_path / "migrations")},
+        ALEMBIC_CONTEXT={"include_object": lambda item, name, *more: name != "legacy"},
+    )
+    if by_hand:
+        app.config["ALEMBIC_CONTEXT"]["include_name"] = include_name
+    db = SQLAlchemy(app)
+    alembic = Alembic()
+    for start in (alembic.init_app, IBIArchive(session=db.session).init_app)[
+        :: 1 if before else -1
+    ]:
+        start(app)
+    names = ["thesis"] if by_hand else ["thesis", "ibi_note"]
+    for name in names:
+        Table(name, db.metadata, Column("id", Integer, primary_key=True))
+    archive = archive_of(app)
+    archive.init()
+    with app.app_context():
+        for name in ("legacy", "obsolete"):
+            db.session.execute(text(f"CREATE TABLE {name} (id INTEGER)"))
+        db.session.commit()
+        alembic.revision("first")
+        [script] = (tmp_path / "migrations").glob("*.py")
+        upgrade = script.read_text().partition("def upgrade")[2].partition("def downgrade")[0]
+        assert re.findall(r"op\.\w+_table\('(\w+)'", upgrade) == [*sorted(names), "obsolete"]
+        alembic.upgrade()
+        assert alembic.compare_metadata() == []
+        alembic.downgrade()
+        archive.database.check()
+        db.session.remove()
+        db.engine.dispose()
+    close(app)
 
 
 # --- one history for both ------------------------------------------------------------------------
