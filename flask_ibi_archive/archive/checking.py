@@ -190,8 +190,8 @@ def _check_address(archive: Archive) -> str:
         raise CheckFailed(f"{error}; {advice}") from error
     except RegistrationError as error:
         advice = (
-            "another program may use this address, or a before_request hook of the app, such as a "
-            "login check, answers; it must let requests for the blueprint ibi_archive pass"
+            "another program may use this address, or WSGI middleware of the app, such as a login "
+            f"check, answers; it must let requests for /{archive.served().service_ibi} pass"
         )
         raise CheckFailed(f"{error}; {advice}") from error
 

@@ -33,7 +33,7 @@ from flask_ibi_archive.web.responses import (
     pairs_response,
     refuse_request,
 )
-from flask_ibi_archive.web.routing import add_page, prepare_app
+from flask_ibi_archive.web.routing import add_page, answer_first, prepare_app
 from flask_ibi_archive.web.static_files import add_static_files
 
 NAME = "ibi_resolver"
@@ -68,7 +68,8 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> B
     if has_registry:
         blueprint.record(add_document_registry)
     blueprint.before_app_request(show_at_root)
-    blueprint.before_app_request(create_fallback_hook(_resolve_or_register, is_like_persistent_url))
+    answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url)
+    blueprint.record_once(lambda state: answer_first(state.app, answer))
     return blueprint
 
 

@@ -55,9 +55,9 @@ from flask_ibi_archive.web.responses import set_headers
 def answer_persistent_url() -> Response | None:
     """Answer a persistent URL if the app has no route for the URL.
 
-    The blueprint passes this function to ``before_app_request``. If the app also has a resolver,
-    the resolver answers persistent URLs. A message to the service of another Archive looks like a
-    persistent URL with a query. Such a message is not answered here.
+    If the app also has a resolver, the resolver answers persistent URLs. A message to the service
+    of another Archive looks like a persistent URL with a query. Such a message is not answered
+    here.
 
     :returns: None if this function does not answer the request.
     """

@@ -36,7 +36,6 @@ from flask_ibi_archive.web.requests import (
     request_url,
 )
 from flask_ibi_archive.web.responses import error_response, set_headers
-from flask_ibi_archive.web.service import route_service_request
 
 #: A function that answers a persistent URL. The parameters are the parsed persistent URL, the
 #: complete requested URL, the IP addresses of the reader and the proxies, and the languages that
@@ -63,7 +62,7 @@ _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 
 
 def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> Hook:
-    """Return a function for ``before_app_request`` that answers persistent URLs.
+    """Return a function that answers persistent URLs, for :func:`.routing.answer_first`.
 
     The returned function returns None in two cases. In the first case, the host has a route for the
     path, perhaps only for another method. In the second case, the path is not a persistent URL.
@@ -77,19 +76,15 @@ def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> H
 
     @wraps(resolve)
     def answer_unrouted() -> Response | None:
-        failure = request.routing_exception
-        # werkzeug may find no route if the Host header is malformed
-        is_unrouted = isinstance(failure, NotFound | BadHost | RequestRedirect)
-        if not is_unrouted and not (request.endpoint == STATIC and has_only_resolver()):
+        if not is_unrouted():
             return None
+        failure = request.routing_exception
         if failure is not None:
             # The traceback refers to the request, which refers to the exception. The garbage
             # collector would free such a cycle, with the response, only after many requests.
             failure.__traceback__ = failure.__context__ = None
         if response := refuse_malformed_host():
             return response
-        if _route_to_service():
-            return None
         if isinstance(failure, RequestRedirect):
             return redirect_to_configured_address(failure)
         return _answer_target(resolve, is_meant)
@@ -97,16 +92,12 @@ def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> H
     return answer_unrouted
 
 
-def _route_to_service() -> bool:
-    """Route a request to the service of the Archive, if the app has an Archive and a resolver.
-
-    The hook of the Archive also does this. But if the app registered the resolver before the
-    Archive, the hook of the Archive runs too late.
-
-    :returns: True if the request was routed to the service.
-    """
-    has_both = {EXTENSION, RESOLVER_EXTENSION} <= current_app.extensions.keys()
-    return has_both and route_service_request()
+def is_unrouted() -> bool:
+    """Return whether the app has no route for the path, so that it may be a persistent URL."""
+    # werkzeug may find no route if the Host header is malformed
+    if isinstance(request.routing_exception, NotFound | BadHost | RequestRedirect):
+        return True
+    return request.endpoint == STATIC and has_only_resolver()
 
 
 def _answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response | None:

@@ -1,7 +1,7 @@
 """Builds the Flask blueprint of an Archive.
 
-The blueprint contains the routes of the Archive, and a hook. The hook handles messages to the
-service of the Archive, and persistent URLs.
+The blueprint contains the routes of the Archive. A hook answers messages to the service of the
+Archive, and persistent URLs.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flask import Blueprint, Response
+from flask import Blueprint, Flask, Response, request
 from flask.blueprints import BlueprintSetupState
+from flask.sansio.app import App
+from werkzeug.exceptions import HTTPException
 from werkzeug.routing import AnyConverter, BaseConverter
 
 from flask_ibi_archive.web import (
@@ -25,12 +27,16 @@ from flask_ibi_archive.web import (
 from flask_ibi_archive.web.downloads import find_media_type
 from flask_ibi_archive.web.item_pages import name_file_type
 from flask_ibi_archive.web.local_resolution import answer_persistent_url
+from flask_ibi_archive.web.persistent_urls import Hook, is_unrouted
+from flask_ibi_archive.web.requests import EXTENSION, current_flask
 from flask_ibi_archive.web.responses import add_policy_hook
 from flask_ibi_archive.web.service import answer_service_request, route_service_request
 from flask_ibi_archive.web.static_files import add_static_files
 from flask_ibi_archive.web.translations import PageFunctions
 
 NAME = "ibi_archive"
+#: The key of the functions that answer persistent URLs in ``app.extensions``.
+ANSWERS = "ibi_answers"
 #: The name of the converter that the app may use in its routes. The app may already use a short
 #: name such as "ibi".
 CONVERTER = "flask_ibi_archive_item"
@@ -108,14 +114,13 @@ def add_page(
 def create_blueprint() -> Blueprint:
     """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
 
-    The blueprint adds a ``before_request`` hook for all requests of the app. The hook routes
-    messages to the service, and answers persistent URLs. If the app registers other
-    ``before_request`` hooks later, these hooks do not run for persistent URLs.
+    The blueprint adds a ``before_request`` hook for all requests of the app; see
+    :func:`answer_first`.
     """
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
     blueprint.record_once(_add_item_converters)
     blueprint.record_once(prepare_app)
-    blueprint.before_app_request(answer_unrouted)
+    blueprint.record_once(lambda state: answer_first(state.app, answer_persistent_url))
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
         ("landing", f"{item}/", pages.landing),
@@ -147,12 +152,57 @@ def create_blueprint() -> Blueprint:
     return blueprint
 
 
-def answer_unrouted() -> Response | None:
-    """Route a message to the service, or answer a persistent URL.
+def answer_first(app: App, answer: Hook) -> None:
+    """Let a function answer persistent URLs, whatever the hooks of the app answer.
 
-    :returns: the response to a persistent URL; None for messages and for other requests.
+    :param answer: the function. It returns None if it does not answer the request.
     """
-    return None if route_service_request() else answer_persistent_url()
+    answers = app.extensions.setdefault(ANSWERS, [])
+    if not answers:
+        # before the hooks that the app has already; before_request() appends those of later
+        app.before_request_funcs.setdefault(None, []).insert(0, answer_protocol)
+    answers.append(answer)
+
+
+def answer_protocol() -> Any:
+    """Answer a message to the service, or a persistent URL.
+
+    A resolver cannot log in, follow a redirect to https, or wait. Therefore the answers of the
+    app's hooks do not count here. But the hooks run, because functions that run after the request,
+    templates and access policies may need what they prepare. As in Flask, the first hook that
+    answers is the last one to run.
+
+    :returns: None if the app answers the request.
+    """
+    app = current_flask()
+    is_for_service = EXTENSION in app.extensions and route_service_request()
+    if not is_for_service and not is_unrouted():
+        return None
+    theirs = _run_hooks(app)
+    if is_for_service:
+        return app.dispatch_request()
+    # "/" is no persistent URL; a resolver has its front page there
+    if theirs is None or request.path != "/":
+        for answer in app.extensions[ANSWERS]:
+            ours = answer()
+            if ours is not None:
+                return ours
+    if isinstance(theirs, HTTPException):
+        raise theirs
+    return app.dispatch_request() if theirs is None else theirs
+
+
+def _run_hooks(app: Flask) -> object:
+    """Run the other hooks until one answers. Return its answer, which may be an exception."""
+    hooks = app.before_request_funcs[None]
+    for hook in hooks[hooks.index(answer_protocol) + 1 :]:
+        try:
+            answer = app.ensure_sync(hook)()
+        except HTTPException as error:
+            return error
+        if answer is not None:
+            return answer
+    return None
 
 
 def _add_item_converters(state: BlueprintSetupState) -> None:

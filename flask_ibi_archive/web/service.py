@@ -61,8 +61,7 @@ def route_service_request() -> bool:
     Flask cannot find this view, because the IBI of the service is in the database. A route for all
     paths with the form of an IBI would hide routes of the app.
 
-    If the app has a route for exactly the address of the service, the app answers the request. The
-    ``before_request`` hooks of the app run before the view of the service.
+    If the app has a route for exactly the address of the service, the app answers the request.
 
     :returns: True if the view of the service was selected.
     """

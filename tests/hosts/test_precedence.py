@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flask import Blueprint, Flask, request, url_for
+from flask import Blueprint, Flask, abort, g, redirect, request, url_for
 from support.archives import archive_of
 from support.cases import for_each
 from support.commands import command
 from support.pages import Page
-from support.web import EMPTY, PORTUGUESE, REPORT, REPORT_IBIP, ask, ask_urls
+from support.web import EMPTY, PORTUGUESE, REPORT, REPORT_IBIP, SERVICE_PATH, ask, ask_urls
 from werkzeug.routing import BaseConverter
 
 from flask_ibi_archive import IBIArchive
@@ -154,6 +154,70 @@ def test_a_login_check_of_all_requests_can_let_ours_pass(host: Host) -> None:
     assert "ibi" in ask_urls(app, REPORT)
     assert ask(app, f"/col/{REPORT}/").status == 200
     assert ask(app, f"/{REPORT_IBIP}").status == 401
+
+
+def log_in_first() -> Any:
+    """A login check, which redirects to a page with a form."""
+    return redirect("/login")
+
+
+def refuse() -> None:
+    """A rate limiter, which raises an exception."""
+    abort(429)
+
+
+@for_each("step", ["before", "after"])
+@for_each("hook", [log_in_first, refuse])
+def test_hooks_of_the_host_do_not_answer_for_the_protocol(
+    host: Host, step: str, hook: Callable[[], Any]
+) -> None:
+    """A resolver cannot log in, and a reader of a persistent URL does not know the host."""
+    app = host(**{step: lambda app: app.before_request(hook)})
+    assert "ibi" in ask_urls(app, REPORT)
+    assert ask(app, SERVICE_PATH, "POST").alert
+    assert ask(app, f"/{REPORT}").headers["Location"].startswith(f"{HOST}/col/{REPORT}/")
+    for path in ("/", "/static/x", "/no/such/page", f"/col/{REPORT}/"):
+        answer = ask(app, path)
+        assert answer.status == 429 or answer.headers["Location"] == "/login", path
+
+
+def test_what_the_hooks_of_the_host_prepare_is_there(host: Host) -> None:
+    """Each hook runs once, up to the first that answers, as without the extension."""
+    seen: list[str] = []
+
+    def add_hooks(app: Flask) -> None:
+        @app.before_request
+        def start() -> None:
+            g.started = seen.append("start")
+
+        @app.before_request
+        def require_login() -> Any:
+            seen.append("login")
+            return redirect("/login") if request.args.get("private") else None
+
+        @app.before_request
+        def open_something() -> None:
+            g.opened = seen.append("open")
+
+        @app.after_request
+        def stop(response: Any) -> Any:
+            assert g.started is None
+            return response
+
+    app = host(before=add_hooks)
+    query = "servicesubject=inclusionConfirmationRequest"
+    for target, private in (
+        (f"{SERVICE_PATH}?{query}", ""),
+        (f"{SERVICE_PATH}?{query}&private=1", "login"),
+        (f"/{REPORT}", ""),
+        (f"/col/{REPORT}/", ""),
+        ("/no/such/page", ""),
+        ("/", ""),
+        ("/no/such/page?private=1", "login"),
+    ):
+        ask(app, target)
+        assert seen == ["start", "login"] + ([] if private else ["open"]), target
+        seen.clear()
 
 
 def test_the_host_can_build_the_urls_of_our_pages(host: Host) -> None:

@@ -543,15 +543,6 @@ def test_a_redirect_of_the_host_has_precedence(web_with: NewApp) -> None:
 
 
 @pytest.mark.one_database
-def test_the_hooks_of_the_host_may_refuse_a_persistent_url(web_with: NewApp) -> None:
-    app = web_with()
-    # as if the hook was registered before the extension
-    app.before_request_funcs[None].insert(0, lambda: ("not today", 403))
-    assert ask(app, f"/{REPORT}").text == "not today"
-    assert ask(app, f"/{REPORT}:").text == "not today"
-
-
-@pytest.mark.one_database
 def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) -> None:
     app = web_with()
     add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
