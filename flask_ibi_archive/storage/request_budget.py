@@ -4,9 +4,9 @@ A database server that does not respond cannot apply its own timeouts. Therefore
 the deadline of each request.
 
 For PostgreSQL, the module is also a circuit breaker. If the server does not respond for some time,
-a thread tests the server with another connection. If the test gets no answer either, the server is
-down. While the server is down, requests fail immediately and do not occupy the threads of the web
-server. The thread repeats the test until the server answers.
+a thread tests the server with another connection. If neither the test nor any other command gets an
+answer, the server is down. While the server is down, requests fail immediately and do not occupy
+the threads of the web server. The thread repeats the test until the server answers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import psycopg
 
-#: The default of IBI_DATABASE_TIMEOUT, in seconds. If the setting is lower than this default, the
-#: three times below are shortened in proportion.
+#: The default of IBI_DATABASE_TIMEOUT, in seconds.
 DEFAULT_TIMEOUT = 5.0
-#: The server is tested when it has not answered for this number of seconds.
-MAX_SILENCE = 0.5
+#: The server is tested when it has not answered for this number of seconds. If IBI_DATABASE_TIMEOUT
+#: is less than a second, these three times are shortened in proportion. The first two times, and
+#: the three tenths of a second that psycopg may take to notice, are less than a second.
+MAX_SILENCE = 0.25
 #: The maximum number of seconds that a test takes.
-TEST_TIMEOUT = 1.5
+TEST_TIMEOUT = 0.4
 #: The number of seconds between two tests.
 TEST_PAUSE = 0.5
 
@@ -74,7 +75,7 @@ class Server:
     """
 
     def __init__(self, find_budget: FindBudget, timeout: float) -> None:
-        scale = min(1.0, timeout / DEFAULT_TIMEOUT)
+        scale = min(1.0, timeout)
         self.silence, self.test_timeout, self.pause = (
             MAX_SILENCE * scale,
             TEST_TIMEOUT * scale,
@@ -155,16 +156,17 @@ class Server:
             self._tested_by = None
 
     def _is_answering(self) -> bool:
-        """Return whether the server answers a test in time."""
+        """Return whether the server answers the test, or another command meanwhile, in time."""
         import psycopg
 
+        began = monotonic()
         _test.set(Budget(self.test_timeout, is_test=True))
         arguments, options = self._arguments
         try:
             with closing(self._connection_class.connect(*arguments, **options)) as connection:
                 connection.execute("SELECT 1")
         except (self._no_answer, psycopg.errors.ConnectionTimeout):
-            return False
+            return self._answered_at > began
         except psycopg.Error:  # a server that refuses the connection has also answered
             pass
         return True
