@@ -38,6 +38,10 @@ LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 #: part to create an error page.
 LOCK_SHARE = 0.8
 
+#: In other time zones, Python cannot represent the first and the last date that are allowed;
+#: psycopg reads no other style of dates.
+TIMES = "SET TIME ZONE 'UTC'; SET DateStyle = 'ISO'"
+
 #: The names of execution options of a connection. The option BEGIN contains the statement that
 #: begins a transaction. The option LOCK_TIMEOUT contains the number of seconds that the transaction
 #: waits for locks. Without LOCK_TIMEOUT there is no limit on PostgreSQL. The option TABLE_LOCK
@@ -143,7 +147,7 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
         return server.connect(*arguments, **options)
 
     event.listen(engine, "do_connect", connect)
-    event.listen(engine, "connect", _prepare_postgresql)
+    event.listen(engine, "connect", _prepare_psycopg)
     return engine
 
 
@@ -218,15 +222,27 @@ def describe_place(url: URL) -> str:
     return f"{host}:{url.port or 5432}/{url.database or url.username}"
 
 
+def _prepare_psycopg(connection: Any, record: Any) -> None:
+    """Prepare a connection, also to a pooler such as PgBouncer.
+
+    In the transaction mode of a pooler, each transaction may run in another session of the server.
+    Settings that the pooler does not know, and prepared statements, would then belong to sessions
+    that other clients use too. PgBouncer knows the time zone and the style of dates.
+    """
+    [session] = connection.execute("SELECT pg_backend_pid()").fetchone()
+    if session == connection.info.backend_pid:
+        _prepare_postgresql(connection, record)
+    else:
+        connection.prepare_threshold = None
+        connection.execute(TIMES)
+
+
 def _prepare_postgresql(connection: Any, record: Any) -> None:
     # The planner expects more rows than a urlRequest reads. Therefore the planner would compile the
     # statements, which takes too long.
     cursor = connection.cursor()
     cursor.execute("SET jit = off")
-    # In other time zones, Python cannot represent the first and the last date that are allowed.
-    cursor.execute("SET TIME ZONE 'UTC'")
-    # psycopg reads no other style of dates
-    cursor.execute("SET DateStyle = 'ISO'")
+    cursor.execute(TIMES)
     cursor.close()
 
 

@@ -7,16 +7,10 @@ psycopg is installed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from hashlib import sha256
 from typing import Any
 
 from psycopg import Connection, DataError, RawCursor
-from psycopg.errors import (
-    DuplicatePreparedStatement,
-    InvalidSqlStatementName,
-    error_from_result,
-)
+from psycopg.errors import InvalidSqlStatementName, error_from_result
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
@@ -54,16 +48,20 @@ def read_column(
 
 
 def _run(pooled: PoolProxiedConnection, query: bytes, values: Sequence[bytes]) -> PGresult:
-    """Run a statement, which the server prepares at the first run on each connection."""
+    """Run a statement. The server prepares it at the first run on each connection.
+
+    Through a pooler nothing is prepared, because the next statement may run in another session.
+    """
     connection: Any = pooled.driver_connection
+    if connection.prepare_threshold is None:
+        connection.pgconn.send_query_params(query, values)
+        return _wait(connection, ExecStatus.TUPLES_OK)
     names: dict[bytes, bytes] = pooled.info.setdefault(PREPARED, {})
     name = names.get(query)
     if name is None:
-        # the name tells the statement, so that a pool of connections cannot confuse statements
-        name = b"ibi_%b" % sha256(query).hexdigest()[:32].encode()
+        name = b"ibi_%d" % len(names)
         connection.pgconn.send_prepare(name, query)
-        with suppress(DuplicatePreparedStatement):
-            _wait(connection, ExecStatus.COMMAND_OK)
+        _wait(connection, ExecStatus.COMMAND_OK)
         names[query] = name
     connection.pgconn.send_query_prepared(name, values)
     return _wait(connection, ExecStatus.TUPLES_OK)

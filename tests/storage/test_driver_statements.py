@@ -50,16 +50,6 @@ def test_a_statement_runs_in_transactions_and_after_them(database: Database) -> 
         assert statement.run(connection, VALUES) == [list(VALUES.values())]
 
 
-def test_a_statement_that_another_process_has_prepared_is_not_prepared_again(
-    database: Database,
-) -> None:
-    statement = repeat(database)
-    with database.reader.connect() as connection:
-        assert statement.run(connection, VALUES) == [list(VALUES.values())]
-        connection.connection.info.clear()  # as if a proxy gave this connection to a new process
-        assert statement.run(connection, VALUES) == [list(VALUES.values())]
-
-
 def test_no_part_of_a_text_is_ignored(tmp_path: Path) -> None:
     with new_database("postgresql", tmp_path, ready=True) as uri:
         database = Database.at(uri)
