@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging.config
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -497,3 +499,24 @@ def normalise(seen: dict[str, Any], uri: str) -> dict[str, str]:
     """Return texts without the name of the schema on PostgreSQL."""
     schema = str(make_url(uri).query.get("application_name", uri))
     return {name: str(value).replace(schema, "") for name, value in seen.items()}
+
+
+LISTENERS = """
+from sqlalchemy import Column, Integer, event
+from sqlalchemy.orm import Session, declarative_base
+from flask_ibi_archive import IBIArchive, IdentifiedItem
+
+session = Session()
+print(list(session.dispatch.before_flush), list(session.dispatch.after_commit))
+Model = type("Model", (IdentifiedItem, declarative_base()),
+             {"__tablename__": "a", "id": Column(Integer, primary_key=True)})
+print(len(list(session.dispatch.before_flush)))
+"""
+
+
+@pytest.mark.one_database
+def test_sessions_have_listeners_once_the_host_has_a_model_with_identifiers() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", LISTENERS], capture_output=True, text=True, check=True
+    )
+    assert run.stdout == "[] []\n1\n"

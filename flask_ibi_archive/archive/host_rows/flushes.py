@@ -6,7 +6,7 @@ identifiers. After the flush, in the same transaction, the items of the rows are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -103,8 +103,27 @@ def _check_row(row: object) -> None:
 
 # --- events --------------------------------------------------------------------------------------
 
+_listeners: dict[str, Callable[..., None]] = {}
 
-@event.listens_for(Session, "before_flush")
+
+def _for_sessions(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator for a listener of sessions, once a host has an identified model."""
+
+    def decorate(listener: Callable[..., None]) -> Callable[..., None]:
+        _listeners[name] = listener
+        return listener
+
+    return decorate
+
+
+@event.listens_for(IdentifiedItem, "instrument_class", propagate=True)
+def _listen_to_sessions(mapper: Any, model: type[IdentifiedItem]) -> None:
+    for name, listener in _listeners.items():
+        if not event.contains(Session, name, listener):
+            event.listen(Session, name, listener)
+
+
+@_for_sessions("before_flush")
 def _prepare_flush(session: Session, context: Any, instances: Any) -> None:
     """Mint the identifiers of all new rows together, and read those of deleted rows."""
     for row in session.deleted:
@@ -140,7 +159,7 @@ def _remember_deleted(mapper: Any, connection: Any, row: IdentifiedItem) -> None
         _get_changes(session).removed.append(_build_removal(row))
 
 
-@event.listens_for(Session, "after_flush")
+@_for_sessions("after_flush")
 def _remember_replaced(session: Session, context: Any) -> None:
     """Remember deleted rows whose primary key a new row has; SQLAlchemy updates such rows."""
     removed = {id(one.row) for one in _get_changes(session).removed}
@@ -149,7 +168,7 @@ def _remember_replaced(session: Session, context: Any) -> None:
             _get_changes(session).removed.append(_build_removal(row))
 
 
-@event.listens_for(Session, "after_flush_postexec")
+@_for_sessions("after_flush_postexec")
 def _write_items(session: Session, context: Any) -> None:
     """Write the items of the rows that the flush has written."""
     changes = _changes.get(session)
@@ -160,7 +179,7 @@ def _write_items(session: Session, context: Any) -> None:
     _write(bind(get_archive_with_session().context, session), session, rows, removals)
 
 
-@event.listens_for(Session, "after_soft_rollback")
+@_for_sessions("after_soft_rollback")
 def _forget(session: Session, previous: SessionTransaction) -> None:
     """Read the identifiers of rows again, because the host may have rolled back to a savepoint."""
     changes = _changes.get(session)
@@ -173,7 +192,7 @@ def _forget(session: Session, previous: SessionTransaction) -> None:
             session.expire(row, ("ibi_rep", "ibi_ibip"))
 
 
-@event.listens_for(Session, "after_transaction_end")
+@_for_sessions("after_transaction_end")
 def _end(session: Session, transaction: SessionTransaction) -> None:
     if transaction.parent is None and session in _changes:
         list(_take_back(_changes.pop(session)))

@@ -74,6 +74,10 @@ _new_files: WeakKeyDictionary[Session, list[NewFiles]] = WeakKeyDictionary()
 @contextmanager
 def stage_for_session(session: Session, database: Database, store: FileStore) -> Iterator[Staging]:
     """Yield a staging folder for files that the host may roll back."""
+    if not event.contains(session, "after_commit", _remember_commit):
+        event.listen(session, "after_commit", _remember_commit)
+        event.listen(session, "after_soft_rollback", _remember_rollback)
+        event.listen(session, "after_transaction_end", _remove_unneeded)
     known = _new_files.setdefault(session, [])
     found = next((one for one in known if one.store is store), None)
     if found is None:
@@ -83,20 +87,17 @@ def stage_for_session(session: Session, database: Database, store: FileStore) ->
         yield staging
 
 
-@event.listens_for(Session, "after_soft_rollback")
 def _remember_rollback(session: Session, previous: SessionTransaction) -> None:
     for one in _new_files.get(session, ()):
         one.rolled_back = True
 
 
-@event.listens_for(Session, "after_commit")
 def _remember_commit(session: Session) -> None:
     if not session.in_nested_transaction():
         for one in _new_files.get(session, ()):
             one.committed = True
 
 
-@event.listens_for(Session, "after_transaction_end")
 def _remove_unneeded(session: Session, transaction: SessionTransaction) -> None:
     if transaction.parent is None:
         for one in _new_files.pop(session, ()):
