@@ -6,17 +6,20 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import CHAR, UUID, Dialect, Integer, TypeDecorator, func, insert, select
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from support.archives import paths_in_store
 from support.commands import ROOT
 from support.host_models import Host
 from support.operations import dump
 
+from flask_ibi_archive import IdentifiedItem, ItemRecord
 from flask_ibi_archive.archive.host_rows import adopting
 
 PROGRAM = Path(__file__).with_name("adopting_process.py")
@@ -71,6 +74,76 @@ def test_all_rows_without_identifiers_are_adopted_together_or_in_batches(
         assert rows_of(host)[0].ibi == label
         assert_agree(host)
     assert {row.changes for row in rows_of(host)} == {0}  # adoption is no change of the content
+
+
+class GUID(TypeDecorator[uuid.UUID]):
+    """The recipe of SQLAlchemy's documentation: UUID on PostgreSQL, CHAR on other databases."""
+
+    impl = CHAR
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> Any:
+        is_postgresql = dialect.name == "postgresql"
+        return dialect.type_descriptor(UUID() if is_postgresql else CHAR(32))  # type: ignore[arg-type]
+
+    def process_bind_param(self, value: uuid.UUID | None, dialect: Dialect) -> Any:
+        return value if value is None or dialect.name == "postgresql" else value.hex
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> uuid.UUID | None:
+        return value if value is None or isinstance(value, uuid.UUID) else uuid.UUID(value)
+
+
+class Negated(TypeDecorator[int]):
+    """A number that the database stores with the opposite sign, thus in the opposite order."""
+
+    impl = Integer
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
+        return None if value is None else -value
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> int | None:
+        return None if value is None else -value
+
+
+@pytest.mark.parametrize(("batch", "count"), [(adopting.BATCH, adopting.BATCH + 500), (3, 10)])
+def test_rows_are_adopted_in_batches_whatever_the_type_of_their_key(
+    host: Host, monkeypatch: pytest.MonkeyPatch, batch: int, count: int
+) -> None:
+    class Base(DeclarativeBase):
+        pass
+
+    class Dataset(IdentifiedItem, Base):
+        __tablename__ = "host_dataset"
+        id: Mapped[uuid.UUID] = mapped_column(GUID, primary_key=True)
+
+        def ibi_record(self) -> ItemRecord:
+            return ItemRecord(title=str(self.id))
+
+    class Version(IdentifiedItem, Base):
+        __tablename__ = "host_version"
+        number: Mapped[int] = mapped_column(Negated, primary_key=True)
+        id: Mapped[uuid.UUID] = mapped_column(GUID, primary_key=True)
+
+        def ibi_record(self) -> ItemRecord:
+            return ItemRecord(title=f"{self.number} {self.id}")
+
+    monkeypatch.setattr(adopting, "BATCH", batch)
+    Base.metadata.create_all(host.engine)
+    try:
+        ids = [uuid.uuid4() for _ in range(count)]
+        host.session.execute(insert(Dataset), [{"id": one} for one in ids])
+        versions = [{"number": n % 4, "id": one} for n, one in enumerate(ids)]
+        host.session.execute(insert(Version), versions)
+        host.session.commit()
+        for model in (Dataset, Version):
+            result = adopting.Adopter(host.archive, host.session(), model, resume=True).run()
+            assert (result.adopted, result.refused) == (count, 0)
+        titles = {item.title for item in host.archive.find()}
+        assert titles == {*map(str, ids), *(f"{one['number']} {one['id']}" for one in versions)}
+    finally:
+        host.session.remove()
+        Base.metadata.drop_all(host.engine)
 
 
 @pytest.mark.slow_on_postgresql

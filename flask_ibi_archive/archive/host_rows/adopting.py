@@ -10,21 +10,33 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from sqlalchemy import Select, func, inspect, literal_column, select, tuple_
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.orm import Session
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    func,
+    inspect,
+    literal,
+    literal_column,
+    select,
+    true,
+    tuple_,
+)
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.orm import Mapper, Session
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.host_rows.assigning import bind, check_model
-from flask_ibi_archive.archive.host_rows.describing import inspect_row, name_row
+from flask_ibi_archive.archive.host_rows.describing import name_row
 from flask_ibi_archive.archive.host_rows.flushes import assign_stored, was_assigned
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
+from flask_ibi_archive.archive.host_rows.reading import is_key_in
 from flask_ibi_archive.archive.host_rows.writing import RowWriter
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import OperationContext
 from flask_ibi_archive.archive.operations.sessions import begin_transaction
 from flask_ibi_archive.errors import IBIError, RowError, StorageError
 from flask_ibi_archive.storage.bulk import renew_plans
+from flask_ibi_archive.storage.database_errors import is_write_conflict
 from flask_ibi_archive.storage.file_io import Content, Readable, copy_and_measure
 from flask_ibi_archive.storage.file_store import FileStore, Staging
 
@@ -96,6 +108,9 @@ class Adopter:
                 self.session.rollback()
             else:
                 self.session.commit()
+        except OperationalError as error:
+            self.session.rollback()
+            raise self.archive.database.explain(error) from error
         except BaseException:
             self.session.rollback()
             raise
@@ -104,15 +119,17 @@ class Adopter:
     # --- reading ---------------------------------------------------------------------------------
 
     def _select(self, *columns: Any) -> Select[Any]:
-        statement = select(*columns).where(
-            self.model.ibi_rep.is_(None), self.model.ibi_ibip.is_(None)
+        statement = (
+            select(*columns)
+            .select_from(self.model)
+            .where(self.model.ibi_rep.is_(None), self.model.ibi_ibip.is_(None))
         )
         return (
             statement if self.where is None else statement.where(literal_column(f"({self.where})"))
         )
 
     def _count(self) -> int:
-        statement = self._select(func.count()).select_from(self.model)
+        statement = self._select(func.count())
         try:
             return int(self.session.execute(statement).scalar_one())
         except DBAPIError as error:
@@ -124,22 +141,35 @@ class Adopter:
             ) from error
 
     def _read_batches(self) -> Iterator[Sequence[IdentifiedItem]]:
-        """Yield the rows in the order of their primary keys.
+        """Lock rows and yield them in batches, in the order of their primary keys.
 
-        Rows that could not be adopted still have no identifiers. Therefore each batch begins after
-        the last key of the batch before.
+        Until the end of the transaction, nobody else can change or delete the rows of a batch, or
+        assign identifiers. Rows that could not be adopted still have no identifiers. Therefore each
+        batch begins after the last key of the batch before.
         """
-        key = inspect(self.model).primary_key
-        last: Any = None
+        mapper: Mapper[Any] = inspect(self.model)
+        key = mapper.primary_key
+        unread: ColumnElement[bool] = true()
         while True:
-            statement = self._select(self.model).order_by(*key).limit(BATCH)
-            if last is not None:
-                statement = statement.where(tuple_(*key) > tuple_(*last))
-            rows = self.session.scalars(statement).all()
-            if not rows:
+            begin_transaction(self.session.connection(bind_arguments={"mapper": mapper}))
+            keys = self.session.execute(
+                self._select(*key)
+                .where(unread)
+                .order_by(*key)
+                .limit(BATCH)
+                .with_for_update(of=mapper.columns["ibi_rep"], key_share=True)
+            ).all()
+            if not keys:
                 return
-            last = inspect_row(rows[-1]).identity
-            yield rows
+            yield (
+                self.session.scalars(
+                    select(self.model).where(is_key_in(mapper, map(tuple, keys))).order_by(*key)
+                )
+                .unique()
+                .all()
+            )
+            last = [literal(value, one.type) for value, one in zip(keys[-1], key, strict=True)]
+            unread = tuple_(*key) > tuple_(*last)
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -159,23 +189,22 @@ class Adopter:
 
     def _adopt(self, context: OperationContext, rows: Sequence[IdentifiedItem]) -> None:
         mint = self._invent if self.dry_run else _mint
-        connection = self.session.connection()
-        begin_transaction(connection)
-        renew_plans(connection)
+        renew_plans(self.session.connection())
         with self.session.begin_nested(), self._staging(context) as staging:
-            assigned = list(rows)
-            assign_stored(context, self.session, rows, mint)
+            assigned: list[IdentifiedItem] = []
 
-            def assign(others: list[IdentifiedItem]) -> None:
-                assigned.extend(others)
-                assign_stored(context, self.session, others, mint)
+            def assign(rows: Sequence[IdentifiedItem]) -> None:
+                assigned.extend(assign_stored(context, self.session, rows, mint))
 
+            assign(rows)
             writer = RowWriter(context, staging, assign, partial(was_assigned, self.session))
             try:
                 writer.write(rows)
             except IBIError:
                 raise
             except Exception as error:
+                if isinstance(error, DBAPIError) and is_write_conflict(error):
+                    raise
                 raise RowError(name_row(rows[0]), None, _describe_error(error)) from error
         self.result.adopted += len(assigned)
 

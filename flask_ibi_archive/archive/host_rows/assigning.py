@@ -10,10 +10,11 @@ from sqlalchemy import Update, bindparam, update
 from sqlalchemy.orm import Mapper, Session
 from sqlalchemy.orm.attributes import set_committed_value
 
-from flask_ibi_archive.archive.host_rows.describing import inspect_row
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
+from flask_ibi_archive.archive.host_rows.reading import group_rows, read_locked
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import OperationContext
+from flask_ibi_archive.errors import StorageError
 
 #: Returns a number of new identifiers.
 Mint: TypeAlias = Callable[[OperationContext, int], list[Minted]]
@@ -48,6 +49,23 @@ def mint(context: OperationContext, count: int) -> list[Minted]:
     return context.mint_many(count, context.get_minter().for_flush(count))
 
 
+def lock_rows(session: Session, rows: Sequence[IdentifiedItem]) -> list[IdentifiedItem]:
+    """Lock rows without identifiers, and read their identifiers again.
+
+    Another transaction may have assigned identifiers, or deleted a row, in the meantime.
+
+    :returns: the rows that are still in the database and still have no identifiers.
+    """
+    without = []
+    for mapper, of_mapper in group_rows(rows):
+        for row, values in read_locked(session, mapper, of_mapper, ("ibi_rep", "ibi_ibip")):
+            for name, value in values.items():
+                set_committed_value(row, name, value)
+            if row.ibi is None:
+                without.append(row)
+    return without
+
+
 def write_identifiers(
     session: Session, rows: Sequence[IdentifiedItem], minted: Sequence[Minted]
 ) -> None:
@@ -55,21 +73,29 @@ def write_identifiers(
 
     Columns that the database or the model sets at each update keep their values, because the
     content of the rows does not change.
+
+    :param rows: rows that :func:`lock_rows` has returned.
+    :raises StorageError: if a row is not in the database, or has an identifier.
     """
-    parameters: dict[Mapper[Any], list[dict[str, Any]]] = {}
-    for row, one in zip(rows, minted, strict=True):
-        mapper: Mapper[Any] = inspect_row(row).mapper
-        values = {"new_rep": one.rep, "new_ibip": one.ibip}
-        for column in mapper.columns["ibi_rep"].table.primary_key.columns:
-            key = mapper.get_property_by_column(column).key
-            values[f"key_{column.name}"] = getattr(row, key)
-        parameters.setdefault(mapper, []).append(values)
-    for mapper, of_rows in parameters.items():
+    new = {id(row): one for row, one in zip(rows, minted, strict=True)}
+    for mapper, of_mapper in group_rows(rows):
+        parameters = []
+        for row in of_mapper:
+            values = {"new_rep": new[id(row)].rep, "new_ibip": new[id(row)].ibip}
+            for column in mapper.columns["ibi_rep"].table.primary_key.columns:
+                key = mapper.get_property_by_column(column).key
+                values[f"key_{column.name}"] = getattr(row, key)
+            parameters.append(values)
         connection = session.connection(bind_arguments={"mapper": mapper})
-        connection.execute(_build_update(mapper), of_rows)
-    for row, one in zip(rows, minted, strict=True):
-        set_committed_value(row, "ibi_rep", one.rep)
-        set_committed_value(row, "ibi_ibip", one.ibip)
+        count = connection.execute(_build_update(mapper), parameters).rowcount
+        if connection.dialect.supports_sane_multi_rowcount and count != len(of_mapper):
+            raise StorageError(
+                f"{len(of_mapper) - count} rows of {mapper.class_.__name__} have got identifiers "
+                "or were deleted in the meantime; nothing was changed; try again"
+            )
+    for row in rows:
+        set_committed_value(row, "ibi_rep", new[id(row)].rep)
+        set_committed_value(row, "ibi_ibip", new[id(row)].ibip)
 
 
 def _build_update(mapper: Mapper[Any]) -> Update:
@@ -81,6 +107,8 @@ def _build_update(mapper: Mapper[Any]) -> Update:
     values[mapper.columns["ibi_rep"].name] = bindparam("new_rep")
     values[mapper.columns["ibi_ibip"].name] = bindparam("new_ibip")
     statement = update(table).values(values)
+    for name in ("ibi_rep", "ibi_ibip"):  # identifiers are permanent
+        statement = statement.where(mapper.columns[name].is_(None))
     for column in table.primary_key.columns:
         statement = statement.where(column == bindparam(f"key_{column.name}"))
     return statement

@@ -14,13 +14,14 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from sqlalchemy import event, inspect
-from sqlalchemy.orm import Session, SessionTransaction, object_session
+from sqlalchemy.orm import Mapper, Session, SessionTransaction, object_session
 from sqlalchemy.orm.attributes import set_committed_value
 
 from flask_ibi_archive.archive.host_rows.assigning import (
     Mint,
     bind,
     check_model,
+    lock_rows,
     mint,
     write_identifiers,
 )
@@ -31,6 +32,7 @@ from flask_ibi_archive.archive.host_rows.describing import (
     name_row,
 )
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
+from flask_ibi_archive.archive.host_rows.reading import read_again
 from flask_ibi_archive.archive.host_rows.writing import Removal, RowWriter
 from flask_ibi_archive.archive.operations.context import OperationContext
 from flask_ibi_archive.archive.operations.description import Identified
@@ -48,11 +50,14 @@ class Changes:
 
     :ivar assigned: references to the rows that got an identifier in the present transaction, by
         the ``id()`` of the row.
+    :ivar changed: the names of the columns that changed in each row that is not new, by the
+        ``id()`` of the row.
     """
 
     written: list[IdentifiedItem] = field(default_factory=list)
     removed: list[Removal] = field(default_factory=list)
     assigned: dict[int, ref[IdentifiedItem]] = field(default_factory=dict)
+    changed: dict[int, set[str]] = field(default_factory=dict)
 
 
 _changes: WeakKeyDictionary[Session, Changes] = WeakKeyDictionary()
@@ -93,6 +98,7 @@ def refresh(row: IdentifiedItem) -> None:
     context = bind(get_archive_with_session().context, session)
     if row.ibi is None:
         assign_stored(context, session, [row])
+    read_again(session, [row], {})
     _write(context, session, [row], [])
 
 
@@ -129,7 +135,8 @@ def _prepare_flush(session: Session, context: Any, instances: Any) -> None:
     for row in session.deleted:
         if isinstance(row, IdentifiedItem):
             row.ibi  # noqa: B018 - after the flush, the row can't be read any more
-    rows = [row for row in session.new if isinstance(row, IdentifiedItem) and row.ibi is None]
+    written = session.new.union(session.dirty)
+    rows = [row for row in written if isinstance(row, IdentifiedItem) and row.ibi is None]
     if rows:
         _assign(session, rows)
 
@@ -144,7 +151,6 @@ def _mint_for_row(mapper: Any, connection: Any, row: IdentifiedItem) -> None:
 
 
 @event.listens_for(IdentifiedItem, "after_insert", propagate=True)
-@event.listens_for(IdentifiedItem, "after_update", propagate=True)
 def _remember_written(mapper: Any, connection: Any, row: IdentifiedItem) -> None:
     session = object_session(row)
     if session is not None:
@@ -152,10 +158,23 @@ def _remember_written(mapper: Any, connection: Any, row: IdentifiedItem) -> None
         _get_changes(session).written.append(row)
 
 
+@event.listens_for(IdentifiedItem, "after_update", propagate=True)
+def _remember_changed(mapper: Mapper[Any], connection: Any, row: IdentifiedItem) -> None:
+    session = object_session(row)
+    if session is not None:
+        columns = set(mapper.column_attrs.keys()) - inspect_row(row).unmodified
+        _get_changes(session).changed[id(row)] = columns
+        _remember_written(mapper, connection, row)
+
+
 @event.listens_for(IdentifiedItem, "before_delete", propagate=True)
 def _remember_deleted(mapper: Any, connection: Any, row: IdentifiedItem) -> None:
     session = object_session(row)
-    if session is not None and row.ibi is not None:
+    if session is None:
+        return
+    if row.ibi is None:
+        lock_rows(session, [row])
+    if row.ibi is not None:
         _get_changes(session).removed.append(_build_removal(row))
 
 
@@ -174,8 +193,9 @@ def _write_items(session: Session, context: Any) -> None:
     changes = _changes.get(session)
     if changes is None or not (changes.written or changes.removed):
         return
-    rows, removals = changes.written, changes.removed
-    changes.written, changes.removed = [], []
+    rows, removals, changed = changes.written, changes.removed, changes.changed
+    changes.written, changes.removed, changes.changed = [], [], {}
+    read_again(session, [row for row in rows if id(row) in changed], changed)
     _write(bind(get_archive_with_session().context, session), session, rows, removals)
 
 
@@ -185,7 +205,7 @@ def _forget(session: Session, previous: SessionTransaction) -> None:
     changes = _changes.get(session)
     if changes is None:
         return
-    changes.written, changes.removed = [], []
+    changes.written, changes.removed, changes.changed = [], [], {}
     for row in _take_back(changes):
         # SQLAlchemy may have replaced a row whose savepoint was rolled back
         if inspect_row(row).persistent and row in session:
@@ -216,7 +236,9 @@ def _assign(session: Session, rows: Sequence[IdentifiedItem]) -> None:
     context = bind(get_archive_with_session().context, session)
     for row_class in {type(row) for row in rows}:
         check_model(context, session, row_class)
-    minted = mint(context, len(rows))
+    lock_rows(session, [row for row in rows if inspect_row(row).persistent])
+    rows = [row for row in rows if row.ibi is None]
+    minted = mint(context, len(rows)) if rows else []
     for row, one in zip(rows, minted, strict=True):
         row.ibi_rep, row.ibi_ibip = one.rep, one.ibip
     _get_changes(session).assigned.update((id(row), ref(row)) for row in rows)
@@ -227,10 +249,20 @@ def assign_stored(
     session: Session,
     rows: Sequence[IdentifiedItem],
     mint: Mint = mint,
-) -> None:
-    """Assign identifiers to rows that are in the database already, without a flush."""
-    _get_changes(session).assigned.update((id(row), ref(row)) for row in rows)
-    write_identifiers(session, rows, mint(context, len(rows)))
+) -> list[IdentifiedItem]:
+    """Assign identifiers to rows that are in the database already, without a flush.
+
+    :returns: the rows that got identifiers now. Another transaction has assigned the others.
+    """
+    without = lock_rows(session, rows)
+    found = {id(row) for row in without}
+    for row in rows:
+        if row.ibi is None and id(row) not in found:
+            raise RowError(name_row(row), None, "another transaction has deleted the row")
+    if without:
+        _get_changes(session).assigned.update((id(row), ref(row)) for row in without)
+        write_identifiers(session, without, mint(context, len(without)))
+    return without
 
 
 def was_assigned(session: Session, row: IdentifiedItem) -> bool:

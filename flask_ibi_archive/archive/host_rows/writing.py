@@ -98,7 +98,7 @@ class RowWriter:
 
     context: OperationContext
     staging: Staging
-    assign: Callable[[list[IdentifiedItem]], None]
+    assign: Callable[[list[IdentifiedItem]], object]
     was_minted: Callable[[IdentifiedItem], bool]
     _contents: list[Content] = field(default_factory=list)
 

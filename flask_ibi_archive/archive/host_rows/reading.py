@@ -1,0 +1,116 @@
+"""Reads rows again that other transactions may have changed since the session has read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+from sqlalchemy import ColumnElement, inspect, select, tuple_
+from sqlalchemy.orm import Mapper, Session, aliased
+
+from flask_ibi_archive.archive.host_rows.describing import inspect_row
+from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
+from flask_ibi_archive.archive.operations.sessions import begin_transaction
+from flask_ibi_archive.storage.dialects import batched
+
+#: The number of rows that one statement reads.
+BATCH = 1000
+
+
+def group_rows(
+    rows: Iterable[IdentifiedItem],
+) -> Iterator[tuple[Mapper[Any], list[IdentifiedItem]]]:
+    """Yield the rows of each class with their mapper."""
+    groups: dict[Mapper[Any], list[IdentifiedItem]] = {}
+    for row in rows:
+        groups.setdefault(inspect_row(row).mapper, []).append(row)
+    yield from groups.items()
+
+
+def is_key_in(mapper: Mapper[Any], keys: Iterable[Any]) -> ColumnElement[bool]:
+    """Return the condition that the primary key of a row is one of some keys."""
+    return tuple_(*mapper.primary_key).in_(keys)
+
+
+def read_locked(
+    session: Session, mapper: Mapper[Any], rows: Sequence[IdentifiedItem], names: Sequence[str]
+) -> Iterator[tuple[IdentifiedItem, dict[str, Any]]]:
+    """Lock rows until the end of the transaction, and yield them with their present values.
+
+    The session is not changed. A row that is not in the database any more is not yielded.
+
+    :param rows: persistent rows of one class.
+    :param names: the names of attributes that are columns.
+    """
+    connection = session.connection(bind_arguments={"mapper": mapper})
+    begin_transaction(connection)
+    width = len(mapper.primary_key)
+    by_key = {inspect_row(row).identity: row for row in rows}
+    for keys in batched(by_key, BATCH):
+        found = connection.execute(
+            select(*mapper.primary_key, *(getattr(mapper.class_, name) for name in names))
+            .select_from(mapper)
+            .where(is_key_in(mapper, keys))
+            .order_by(*mapper.primary_key)
+            # an UPDATE takes the same lock
+            .with_for_update(of=mapper.columns["ibi_rep"], key_share=True)
+        ).all()
+        for values in found:
+            row = by_key.get(tuple(values[:width]))
+            if row is not None:
+                yield row, dict(zip(names, values[width:], strict=True))
+
+
+def read_again(
+    session: Session, rows: Sequence[IdentifiedItem], written: Mapping[int, Set[str]]
+) -> None:
+    """Read what other transactions have changed in rows since the session has read the rows.
+
+    Only attributes that are loaded and whose values differ are loaded again. Thus the session of
+    the host, its collections and its unloaded attributes remain as they are.
+
+    :param written: the names of the columns that the session has just written, by the ``id()`` of
+        the row. They are not read again.
+    """
+    for mapper, of_mapper in group_rows(rows):
+        loaded = {id(row): inspect_row(row).unmodified & row.__dict__.keys() for row in of_mapper}
+        names: set[str] = set().union(*loaded.values())
+        stale: dict[int, list[str]] = {id(row): [] for row in of_mapper}
+        columns = sorted(names.intersection(mapper.column_attrs.keys()))
+        for row, values in read_locked(session, mapper, of_mapper, columns):
+            for name in loaded[id(row)].intersection(values) - written.get(id(row), set()):
+                column_type = mapper.column_attrs[name].columns[0].type
+                if not column_type.compare_values(row.__dict__[name], values[name]):
+                    stale[id(row)].append(name)
+        for name in names.intersection(mapper.relationships.keys()):
+            of_name = [row for row in of_mapper if name in loaded[id(row)]]
+            present = _read_related(session, mapper, of_name, name)
+            for row in of_name:
+                members = inspect_row(row).attrs[name].history.non_deleted()
+                known = {inspect(one).identity for one in members if one is not None}
+                if known != present.get(inspect_row(row).identity, set()):
+                    stale[id(row)].append(name)
+        for row in of_mapper:
+            if stale[id(row)]:
+                session.refresh(row, stale[id(row)])
+
+
+def _read_related(
+    session: Session, mapper: Mapper[Any], rows: Sequence[IdentifiedItem], name: str
+) -> dict[Any, set[Any]]:
+    """Return the primary keys of the rows to which a relationship leads, by those of the rows."""
+    related = mapper.relationships[name].mapper
+    other = aliased(related)
+    key = [getattr(other, related.get_property_by_column(c).key) for c in related.primary_key]
+    found: dict[Any, set[Any]] = {}
+    for keys in batched([inspect_row(row).identity for row in rows], BATCH):
+        statement = (
+            select(*mapper.primary_key, *key)
+            .select_from(mapper)
+            .join(getattr(mapper.class_, name).of_type(other))
+            .where(is_key_in(mapper, keys))
+        )
+        width = len(mapper.primary_key)
+        for values in session.connection(bind_arguments={"mapper": mapper}).execute(statement):
+            found.setdefault(tuple(values[:width]), set()).add(tuple(values[width:]))
+    return found
