@@ -58,18 +58,27 @@ def get_driver_message(error: DBAPIError) -> str:
     return " ".join(str(error.orig).split())[:200]
 
 
+def get_sqlstate(error: DBAPIError) -> str | None:
+    """Return the error code of PostgreSQL. The driver psycopg2 calls it pgcode."""
+    return getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+
+
 def is_missing_table(error: DBAPIError) -> bool:
     """Return whether a statement failed because a table or a column is missing."""
-    sqlstate = getattr(error.orig, "sqlstate", None)
+    sqlstate = get_sqlstate(error)
     message = str(error.orig)
     return sqlstate in ("42P01", "42703") or message.startswith(("no such table", "no such column"))
 
 
+def can_be_repeated(error: DBAPIError) -> bool:
+    """Return whether PostgreSQL asks to repeat the transaction: serialization failure, deadlock."""
+    return get_sqlstate(error) in ("40001", "40P01")
+
+
 def is_write_conflict(error: DBAPIError) -> bool:
     """Return whether a statement failed because of a conflict with another transaction."""
-    # the codes mean: serialization failure, deadlock, lock not available
-    sqlstate = getattr(error.orig, "sqlstate", None)
-    return sqlstate in ("40001", "40P01", "55P03") or str(error.orig) == "database is locked"
+    is_locked = get_sqlstate(error) == "55P03" or str(error.orig) == "database is locked"
+    return is_locked or can_be_repeated(error)
 
 
 def is_read_only(error: DBAPIError, file: Path | None) -> bool:
@@ -81,11 +90,11 @@ def is_read_only(error: DBAPIError, file: Path | None) -> bool:
     if message == "unable to open database file":
         folder = None if file is None else file.parent
         return folder is not None and folder.is_dir() and not os.access(folder, os.W_OK)
-    sqlstate = getattr(error.orig, "sqlstate", None)
+    sqlstate = get_sqlstate(error)
     return sqlstate == "25006" or message.startswith("attempt to write a readonly database")
 
 
 def is_disk_full(error: DBAPIError) -> bool:
     """Return whether a statement failed because the disk is full."""
-    sqlstate = getattr(error.orig, "sqlstate", None)
+    sqlstate = get_sqlstate(error)
     return sqlstate == "53100" or str(error.orig) == "database or disk is full"

@@ -25,6 +25,7 @@ from flask_ibi_archive.records.parse import parse_record
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import NOBODY, Notifier
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.database_errors import can_be_repeated
 from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import RULES, find_broken_rule
@@ -74,6 +75,8 @@ class OperationContext:
         :param ibi: an identifier of the item that is changed, for messages.
         :raises RuleBroken: if the block violates a constraint of the database that enforces a rule.
         :raises StorageError: if the block violates another constraint.
+        :raises DBAPIError: if the host has a session, and PostgreSQL reports a serialization
+            failure or a deadlock. Hosts that repeat transactions expect the error of the driver.
         """
         if self.session is not None:
             # This writes the pending changes of the host. The host handles errors of these changes.
@@ -91,6 +94,8 @@ class OperationContext:
                 f"the database refuses the change: {error.orig}"
             ) from error
         except DBAPIError as error:
+            if self.session is not None and can_be_repeated(error):
+                raise
             raise self.database.explain(error) from error
         if notices and self.session is not None:
             self.session.send_after_commit(notices, self.notifier)
