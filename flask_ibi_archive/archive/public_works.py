@@ -28,7 +28,7 @@ def read_works(
     The description of an item is None if its row is malformed.
     """
     reader = ItemReader(connection, archive.served().id)
-    records = reader.read_items(item_ids)
+    records = reader.try_to_read_items(item_ids)
     described = [
         item_id
         for item_id, record in records.items()

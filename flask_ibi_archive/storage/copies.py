@@ -5,13 +5,15 @@ The module :mod:`.rules` lists the rules of the storage model. This module check
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.storage.dialects import is_one_of
 from flask_ibi_archive.storage.identifiers import find_owners_and_originals
 from flask_ibi_archive.storage.models import ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.storage.states import State
@@ -76,14 +78,23 @@ class Copies:
             )
         ).scalar()
 
+    def find_copied(self, items: Collection[int]) -> set[int]:
+        """Return those of the items of this Archive that have Copies; see :meth:`find_copies`."""
+        rows = self.connection.execute(self._select_copies(items))
+        return {row.original_id for row in rows}
+
     def find_copies(self, item_id: int) -> list[tuple[int, int]]:
         """Return the Copies of an item of this Archive. Only Copies that name this Archive count.
 
         :returns: the id of each Copy, with the id of the Archive that has the Copy.
         """
+        rows = self.connection.execute(self._select_copies([item_id]))
+        return [(row.id, row.archive_id) for row in rows]
+
+    def _select_copies(self, items: Collection[int]) -> Any:
         mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
-        rows = self.connection.execute(
-            select(Item.id, Item.archive_id)
+        return (
+            select(Item.id, Item.archive_id, mine.item_id.label("original_id"))
             .join(theirs, theirs.item_id == Item.id)
             .join(mine, mine.text == theirs.text)
             .join(service, service.text == Item.original_archive)
@@ -93,11 +104,12 @@ class Copies:
                     ArchiveRow.service_item_id == service.item_id, ArchiveRow.id == self.archive_id
                 ),
             )
-            .where(mine.item_id == item_id, theirs.state == State.COPY.value)
+            .where(
+                is_one_of(self.connection, mine.item_id, items), theirs.state == State.COPY.value
+            )
             .distinct()
             .order_by(Item.id)
         )
-        return [(copy_id, archive_id) for copy_id, archive_id in rows]
 
     def check_no_copies(self, item_id: int, record: Record) -> None:
         """Check that an item has no Copies in this database if the item is no longer an Original.

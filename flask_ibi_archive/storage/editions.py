@@ -6,7 +6,7 @@ Later editions have higher numbers. Numbers may be missing between two editions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import Any
 
@@ -89,6 +89,13 @@ class Editions:
         """Return the id of the previous edition of an item; None if there is none."""
         place = self._find_position(item_id)
         return None if place is None else self._find_neighbour(place, after=False)
+
+    def find_all_previous(self, items: Collection[int]) -> dict[int, int]:
+        """Return the previous editions of items. Items without a previous edition are missing."""
+        rows = self.connection.execute(
+            _select_places().where(is_one_of(self.connection, Item.id, items))
+        )
+        return {item_id: before for item_id, _, _, _, before in rows if before is not None}
 
     def _find_position(self, item_id: int) -> Place | None:
         series, number = self.connection.execute(

@@ -6,7 +6,7 @@ The functions use the transaction of the caller and never commit. The database c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -17,17 +17,20 @@ from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.records.format import format_dublin_core
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
+    FileRecord,
     MetadataAddress,
     Record,
 )
 from flask_ibi_archive.signals import Notice
-from flask_ibi_archive.storage.bulk import insert_rows, insert_with_ids
+from flask_ibi_archive.storage.bulk import insert_rows, insert_with_ids, update_rows
 from flask_ibi_archive.storage.copies import Copies
+from flask_ibi_archive.storage.dialects import batched, is_one_of
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.identifiers import check_not_reserved, find_owners
+from flask_ibi_archive.storage.locks import lock_relations
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.reading import ItemReader
-from flask_ibi_archive.storage.relations import Relations, lock_relations
+from flask_ibi_archive.storage.relations import Relations
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 REP, IBIP = Form.REP.value, Form.IBIP.value
@@ -70,9 +73,9 @@ class ItemStore:
         """The object that handles Originals and Copies in other Archives of the database."""
         return Copies(self.connection, self.archive_id)
 
-    def lock_relations(self) -> None:
-        """Lock the relations of the Archive until the end of the transaction."""
-        lock_relations(self.connection, [self.archive_id])
+    def lock_relations(self, items: Collection[int] = (), limited: bool = True) -> None:
+        """Lock the relations of the Archive, and items; see :func:`.locks.lock_relations`."""
+        lock_relations(self.connection, [self.archive_id], items, limited)
 
     def find_owners(self, identifiers: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Return the id and the state of the item that has each identifier.
@@ -80,6 +83,13 @@ class ItemStore:
         The result does not contain identifiers that the Archive does not know.
         """
         return find_owners(self.connection, self.archive_id, identifiers)
+
+    def find_all_owners(self, identifiers: Iterable[str]) -> dict[str, tuple[int, str]]:
+        """Return the same as :meth:`find_owners`, for any number of identifiers."""
+        owners: dict[str, tuple[int, str]] = {}
+        for part in batched(identifiers):
+            owners.update(self.find_owners(part))
+        return owners
 
     def is_service(self, item_id: int) -> bool:
         """Return whether an item is the service of the Archive."""
@@ -96,12 +106,20 @@ class ItemStore:
 
     def get_contents(self, item_id: int) -> dict[str, Content]:
         """Return the contents of the stored files of an item; the keys are the paths."""
+        return self.get_contents_of([item_id]).get(item_id, {})
+
+    def get_contents_of(self, items: Collection[int]) -> dict[int, dict[str, Content]]:
+        """Return the contents of the stored files of items, by the ids of the items."""
+        found: dict[int, dict[str, Content]] = {}
         rows = self.connection.execute(
-            select(File.path, File.sha256, File.size).where(
-                File.item_id == item_id, File.size.is_not(None)
+            select(File.item_id, File.path, File.sha256, File.size).where(
+                is_one_of(self.connection, File.item_id, items), File.size.is_not(None)
             )
         )
-        return {row.path: Content(str(row.sha256), int(row.size or 0)) for row in rows}
+        for row in rows:
+            content = Content(str(row.sha256), int(row.size or 0))
+            found.setdefault(row.item_id, {})[row.path] = content
+        return found
 
     def insert_items(
         self,
@@ -164,29 +182,32 @@ class ItemStore:
                 if owners.get(text, (0, ELSEWHERE))[1] == ELSEWHERE
             ],
         )
-        contents = {**self._unchanged_contents(item_id, record), **contents}
-        # The tombstone is deleted before the state of the item changes, because the foreign key of
-        # the tombstone includes the state.
-        self.connection.execute(delete(TombstoneRow).where(TombstoneRow.item_id == item_id))
-        self.connection.execute(delete(File).where(File.item_id == item_id))
-        self.connection.execute(
-            update(Item).where(Item.id == item_id).values(**_columns(record, now))
-        )
+        self.replace_records([(item_id, record, contents)], now)
         for stub_id in {owner for owner, _ in owners.values()} - {item_id}:
             self.relations.merge_stub(stub_id, item_id, record.identifiers[0])
         self._replace_identifiers(item_id, record, known=owners)
-        self._insert_parts([(item_id, record, contents)])
 
-    def _unchanged_contents(self, item_id: int, record: Record) -> dict[str, Content]:
-        """Return the stored contents of the old item that the files of the new record also use."""
-        stored = self.get_contents(item_id)
-        return {
-            file.path: stored[file.path]
-            for file in record.files
-            if file.path in stored
-            and file.url is None
-            and file.sha256 in (None, stored[file.path].sha256)
-        }
+    def replace_records(self, items: Sequence[tuple[int, Record, Contents]], now: datetime) -> None:
+        """Replace the records of items whose identifiers and relations do not change.
+
+        :param items: the row IDs, the new records and the contents of new files.
+        """
+        if not items:
+            return
+        ids = [item_id for item_id, _, _ in items]
+        stored = self.get_contents_of(ids)
+        # The tombstones are deleted before the states of the items change, because the foreign key
+        # of a tombstone includes the state.
+        for part in (TombstoneRow, File):
+            self.connection.execute(
+                delete(part).where(is_one_of(self.connection, part.item_id, ids))
+            )
+        rows = [{"id": item_id, **_columns(record, now)} for item_id, record, _ in items]
+        update_rows(self.connection, Item, rows)
+        self._insert_parts(
+            (item_id, record, {**find_unchanged(stored.get(item_id, {}), record.files), **contents})
+            for item_id, record, contents in items
+        )
 
     def _replace_identifiers(
         self, item_id: int, record: Record, known: Mapping[str, object]
@@ -278,6 +299,17 @@ class ItemStore:
             .where(Item.id == item_id, Item.state == State.ORIGINAL.value)
             .values(timestamp=moment)
         )
+
+
+def find_unchanged(stored: Contents, files: Iterable[FileRecord]) -> dict[str, Content]:
+    """Return the stored contents of an old item that the files of a new record also use."""
+    return {
+        file.path: stored[file.path]
+        for file in files
+        if file.path in stored
+        and file.url is None
+        and file.sha256 in (None, stored[file.path].sha256)
+    }
 
 
 def _columns(record: Record, now: datetime) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from flask_ibi_archive.records.record import (
     Text,
     Tombstone,
 )
+from flask_ibi_archive.storage.dialects import is_one_of
 from flask_ibi_archive.storage.models import (
     File,
     Item,
@@ -98,11 +99,13 @@ class ItemReader:
         """Return the record of one item. The item may be the service of the Archive."""
         return self._read_all(Item.id == item_id, limit=1)[0][1]
 
-    def read_items(self, item_ids: Sequence[int]) -> dict[int, Record | None]:
-        """Return the records of items by their ids, with a constant number of statements.
+    def read_items(self, item_ids: Sequence[int]) -> dict[int, Record]:
+        """Return the records of items by their ids, with a constant number of statements."""
+        condition = is_one_of(self.connection, Item.id, item_ids)
+        return dict(self._read_all(condition, limit=len(item_ids)))
 
-        The record is None if its row is malformed.
-        """
+    def try_to_read_items(self, item_ids: Sequence[int]) -> dict[int, Record | None]:
+        """Return the records of items by their ids. The record is None if its row is malformed."""
         return dict(self._read(Item.id.in_(item_ids), limit=len(item_ids)))
 
     def read_metadata(self, item_ids: Sequence[int]) -> dict[int, tuple[DublinCore, str | None]]:
@@ -162,12 +165,14 @@ class ItemReader:
         ids = [row.id for row in rows]
         aliases = self._lists(
             select(ItemIdentifier.item_id, ItemIdentifier.text)
-            .where(ItemIdentifier.item_id.in_(ids), ItemIdentifier.alias_no > 0)
+            .where(
+                is_one_of(self.connection, ItemIdentifier.item_id, ids), ItemIdentifier.alias_no > 0
+            )
             .order_by(ItemIdentifier.item_id, ItemIdentifier.alias_no)
         )
         files = self._lists(
             select(File.item_id, File.path, File.url, File.sha256, File.size)
-            .where(File.item_id.in_(ids))
+            .where(is_one_of(self.connection, File.item_id, ids))
             .order_by(File.item_id, File.position)
         )
         editions = self._next_editions([row.id for row in rows if row.edition_series_id])

@@ -25,21 +25,6 @@ from flask_ibi_archive.storage.states import ELSEWHERE
 from flask_ibi_archive.storage.translations import TranslationJoins, Translations
 
 
-def lock_relations(connection: Connection, archives: Collection[int]) -> None:
-    """Lock the relations of Archives until the end of the transaction.
-
-    Without the lock, another transaction could change a relation between reading and writing. The
-    rows are locked in the order of their ids, which prevents deadlocks. On SQLite the lock is not
-    needed, because SQLite has only one write transaction at a time.
-    """
-    connection.execute(
-        select(ArchiveRow.id)
-        .where(ArchiveRow.id.in_(archives))
-        .order_by(ArchiveRow.id)
-        .with_for_update(key_share=True)
-    )
-
-
 class Relations:
     """The relations between the items of one Archive.
 

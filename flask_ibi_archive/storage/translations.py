@@ -131,6 +131,15 @@ class Translations:
         self.connection.execute(members.where(Item.state == ELSEWHERE).values(language=None))
         self.connection.execute(members.values(translation_group_id=None))
 
+    def find_groups(self, items: Iterable[int]) -> dict[int, int]:
+        """Return the ids of the groups of items. Items that are in no group are missing."""
+        rows = self.connection.execute(
+            select(Item.id, Item.translation_group_id).where(
+                is_one_of(self.connection, Item.id, items), Item.translation_group_id.is_not(None)
+            )
+        )
+        return {row.id: row.translation_group_id for row in rows}
+
     def find_members(self, item_id: int) -> list[Row[tuple[int, str, str | None, str, int]]]:
         """Return the members of the group of an item, including the item.
 

@@ -31,9 +31,10 @@ from flask_ibi_archive.archive.host_rows.describing import (
     inspect_row,
     name_row,
 )
+from flask_ibi_archive.archive.host_rows.editing import Removal
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
 from flask_ibi_archive.archive.host_rows.reading import read_again
-from flask_ibi_archive.archive.host_rows.writing import Removal, RowWriter
+from flask_ibi_archive.archive.host_rows.writing import RowWriter
 from flask_ibi_archive.archive.operations.context import OperationContext
 from flask_ibi_archive.archive.operations.description import Identified
 from flask_ibi_archive.errors import RowError, StorageError

@@ -21,48 +21,94 @@ class RowLink:
     """The relations that a row describes.
 
     :param item_id: the row ID of the item; 0 if the item is new.
+    :param edition_of: the identifier of the previous edition, or None.
+    :param translation_of: the identifier of an item that is translated, or None.
     """
 
     described: DescribedRow
-    description: ItemDescription
     item_id: int
+    edition_of: str | None
+    translation_of: str | None
+
+    @classmethod
+    def read(cls, described: DescribedRow, description: ItemDescription, item_id: int) -> RowLink:
+        """Return the relations of a description.
+
+        :raises RowError: if a relation is not an identifier.
+        """
+        with naming(described.name, described.ibi), _explaining():
+            texts = [
+                None if text is None else canonicalize(text)
+                for text in (description.edition_of, description.translation_of)
+            ]
+        return cls(described, item_id, *texts)
 
     @property
-    def is_empty(self) -> bool:
-        """Whether the row describes no relation."""
-        given = self.description
-        if given.edition_of or given.translation_of:
-            return False
-        # Only an existing item can have a previous edition that the row does not state any more.
-        return not self.item_id or "previous_edition" not in self.described.given
+    def states_edition(self) -> bool:
+        """Whether the row states a previous edition, or that there is none."""
+        return "previous_edition" in self.described.given
+
+
+def find_changed_links(
+    store: ItemStore, links: Sequence[RowLink]
+) -> tuple[list[RowLink], set[int]]:
+    """Return the relations that are not stored yet, and the row IDs of the items that they concern.
+
+    The number of statements does not depend on the number of rows.
+    """
+    # only an existing item can have a previous edition that its row does not state any more
+    links = [
+        one
+        for one in links
+        if one.edition_of or one.translation_of or (one.item_id and one.states_edition)
+    ]
+    if not links:
+        return [], set()
+    texts = {text for one in links for text in (one.edition_of, one.translation_of) if text}
+    owners = {text: owner for text, (owner, _) in store.find_all_owners(texts).items()}
+    items = {one.item_id for one in links if one.item_id}
+    previous = store.relations.editions.find_all_previous(items)
+    groups = store.relations.translations.find_groups(items.union(owners.values()))
+    changed: list[RowLink] = []
+    concerned: set[int] = set()
+    for one in links:
+        # an unknown item is 0, which differs from None
+        edition_of = None if one.edition_of is None else owners.get(one.edition_of, 0)
+        translation_of = None if one.translation_of is None else owners.get(one.translation_of, 0)
+        before, group = previous.get(one.item_id), groups.get(one.item_id)
+        if (one.states_edition and edition_of != before) or (
+            translation_of is not None and (group is None or group != groups.get(translation_of))
+        ):
+            changed.append(one)
+            concerned |= {one.item_id, edition_of or 0, translation_of or 0, before or 0}
+    return changed, concerned - {0}
 
 
 @dataclass
 class RowLinks:
-    """The relations of several rows. All their items are in the database."""
+    """The relations of several rows, which the caller has locked.
+
+    All their items are in the database.
+    """
 
     store: ItemStore
     links: Sequence[RowLink]
     now: datetime
 
     def write(self) -> None:
-        """Store the relations that are not stored yet."""
-        links = [link for link in self.links if not link.is_empty]
-        if not links:
-            return
-        self.store.lock_relations()
-        for link in links:
+        """Store the relations."""
+        for link in self.links:
             link.item_id, _ = find_item(self.store, link.described.ibi)
-        for link in _order(self.store, links):
+        for link in _order(self.store, self.links):
             with naming(link.described.name, link.described.ibi), _explaining():
-                if "previous_edition" in link.described.given:
+                if link.states_edition:
                     self._link_edition(link)
-                if link.description.translation_of is not None:
-                    self._link_translation(link, link.description.translation_of)
+                if link.translation_of is not None:
+                    self._link_translation(link, link.translation_of)
 
     def _link_edition(self, link: RowLink) -> None:
         editions = self.store.relations.editions
-        wanted = link.description.edition_of
+        wanted = link.edition_of
         previous = editions.find_previous(link.item_id)
         if wanted is not None and find_item(self.store, wanted)[0] == previous:
             return
@@ -71,7 +117,7 @@ class RowLinks:
             self._note_previous(previous)
         if wanted is not None:
             other_id = find_related(self.store, wanted, None)
-            editions.link(other_id, link.item_id, canonicalize(wanted))
+            editions.link(other_id, link.item_id, wanted)
             self._note_previous(other_id)
 
     def _note_previous(self, item_id: int) -> None:
@@ -110,8 +156,8 @@ def _order(store: ItemStore, links: Sequence[RowLink]) -> Iterator[RowLink]:
     waiting = {link.item_id: link for link in links}
     while waiting:
         path = [waiting.pop(next(iter(waiting)))]
-        while (wanted := path[-1].description.translation_of) is not None:
-            owner = store.find_owners([canonicalize(wanted)]).get(canonicalize(wanted))
+        while (wanted := path[-1].translation_of) is not None:
+            owner = store.find_owners([wanted]).get(wanted)
             if owner is None or owner[0] not in waiting:
                 break
             path.append(waiting.pop(owner[0]))

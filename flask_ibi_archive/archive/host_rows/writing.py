@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
 
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.host_rows.describing import (
     DescribedRow,
-    build_tombstone,
     describe,
     find_references,
     inspect_row,
     name_row,
     naming,
 )
+from flask_ibi_archive.archive.host_rows.editing import NO_ITEM, Owners, Removal, RowEdits
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.host_rows.linking import RowLink, RowLinks
+from flask_ibi_archive.archive.host_rows.linking import RowLink, RowLinks, find_changed_links
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import (
     OperationContext,
@@ -30,16 +31,10 @@ from flask_ibi_archive.archive.operations.depositing import check_new
 from flask_ibi_archive.archive.operations.description import ItemDescription, read_description
 from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.noting import note
-from flask_ibi_archive.archive.operations.removing import delete_item, validate_tombstone
-from flask_ibi_archive.archive.operations.updating import (
-    update_item,
-    upsert_item,
-    with_all_identifiers,
-)
+from flask_ibi_archive.archive.operations.updating import UpdateBatch, upsert_item
 from flask_ibi_archive.errors import RowError, StorageError
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import item_deposited, item_minted
-from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.file_store import Staging
 from flask_ibi_archive.storage.identifiers import (
@@ -50,27 +45,9 @@ from flask_ibi_archive.storage.identifiers import (
     settle_reservation,
 )
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.states import ELSEWHERE, Event, State
+from flask_ibi_archive.storage.states import ELSEWHERE, Event
 
 FILE_FIELDS = ("files", "target_file", "list_files")
-WITHDRAW = (
-    "a public item can't become Reserved again; to withdraw the item, use state='Deleted' with "
-    "tombstone=Tombstone(reason='...')"
-)
-REPUBLISH = (
-    "a withdrawn item can't be published again, because its tombstone is permanent; keep "
-    "state='Deleted', or add a new row"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """A deleted row, an identifier of its item, and the tombstone that the item gets."""
-
-    row: IdentifiedItem
-    name: str
-    ibi: str
-    tombstone: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +88,24 @@ class RowWriter:
         :raises RowError: if the item of a row cannot be stored.
         """
         with self.context.transaction() as store:
+            now = self.context.now()
             described = self._describe(rows)
-            new, links = self._sort(store, described)
-            self._insert(store, new)
-            RowLinks(store, links, self.context.now()).write()
-            for item in new:
-                if item.described.state == "Deleted":
-                    self._withdraw(store, item.described)
-            for removal in removals:
-                with naming(removal.name, removal.ibi):
-                    self._remove(store, removal)
-            for content in self._contents:
+            texts = [text for one in described for text in one.identifiers]
+            owners = store.find_all_owners([*texts, *(one.ibi for one in removals)])
+            new = self._prepare_all(store, described, removals, owners)
+            edits = RowEdits(store, self.staging, now)
+            batch = UpdateBatch(store, edits.find(described, removals, owners))
+            new_links = [RowLink.read(one.described, one.description, 0) for one in new]
+            links, linked = find_changed_links(store, [*new_links, *edits.links.values()])
+            has_related = any(not one.is_simple or one.record.has_references for one in new)
+            batch.lock(linked, relations=bool(links) or has_related)
+            self._insert(store, new, now)
+            batch.write(now)
+            RowLinks(store, links, now).write()
+            withdrawn = [one.described for one in new if one.described.state == "Deleted"]
+            if withdrawn:
+                self._withdraw(store, withdrawn, edits)
+            for content in (*self._contents, *edits.staged):
                 self.staging.move_to_store(content)
 
     def _describe(self, rows: Sequence[IdentifiedItem]) -> list[DescribedRow]:
@@ -145,35 +129,28 @@ class RowWriter:
                     waiting.append(other)
         return list(found.values())
 
-    def _sort(
-        self, store: ItemStore, described: Sequence[DescribedRow]
-    ) -> tuple[list[NewItem], list[RowLink]]:
-        """Change existing items, and reserve identifiers.
-
-        :returns: the items to insert, and the relations of all items.
-        """
-        texts = [text for one in described for text in one.identifiers]
-        owners = {}
-        for part in batched(texts):
-            owners.update(store.find_owners(part))
-        held = find_held(
-            store.connection, store.archive_id, [text for text in texts if text not in owners]
-        )
-        new: list[NewItem] = []
-        links: list[RowLink] = []
-        for one in described:
-            item_id, state = owners.get(one.ibi, (0, ELSEWHERE))
+    def _prepare_all(
+        self,
+        store: ItemStore,
+        described: Iterable[DescribedRow],
+        removals: Iterable[Removal],
+        owners: Owners,
+    ) -> list[NewItem]:
+        """Return the items to insert. Reserve and release the identifiers of other rows."""
+        without = [one for one in described if owners.get(one.ibi, NO_ITEM)[1] == ELSEWHERE]
+        deleted = [one.ibi for one in removals if one.ibi not in owners]
+        texts = [text for one in without for text in one.identifiers if text not in owners]
+        held = find_held(store.connection, store.archive_id, [*texts, *deleted])
+        for ibi in held.intersection(deleted):
+            settle_reservation(
+                store.connection, store.archive_id, ibi, RELEASED, self.context.now()
+            )
+        new = []
+        for one in without:
             with naming(one.name, one.ibi):
-                if state != ELSEWHERE:
-                    description = self._update(store, one, item_id, State(state))
-                elif not self._begin(store, one, one.ibi in held):
-                    continue
-                else:
+                if self._begin(store, one, one.ibi in held):
                     new.append(self._prepare(one, owners.keys().isdisjoint(one.identifiers)))
-                    description = new[-1].description
-            if description is not None:
-                links.append(RowLink(one, description, item_id))
-        return new, links
+        return new
 
     def _begin(self, store: ItemStore, one: DescribedRow, is_held: bool) -> bool:
         """Use the identifier of a row that has no item yet.
@@ -214,9 +191,8 @@ class RowWriter:
         record = validate_record(record, one.name)
         return NewItem(one, description, record, contents, is_unknown and not record.aliases)
 
-    def _insert(self, store: ItemStore, new: Sequence[NewItem]) -> None:
+    def _insert(self, store: ItemStore, new: Sequence[NewItem], now: datetime) -> None:
         """Insert items. Items without relations to known identifiers are inserted together."""
-        now = self.context.now()
         batch = [item for item in new if item.is_simple]
         try:
             with store.connection.begin_nested():
@@ -233,82 +209,19 @@ class RowWriter:
         for item in new:
             if not item.is_simple or item.record.has_references:
                 with naming(item.described.name, item.described.ibi):
-                    store.lock_relations()
                     if item.is_simple:
                         item_id, _ = find_item(store, item.described.ibi)
                         store.relations.add(item_id, item.record, now)
                     else:
                         upsert_item(store, item.record, item.contents, now, Event.DEPOSIT)
 
-    def _update(
-        self, store: ItemStore, one: DescribedRow, item_id: int, state: State
-    ) -> ItemDescription | None:
-        """Edit or withdraw an existing item.
-
-        :returns: the description of the item; None if its relations do not change.
-        """
-        before = store.reader.read_record(item_id)
-        tombstone = before.tombstone
-        if state is State.COPY or (tombstone and tombstone.original_archive):
-            return None  # the Original is in another Archive, which may edit it
-        if state is State.DELETED:
-            if one.state != "Deleted":
-                raise StorageError(f"state: {REPUBLISH}")
-            return None
-        if one.state == "Reserved":
-            raise StorageError(f"state: {WITHDRAW}")
-        if one.state == "Deleted":
-            self._withdraw(store, one)
-            return None
-        description = read_description(one.given, before.metadata)
-        record, contents = self._merge(store, item_id, before, one, description)
-        if with_target(record) != with_target(before):
-            store.lock_relations()
-            before = store.reader.read_record(item_id)
-            record, contents = self._merge(store, item_id, before, one, description)
-            now = self.context.now()
-            update_item(store, item_id, replace(record, timestamp=now), contents, now)
-            self._contents += contents.values()
-        return description
-
-    def _merge(
-        self,
-        store: ItemStore,
-        item_id: int,
-        before: Record,
-        one: DescribedRow,
-        description: ItemDescription,
-    ) -> tuple[Record, Mapping[str, Content]]:
-        """Return the new record of an item, and the contents of its new files."""
-        values: dict[str, Any] = dict(description.values)
-        contents: Mapping[str, Content] = {}
-        if "files" in one.given:
-            stored = store.get_contents(item_id)
-            values["files"], contents = stage_files(self.staging, description.files, stored)
-            if before.target_file not in [file.path for file in values["files"]]:
-                values.setdefault("target_file", None)
-        record = with_all_identifiers(replace(before, **{"aliases": (), **values}), before)
-        return validate_record(record, one.name), contents
-
-    def _withdraw(self, store: ItemStore, one: DescribedRow) -> None:
-        with naming(one.name, one.ibi):
-            store.lock_relations()
-            tombstone = validate_tombstone(build_tombstone(one.tombstone), one.name)
-            delete_item(store, one.ibi, tombstone, self.context.now())
-
-    def _remove(self, store: ItemStore, removal: Removal) -> None:
-        """Delete the item of a deleted row, or release the reserved identifier."""
-        state = store.find_owners([removal.ibi]).get(removal.ibi, (0, ELSEWHERE))[1]
-        if state in (State.ORIGINAL, State.COPY):
-            store.lock_relations()
-            tombstone = validate_tombstone(build_tombstone(removal.tombstone), removal.ibi)
-            delete_item(store, removal.ibi, tombstone, self.context.now())
-        elif state == ELSEWHERE and find_held(store.connection, store.archive_id, [removal.ibi]):
-            settle_reservation(
-                store.connection, store.archive_id, removal.ibi, RELEASED, self.context.now()
-            )
-
-
-def with_target(record: Record) -> Record:
-    """Return a record that states its target file, for comparisons."""
-    return replace(record, target_file=record.target_path)
+    def _withdraw(
+        self, store: ItemStore, described: Iterable[DescribedRow], edits: RowEdits
+    ) -> None:
+        """Withdraw the items of new rows with the state Deleted."""
+        batch = UpdateBatch(
+            store,
+            {find_item(store, one.ibi)[0]: partial(edits.withdraw, one) for one in described},
+        )
+        batch.lock()
+        batch.write(edits.now)

@@ -140,7 +140,7 @@ class Importer:
     def _write_all(
         self, store: ItemStore, source: ImportSource, progress: ImportProgress, errors: Errors
     ) -> ImportState:
-        store.lock_relations()
+        store.lock_relations(limited=False)
         log = ImportLog(store.connection, self.archive_id)
         name = source.place or source.name
         state = log.begin(name, self.on_conflict, self.clock(), resumable=False)
@@ -210,7 +210,7 @@ class Importer:
             started with another option --on-conflict.
         """
         with self.database.writing() as connection:
-            ItemStore(connection, self.archive_id).lock_relations()
+            ItemStore(connection, self.archive_id).lock_relations(limited=False)
             log = ImportLog(connection, self.archive_id)
             state = log.find_unfinished()
             if state is not None and self.restart:
@@ -279,7 +279,7 @@ class Importer:
         """
         with self.database.writing() as connection:
             store = ItemStore(connection, self.archive_id)
-            store.lock_relations()
+            store.lock_relations(limited=False)
             log = ImportLog(connection, self.archive_id)
             if not log.has_state(state):
                 raise StorageError(f"another process continues the import of {state.source}")

@@ -22,6 +22,7 @@ from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.identifiers import find_owners_and_originals
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, PendingLine
 from flask_ibi_archive.storage.items import ItemStore
+from flask_ibi_archive.storage.locks import lock_items
 from flask_ibi_archive.storage.rules import RULES, find_broken_rule
 from flask_ibi_archive.storage.states import ELSEWHERE
 
@@ -175,6 +176,7 @@ class ItemBatch:
         """
         record, before = line.record, None
         if exists:
+            lock_items(self.store.connection, [item_id])
             before = self.store.reader.read_record(item_id)
             record = with_all_identifiers(record, before)
             check_record(record)

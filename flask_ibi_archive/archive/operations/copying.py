@@ -16,13 +16,13 @@ from flask_ibi_archive.archive.operations.context import (
     find_item,
 )
 from flask_ibi_archive.archive.operations.noting import note, note_change, note_changed_item
-from flask_ibi_archive.archive.operations.removing import build_citation, write_tombstone
-from flask_ibi_archive.archive.operations.updating import upsert_item
+from flask_ibi_archive.archive.operations.removing import add_tombstone, build_citation
+from flask_ibi_archive.archive.operations.updating import Update, update_item, upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.records.record import Tombstone
 from flask_ibi_archive.signals import item_state_changed
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.relations import lock_relations
+from flask_ibi_archive.storage.locks import lock_relations
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 
@@ -39,14 +39,10 @@ def make_copy(context: OperationContext, ibi: str, to: str | None = None) -> Non
                 canonicalize(ibi),
                 "the Original of the item is in this Archive; a Copy must be in another Archive",
             )
-        lock_relations(store.connection, [source.id, target.id])
-        _copy(
-            ItemStore(store.connection, source.id, store.notices),
-            source,
-            target,
-            ibi,
-            context.now(),
-        )
+        source_store = ItemStore(store.connection, source.id, store.notices)
+        item_id, _ = find_item(source_store, ibi)
+        lock_relations(store.connection, [source.id, target.id], [item_id])
+        _copy(source_store, source, target, ibi, context.now())
 
 
 def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
@@ -94,8 +90,9 @@ def transfer(context: OperationContext, ibi: str, to: str, keep_copy: bool = Fal
         # Read the Copies before the lock: then all Archives can be locked in the same order. New
         # Copies may appear before the lock. The update of their rows locks these Copies.
         item_id, _ = find_item(store, ibi)
-        others = {archive_id for _, archive_id in store.copies.find_copies(item_id)}
-        lock_relations(store.connection, others | {context.archive.id, target.id})
+        copies = dict(store.copies.find_copies(item_id))
+        archives = {*copies.values(), context.archive.id, target.id}
+        lock_relations(store.connection, archives, [item_id, *copies])
         _transfer(store, target, ibi, keep_copy, context.now())
 
 
@@ -130,7 +127,9 @@ def _transfer(
             build_citation(before),
             original_archive=target.service_ibi,
         )
-        write_tombstone(store, item_id, tombstone, now)
+        present = store.reader.read_record(item_id)
+        record = add_tombstone(present, tombstone, now)
+        update_item(store, Update(item_id, present, record, {}), now)
     note(target_store, item_state_changed, record, old_state=old_state, new_state=before.state)
     note_change(store, before, replace(before, state=new_state.value))
     for copy_id, archive_id in copies.items():

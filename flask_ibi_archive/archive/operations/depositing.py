@@ -61,7 +61,9 @@ def deposit(
                 find_related(store, edition_of, translation_of)
 
         def add(store: ItemStore, minted: Minted | None, insert: InsertItem) -> Minted:
-            if record.has_references or related_to is not None or minted is None:
+            if related_to is not None:
+                store.lock_relations([find_related(store, edition_of, translation_of)])
+            elif record.has_references or minted is None:
                 store.lock_relations()
             now = context.now()
             other_id = 0

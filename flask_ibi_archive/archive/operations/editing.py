@@ -14,10 +14,11 @@ from flask_ibi_archive.archive.operations.context import (
 )
 from flask_ibi_archive.archive.operations.description import Files, read_description
 from flask_ibi_archive.archive.operations.given_files import list_files, stage_files
-from flask_ibi_archive.archive.operations.updating import update_item
+from flask_ibi_archive.archive.operations.updating import UpdateBatch
 from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.record import FileRecord, Record
-from flask_ibi_archive.storage.states import Event, next_state
+from flask_ibi_archive.storage.items import Contents
+from flask_ibi_archive.storage.states import Event, State, next_state
 
 #: The fields that an edit may change. Other operations change the state and the identifiers.
 EDITABLE = (
@@ -59,12 +60,11 @@ def edit(
         new_files, contents = stage_files(
             staging, [*list_files(files or ()), *list_files(add_files)]
         )
-        with context.transaction(canonicalize(ibi)) as store:
-            store.lock_relations()
-            item_id, state = find_item(store, ibi)
-            next_state(state, Event.EDIT, canonicalize(ibi))
-            before = store.reader.read_record(item_id)
-            now = context.now()
+        removed = [canonicalize(text) for text in remove_aliases]
+        now = context.now()
+
+        def change(before: Record) -> tuple[Record, Contents]:
+            next_state(State(before.state), Event.EDIT, canonicalize(ibi))
             old_files = before.files if files is None else ()
             remaining = _remaining_files(old_files, remove_files, new_files)
             # The edit may replace or remove the old target file.
@@ -75,11 +75,16 @@ def edit(
                 **read_description(changes, before.metadata).values,
                 "timestamp": now,
             }
-            removed = [canonicalize(text) for text in remove_aliases]
             record = _with_aliases(before, replace(before, **new_values), add_aliases, removed)
             record = validate_record(record, canonicalize(ibi))
             _check_aliases(before, record, removed)
-            update_item(store, item_id, record, contents, now)
+            return record, contents
+
+        with context.transaction(canonicalize(ibi)) as store:
+            item_id, _ = find_item(store, ibi)
+            batch = UpdateBatch(store, {item_id: change})
+            batch.lock()
+            batch.write(now)
             for content in contents.values():
                 staging.move_to_store(content)
 

@@ -10,42 +10,46 @@ from flask_ibi_archive.archive.operations.context import (
     canonicalize,
     find_item,
 )
-from flask_ibi_archive.archive.operations.updating import update_item
+from flask_ibi_archive.archive.operations.updating import UpdateBatch
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records import fields
 from flask_ibi_archive.records.formats.abnt import format_citation
 from flask_ibi_archive.records.record import DublinCoreMetadata, Record, Tombstone
 from flask_ibi_archive.records.work import make_work
-from flask_ibi_archive.storage.items import ItemStore
+from flask_ibi_archive.storage.items import Contents
 from flask_ibi_archive.storage.states import Event, State, next_state
 
 
 def delete(context: OperationContext, ibi: str, tombstone: Tombstone) -> None:
     """Delete an item; see :meth:`Archive.delete`."""
     tombstone = validate_tombstone(tombstone, ibi)
+    now = context.now()
     with context.transaction(canonicalize(ibi)) as store:
-        store.lock_relations()
-        delete_item(store, ibi, tombstone, context.now())
+        item_id, _ = find_item(store, ibi)
+        batch = UpdateBatch(store, {item_id: lambda before: remove(before, ibi, tombstone, now)})
+        batch.lock()
+        batch.write(now)
 
 
-def delete_item(store: ItemStore, ibi: str, tombstone: Tombstone, now: datetime) -> None:
-    """Delete an item of which the caller has locked the relations.
+def remove(
+    before: Record, ibi: str, tombstone: Tombstone, now: datetime
+) -> tuple[Record, Contents]:
+    """Return the record of a deleted item, for :class:`~.updating.UpdateBatch`.
 
+    :param ibi: an identifier of the item, for messages.
     :param tombstone: the result of :func:`validate_tombstone`.
+    :raises ForbiddenMove: if the state of the item does not allow the deletion.
     """
-    item_id, state = find_item(store, ibi)
-    next_state(state, Event.DELETE, canonicalize(ibi))
-    if tombstone.successor is not None:
-        owner = store.find_owners([tombstone.successor]).get(tombstone.successor)
-        if owner is not None and owner[0] == item_id:
-            raise StorageError(
-                f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
-            )
-    write_tombstone(store, item_id, tombstone, now)
+    next_state(State(before.state), Event.DELETE, canonicalize(ibi))
+    if tombstone.successor in before.identifiers:
+        raise StorageError(
+            f"{canonicalize(ibi)} can't replace itself; name another item as the successor"
+        )
+    return add_tombstone(before, tombstone, now), {}
 
 
-def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: datetime) -> None:
-    """Replace the record of an item by a tombstone.
+def add_tombstone(before: Record, tombstone: Tombstone, now: datetime) -> Record:
+    """Return the record of a removed item.
 
     The embargo and the rows of the files are deleted. The contents of the files remain in the
     store. The metadata remain, with the access rule that may hide them, unless the tombstone says
@@ -55,14 +59,9 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
 
     :param tombstone: the tombstone. If the tombstone has no citation, a citation is made from the
         Dublin Core of the item.
-    :raises RuleBroken: rule 4, if the item is an Original that has Copies.
     """
-    near = store.relations.find_related_stubs(item_id)
-    before = store.reader.read_record(item_id)
     original_archive = tombstone.original_archive or before.original_archive
-    if original_archive is None:
-        store.relations.translations.leave(item_id)
-    record = replace(
+    return replace(
         before,
         state=State.DELETED.value,
         original_archive=None,
@@ -82,8 +81,6 @@ def write_tombstone(store: ItemStore, item_id: int, tombstone: Tombstone, now: d
             original_archive=original_archive,
         ),
     )
-    update_item(store, item_id, record, {}, now)
-    store.relations.delete_unused_stubs(near)
 
 
 def build_citation(record: Record) -> str | None:

@@ -7,16 +7,23 @@ steps is important: each step needs the rows of the previous step.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeAlias
 
 from flask_ibi_archive.archive.operations.noting import note, note_change
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import item_deposited
+from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.items import Contents, ItemStore
+from flask_ibi_archive.storage.locks import lock_items
 from flask_ibi_archive.storage.rules import RULES
 from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
+
+#: The number of items that are read or written with the same statements.
+BATCH = 500
 
 
 def with_all_identifiers(record: Record, before: Record) -> Record:
@@ -39,25 +46,113 @@ def with_all_identifiers(record: Record, before: Record) -> Record:
     return replace(record, rep=rep, ibip=ibip, aliases=(*aliases, *old_aliases))
 
 
-def update_item(
-    store: ItemStore, item_id: int, record: Record, contents: Contents, now: datetime
-) -> None:
+#: Returns the new record of an item, and the contents of its new files, from its present record.
+#: None: the item does not change. If another transaction changes the item in the meantime, the
+#: function is called again.
+Edit: TypeAlias = "Callable[[Record], tuple[Record, Contents] | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The present and the new record of an item, and the contents of its new files."""
+
+    item_id: int
+    before: Record
+    record: Record
+    contents: Contents
+
+
+class UpdateBatch:
+    """New records for items of the Archive, which are stored together.
+
+    The constructor reads the items without locks. Then the caller calls :meth:`lock`, and
+    :meth:`write`. The lock on relations is only taken if relations change.
+
+    :param edits: for each item, by its row ID, the function that returns its new record.
+    """
+
+    def __init__(self, store: ItemStore, edits: Mapping[int, Edit]) -> None:
+        self._store = store
+        self._edits = edits
+        self._updates: dict[int, Update] = {}
+        self._read(edits)
+
+    def _read(self, items: Collection[int]) -> None:
+        for part in batched(items, BATCH):
+            for item_id, before in self._store.reader.read_items(part).items():
+                known = self._updates.get(item_id)
+                if known is None or known.before != before:
+                    edited = self._edits[item_id](before)
+                    self._updates.pop(item_id, None)
+                    if edited is not None:
+                        self._updates[item_id] = Update(item_id, before, *edited)
+        self._related = self._find_related()
+
+    def _find_related(self) -> set[int]:
+        """Return the items whose relations, identifiers or languages change."""
+        updates = self._updates.values()
+        removed = [one.item_id for one in updates if one.record.state != one.before.state]
+        related = {
+            one.item_id
+            for one in updates
+            if (one.before.references, one.before.language)
+            != (one.record.references, one.record.language)
+        }
+        if removed:
+            related |= self._store.relations.translations.find_groups(removed).keys()
+            related |= self._store.copies.find_copied(removed)
+        return related
+
+    def lock(self, others: Collection[int] = (), relations: bool = False) -> None:
+        """Lock the items that change until the end of the transaction.
+
+        :param others: the row IDs of further items to lock.
+        :param relations: whether the caller changes relations. In this case, and if the new records
+            change relations, the relations of the Archive are locked, too.
+        """
+        items = {*self._updates, *others}
+        if relations or self._related:
+            self._store.lock_relations(items)
+        else:
+            lock_items(self._store.connection, items)
+        was_related = bool(self._related)
+        self._read(list(self._updates))
+        if self._related and not (relations or was_related):
+            # another transaction has related one of the items before it was locked
+            self._store.lock_relations()
+
+    def write(self, now: datetime) -> None:
+        """Store the new records."""
+        simple = [one for one in self._updates.values() if one.item_id not in self._related]
+        for part in batched(simple, BATCH):
+            items = [(one.item_id, one.record, one.contents) for one in part]
+            self._store.replace_records(items, now)
+        for one in self._updates.values():
+            if one.item_id in self._related:
+                update_item(self._store, one, now)
+            else:
+                note_change(self._store, one.before, one.record)
+
+
+def update_item(store: ItemStore, update: Update, now: datetime) -> None:
     """Replace the record of an item of the Archive. Unchanged relations are not written.
 
     Stubs that no relation refers to any more are deleted. If the translations in the new record
-    differ from the translations in the old record, the new translations define the whole group.
+    differ from the translations in the old record, the new translations define the whole group. A
+    removed item leaves its group, unless its Original is in another Archive: there, a resolver
+    finds the Original.
 
-    :param record: the new record, with all identifiers of the item
-        (:func:`with_all_identifiers`).
-    :param contents: the contents of new files.
+    :param update: the new record has all identifiers of the item (:func:`with_all_identifiers`).
     :raises RuleBroken: if a rule does not allow the change.
     """
-    relations = store.relations
-    before = store.reader.read_record(item_id)
+    relations, item_id = store.relations, update.item_id
+    before, record = update.before, update.record
     store.copies.check_no_copies(item_id, record)
     near = relations.find_related_stubs(item_id)
     translations = record.translations if record.translations != before.translations else None
-    if translations is not None:
+    if record.tombstone is not None and record.tombstone.original_archive is None:
+        relations.translations.leave(item_id)
+    elif translations is not None:
         relations.translations.dissolve(item_id)
         relations.translations.leave(item_id)
     elif (
@@ -71,7 +166,7 @@ def update_item(
             f"the item is in a group of translations with the language {before.language}; "
             "the record must state a language",
         )
-    _replace(store, item_id, record, contents, now)
+    _replace(store, item_id, record, update.contents, now)
     next_edition = record.next_edition
     if next_edition != before.next_edition:
         relations.editions.unlink_next(item_id)
@@ -111,6 +206,7 @@ def upsert_item(
         return item_id
     near: list[int] = []
     before = None
+    lock_items(store.connection, existing)
     for item_id, state in existing.items():
         next_state(state, event, ibi)
         if store.is_service(item_id):
