@@ -29,11 +29,10 @@ from flask_ibi_archive.archive.host_rows.assigning import bind, check_model
 from flask_ibi_archive.archive.host_rows.describing import name_row
 from flask_ibi_archive.archive.host_rows.flushes import assign_stored, was_assigned
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.host_rows.reading import is_key_in
+from flask_ibi_archive.archive.host_rows.reading import begin_locking, is_key_in
 from flask_ibi_archive.archive.host_rows.writing import RowWriter
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import OperationContext
-from flask_ibi_archive.archive.operations.sessions import begin_transaction
 from flask_ibi_archive.errors import IBIError, RowError, StorageError
 from flask_ibi_archive.storage.bulk import renew_plans
 from flask_ibi_archive.storage.database_errors import is_write_conflict
@@ -151,13 +150,13 @@ class Adopter:
         key = mapper.primary_key
         unread: ColumnElement[bool] = true()
         while True:
-            begin_transaction(self.session.connection(bind_arguments={"mapper": mapper}))
+            begin_locking(self.session, mapper)
             keys = self.session.execute(
                 self._select(*key)
                 .where(unread)
                 .order_by(*key)
                 .limit(BATCH)
-                .with_for_update(of=mapper.columns["ibi_rep"], key_share=True)
+                .with_for_update(of=mapper.columns["ibi_rep"])
             ).all()
             if not keys:
                 return

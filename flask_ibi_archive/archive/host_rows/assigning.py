@@ -50,17 +50,21 @@ def mint(context: OperationContext, count: int) -> list[Minted]:
 
 
 def lock_rows(session: Session, rows: Sequence[IdentifiedItem]) -> list[IdentifiedItem]:
-    """Lock rows without identifiers, and read their identifiers again.
+    """Lock rows, and read the identifiers of rows that have none again.
 
-    Another transaction may have assigned identifiers, or deleted a row, in the meantime.
+    Another transaction may have assigned identifiers, or deleted a row, in the meantime. If a flush
+    writes some rows with identifiers and some without, all of them are locked together, in the
+    order of the flush, which prevents deadlocks.
 
     :returns: the rows that are still in the database and still have no identifiers.
     """
+    names = ("ibi_rep", "ibi_ibip")
     without = []
     for mapper, of_mapper in group_rows(rows):
-        for row, values in read_locked(session, mapper, of_mapper, ("ibi_rep", "ibi_ibip")):
-            for name, value in values.items():
-                set_committed_value(row, name, value)
+        for row, values in read_locked(session, mapper, of_mapper, names, key_share=False):
+            if row.ibi is None:
+                for name, value in values.items():
+                    set_committed_value(row, name, value)
             if row.ibi is None:
                 without.append(row)
     return without

@@ -136,7 +136,10 @@ def _prepare_flush(session: Session, context: Any, instances: Any) -> None:
     for row in session.deleted:
         if isinstance(row, IdentifiedItem):
             row.ibi  # noqa: B018 - after the flush, the row can't be read any more
-    written = session.new.union(session.dirty)
+    changed = [row for row in session.dirty if isinstance(row, IdentifiedItem)]
+    if any(row.ibi is None for row in changed):
+        lock_rows(session, changed)
+    written = session.new.union(changed)
     rows = [row for row in written if isinstance(row, IdentifiedItem) and row.ibi is None]
     if rows:
         _assign(session, rows)
@@ -147,7 +150,11 @@ def _prepare_flush(session: Session, context: Any, instances: Any) -> None:
 def _mint_for_row(mapper: Any, connection: Any, row: IdentifiedItem) -> None:
     """Mint an identifier for a row that was added during the flush, or that has none yet."""
     session = object_session(row)
-    if session is not None and row.ibi is None:
+    if session is None or row.ibi is not None:
+        return
+    if inspect_row(row).persistent:
+        lock_rows(session, [row])
+    if row.ibi is None:
         _assign(session, [row])
 
 
@@ -237,9 +244,7 @@ def _assign(session: Session, rows: Sequence[IdentifiedItem]) -> None:
     context = bind(get_archive_with_session().context, session)
     for row_class in {type(row) for row in rows}:
         check_model(context, session, row_class)
-    lock_rows(session, [row for row in rows if inspect_row(row).persistent])
-    rows = [row for row in rows if row.ibi is None]
-    minted = mint(context, len(rows)) if rows else []
+    minted = mint(context, len(rows))
     for row, one in zip(rows, minted, strict=True):
         row.ibi_rep, row.ibi_ibip = one.rep, one.ibip
     _get_changes(session).assigned.update((id(row), ref(row)) for row in rows)

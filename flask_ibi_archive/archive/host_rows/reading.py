@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from sqlalchemy import ColumnElement, inspect, select, tuple_
+from sqlalchemy import ColumnElement, Connection, inspect, select, tuple_
 from sqlalchemy.orm import Mapper, Session, aliased
 
 from flask_ibi_archive.archive.host_rows.describing import inspect_row
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.operations.sessions import begin_transaction
+from flask_ibi_archive.archive.operations.sessions import in_transaction
 from flask_ibi_archive.storage.dialects import batched
 
 #: The number of rows that one statement reads.
@@ -20,11 +20,11 @@ BATCH = 1000
 def group_rows(
     rows: Iterable[IdentifiedItem],
 ) -> Iterator[tuple[Mapper[Any], list[IdentifiedItem]]]:
-    """Yield the rows of each class with their mapper."""
+    """Yield the rows of each class with their mapper, in an order that is always the same."""
     groups: dict[Mapper[Any], list[IdentifiedItem]] = {}
     for row in rows:
         groups.setdefault(inspect_row(row).mapper, []).append(row)
-    yield from groups.items()
+    yield from sorted(groups.items(), key=lambda group: str(group[0]))
 
 
 def is_key_in(mapper: Mapper[Any], keys: Iterable[Any]) -> ColumnElement[bool]:
@@ -32,8 +32,21 @@ def is_key_in(mapper: Mapper[Any], keys: Iterable[Any]) -> ColumnElement[bool]:
     return tuple_(*mapper.primary_key).in_(keys)
 
 
+def begin_locking(session: Session, mapper: Mapper[Any]) -> Connection:
+    """Return the connection for the rows of a class. SQLite locks the database from now on."""
+    connection = session.connection(bind_arguments={"mapper": mapper})
+    if connection.dialect.name == "sqlite" and not in_transaction(connection):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    return connection
+
+
 def read_locked(
-    session: Session, mapper: Mapper[Any], rows: Sequence[IdentifiedItem], names: Sequence[str]
+    session: Session,
+    mapper: Mapper[Any],
+    rows: Sequence[IdentifiedItem],
+    names: Sequence[str],
+    *,
+    key_share: bool,
 ) -> Iterator[tuple[IdentifiedItem, dict[str, Any]]]:
     """Lock rows until the end of the transaction, and yield them with their present values.
 
@@ -41,9 +54,10 @@ def read_locked(
 
     :param rows: persistent rows of one class.
     :param names: the names of attributes that are columns.
+    :param key_share: the lock of an UPDATE, which allows others to insert rows that refer to these
+        rows. An UPDATE of the identifiers needs False, because they are unique.
     """
-    connection = session.connection(bind_arguments={"mapper": mapper})
-    begin_transaction(connection)
+    connection = begin_locking(session, mapper)
     width = len(mapper.primary_key)
     by_key = {inspect_row(row).identity: row for row in rows}
     for keys in batched(by_key, BATCH):
@@ -52,8 +66,7 @@ def read_locked(
             .select_from(mapper)
             .where(is_key_in(mapper, keys))
             .order_by(*mapper.primary_key)
-            # an UPDATE takes the same lock
-            .with_for_update(of=mapper.columns["ibi_rep"], key_share=True)
+            .with_for_update(of=mapper.columns["ibi_rep"], key_share=key_share)
         ).all()
         for values in found:
             row = by_key.get(tuple(values[:width]))
@@ -77,7 +90,7 @@ def read_again(
         names: set[str] = set().union(*loaded.values())
         stale: dict[int, list[str]] = {id(row): [] for row in of_mapper}
         columns = sorted(names.intersection(mapper.column_attrs.keys()))
-        for row, values in read_locked(session, mapper, of_mapper, columns):
+        for row, values in read_locked(session, mapper, of_mapper, columns, key_share=True):
             for name in loaded[id(row)].intersection(values) - written.get(id(row), set()):
                 column_type = mapper.column_attrs[name].columns[0].type
                 if not column_type.compare_values(row.__dict__[name], values[name]):
