@@ -68,7 +68,10 @@ def find_changed_links(
     owners = {text: owner for text, (owner, _) in store.find_all_owners(texts).items()}
     items = {one.item_id for one in links if one.item_id}
     previous = store.relations.editions.find_all_previous(items)
-    groups = store.relations.translations.find_groups(items.union(owners.values()))
+    translated = any(one.translation_of for one in links)
+    groups = (
+        store.relations.translations.find_groups(items.union(owners.values())) if translated else {}
+    )
     changed: list[RowLink] = []
     concerned: set[int] = set()
     for one in links:

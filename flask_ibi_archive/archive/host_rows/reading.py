@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, inspect, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, inspect, select, tuple_
 from sqlalchemy.orm import Mapper, Session, aliased
 
 from flask_ibi_archive.archive.host_rows.describing import inspect_row
@@ -27,7 +28,7 @@ def group_rows(
     yield from sorted(groups.items(), key=lambda group: str(group[0]))
 
 
-def is_key_in(mapper: Mapper[Any], keys: Iterable[Any]) -> ColumnElement[bool]:
+def is_key_in(mapper: Mapper[Any], keys: Any) -> ColumnElement[bool]:
     """Return the condition that the primary key of a row is one of some keys."""
     return tuple_(*mapper.primary_key).in_(keys)
 
@@ -58,16 +59,11 @@ def read_locked(
         rows. An UPDATE of the identifiers needs False, because they are unique.
     """
     connection = begin_locking(session, mapper)
+    statement = _select_locked(mapper, tuple(names), key_share)
     width = len(mapper.primary_key)
     by_key = {inspect_row(row).identity: row for row in rows}
     for keys in batched(by_key, BATCH):
-        found = connection.execute(
-            select(*mapper.primary_key, *(getattr(mapper.class_, name) for name in names))
-            .select_from(mapper)
-            .where(is_key_in(mapper, keys))
-            .order_by(*mapper.primary_key)
-            .with_for_update(of=mapper.columns["ibi_rep"], key_share=key_share)
-        ).all()
+        found = connection.execute(statement, {"keys": keys}).all()
         for values in found:
             row = by_key.get(tuple(values[:width]))
             if row is not None:
@@ -112,18 +108,37 @@ def _read_related(
     session: Session, mapper: Mapper[Any], rows: Sequence[IdentifiedItem], name: str
 ) -> dict[Any, set[Any]]:
     """Return the primary keys of the rows to which a relationship leads, by those of the rows."""
+    statement, width = _select_related(mapper, name), len(mapper.primary_key)
+    connection = session.connection(bind_arguments={"mapper": mapper})
+    found: dict[Any, set[Any]] = {}
+    for keys in batched([inspect_row(row).identity for row in rows], BATCH):
+        for values in connection.execute(statement, {"keys": keys}):
+            found.setdefault(tuple(values[:width]), set()).add(tuple(values[width:]))
+    return found
+
+
+# The statements are cached: SQLAlchemy needs more time to build them than to run them.
+
+
+@lru_cache
+def _select_locked(mapper: Mapper[Any], names: tuple[str, ...], key_share: bool) -> Select[Any]:
+    return (
+        select(*mapper.primary_key, *(getattr(mapper.class_, name) for name in names))
+        .select_from(mapper)
+        .where(is_key_in(mapper, bindparam("keys", expanding=True)))
+        .order_by(*mapper.primary_key)
+        .with_for_update(of=mapper.columns["ibi_rep"], key_share=key_share)
+    )
+
+
+@lru_cache
+def _select_related(mapper: Mapper[Any], name: str) -> Select[Any]:
     related = mapper.relationships[name].mapper
     other = aliased(related)
     key = [getattr(other, related.get_property_by_column(c).key) for c in related.primary_key]
-    found: dict[Any, set[Any]] = {}
-    for keys in batched([inspect_row(row).identity for row in rows], BATCH):
-        statement = (
-            select(*mapper.primary_key, *key)
-            .select_from(mapper)
-            .join(getattr(mapper.class_, name).of_type(other))
-            .where(is_key_in(mapper, keys))
-        )
-        width = len(mapper.primary_key)
-        for values in session.connection(bind_arguments={"mapper": mapper}).execute(statement):
-            found.setdefault(tuple(values[:width]), set()).add(tuple(values[width:]))
-    return found
+    return (
+        select(*mapper.primary_key, *key)
+        .select_from(mapper)
+        .join(getattr(mapper.class_, name).of_type(other))
+        .where(is_key_in(mapper, bindparam("keys", expanding=True)))
+    )

@@ -194,6 +194,8 @@ class RowWriter:
     def _insert(self, store: ItemStore, new: Sequence[NewItem], now: datetime) -> None:
         """Insert items. Items without relations to known identifiers are inserted together."""
         batch = [item for item in new if item.is_simple]
+        if not new:
+            return
         try:
             with store.connection.begin_nested():
                 store.insert_items(

@@ -110,6 +110,8 @@ class UpdateBatch:
         :param relations: whether the caller changes relations. In this case, and if the new records
             change relations, the relations of the Archive are locked, too.
         """
+        if self._store.connection.dialect.name == "sqlite":
+            return  # the transaction was the only writer when the items were read
         items = {*self._updates, *others}
         if relations or self._related:
             self._store.lock_relations(items)
