@@ -12,6 +12,7 @@ from sqlalchemy import (
     Column,
     ForeignKey,
     Table,
+    create_engine,
     delete,
     event,
     insert,
@@ -22,18 +23,27 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
-from support.host_models import Host
+from support.host_models import MODELS, Host
 
 from flask_ibi_archive import IdentifiedItem, ItemRecord
 from flask_ibi_archive.archive.host_rows import adopting
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.records.record import DublinCoreMetadata
 
+# On SQLite, two sessions can change a row one after the other only if reading begins no
+# transaction. This is so with the transactions of the driver.
+
 
 @pytest.fixture
-def host(new_host: Callable[..., Host]) -> Host:
+def host(new_host: Callable[..., Host], uri: str) -> Host:
     """A host with a plain model."""
-    return new_host()
+    return new_host(engine=create_engine(uri))
+
+
+@pytest.fixture(params=MODELS)
+def any_host(request: pytest.FixtureRequest, new_host: Callable[..., Host], uri: str) -> Host:
+    """A host with each kind of model in turn."""
+    return new_host(request.param, engine=create_engine(uri))
 
 
 def insert_row(host: Host, title: str = "On rain") -> None:

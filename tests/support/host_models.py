@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Flask
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import ForeignKey, text
+from sqlalchemy import Engine, ForeignKey, text
 from sqlalchemy.orm import (
     DeclarativeBase,
     Mapped,
@@ -131,12 +131,21 @@ class Host:
     """An app with a model of its own, in the database of the Archive.
 
     The app context of the host is open until :meth:`close`.
+
+    :param engine: the engine of the host, if it is a special one.
     """
 
-    def __init__(self, uri: str, folder: Path, kind: str = "plain", **config: object) -> None:
+    def __init__(
+        self,
+        uri: str,
+        folder: Path,
+        kind: str = "plain",
+        engine: Engine | None = None,
+        **config: object,
+    ) -> None:
         self.Thesis = MODELS[kind]
         self.folder = folder
-        self.engine = make_host_engine(uri)
+        self.engine = engine or make_host_engine(uri)
         self.Thesis.metadata.create_all(self.engine)
         self.app = Flask("host", instance_path=str(folder / "instance"))
         self.app.config.update(
