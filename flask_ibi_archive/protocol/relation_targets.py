@@ -121,8 +121,7 @@ def _find_translations(target: RelationTarget) -> Targets:
     item = target.item
     found = [itself] if item.language is None else []
     for language, member in item.translations().items():
-        is_itself = language == item.language
-        translation = target if is_itself else _create_target(member, target.format)
+        translation = target if member is item else _create_target(member, target.format)
         if translation is not None:
             found.append((f".translation({language})", translation))
     return found
