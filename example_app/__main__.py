@@ -73,13 +73,13 @@ class Example:
             "IBI_RESOLVER_REGISTRY": True,
             "IBI_RESOLVER_REGISTRY_MINT_HOST": "registry.example.org",
         }
+        self.resolver = create_resolver(resolver)
         archives = [
             self._settings(number, service, address)
             for number, (service, address) in enumerate(
                 zip(SERVICES, self.addresses, strict=True), 1
             )
         ]
-        self.resolver = create_resolver(resolver)
         self.archives = tuple(map(create_app, archives))
         #: The settings of each app, by the name of the file that :meth:`fill` writes.
         self.settings = dict(zip(SETTINGS, (resolver, *archives), strict=True))
