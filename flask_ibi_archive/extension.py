@@ -144,12 +144,11 @@ class IBIArchive(HostFunctions):
         the repository".
 
         :param reason: the reason for the removal, which the public can read.
-        :param citation: a text that cites the item. None: the citation is made from the Dublin Core
-            of the item.
+        :param citation: a text that cites the item. None: pages make the citation from the
+            metadata.
         :param successor: the IBI of the item that replaces the removed item, or a row or another
             object with an ``ibi``.
-        :param discard_description: True: the tombstone keeps no metadata of the item, and no
-            citation is made from them.
+        :param discard_description: True: the tombstone keeps no metadata of the item.
         :raises StorageError: if a value is wrong, or if the object is not a row of such a model.
         """
         announce_removal(row, reason, citation, successor, discard_description)

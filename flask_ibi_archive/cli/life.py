@@ -81,7 +81,9 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
     "--reason", required=True, help="The reason for the deletion. Everybody can read the reason."
 )
 @click.option(
-    "--citation", metavar="TEXT", help="The citation of the item. By default, Dublin Core is used."
+    "--citation",
+    metavar="TEXT",
+    help="The citation of the item. By default, pages make it from Dublin Core.",
 )
 @click.option(
     "--successor",

@@ -73,13 +73,13 @@ class Tombstone:
     """The data about a removed item that the Archive keeps.
 
     :param reason: why the item was removed.
-    :param citation: the citation of the item as text.
+    :param citation: a text that cites the item. None: pages make the citation from the metadata.
     :param successor: the canonical IBI of the item that replaces the removed item. The new item may
         be in any Archive.
     :param original_archive: the service IBI of the Archive that had the Original when the item was
         removed. Only a former Copy or a transferred item has this value.
-    :param discard_description: True: when the item is removed, its metadata are deleted, and no
-        citation is made from them. This value is not stored.
+    :param discard_description: True: when the item is removed, its metadata are deleted. This
+        value is not stored.
     """
 
     reason: str

@@ -21,7 +21,7 @@ from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, Not
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import list_candidate_paths
-from flask_ibi_archive.records.formats.abnt import cite, names_ibi
+from flask_ibi_archive.records.formats.abnt import cite
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_values import name_licence
 from flask_ibi_archive.web.access import (
@@ -182,9 +182,7 @@ def tombstone(item: ItemView) -> Response:
         stated_title=stated_title,
         stated_citation=stated,
         # the words of citations in the style of ABNT are Portuguese
-        citation_language=(
-            "pt" if stated is None or names_ibi(stated, item.record.identifiers[0]) else None
-        ),
+        citation_language="pt" if stated is None else None,
         citation=cite(describe_work(item), has_address=False) if stated_title else (),
         replacing=[one for one in item.related if one.ibi in (instead, item.record.next_edition)],
     )

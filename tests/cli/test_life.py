@@ -14,6 +14,7 @@ import pytest
 from flask import Flask
 from support.archives import FAR_SERVICE, SERVICE, close
 from support.commands import ROOT, command, environment, example_app, unchanged
+from support.pages import see
 from support.web import NOBODY, ask, ask_urls
 
 NOWHERE = "sid.inpe.br/mtc-m99@80/2009/08.21.17.02"
@@ -118,12 +119,14 @@ def test_delete_leaves_a_tombstone(here: Flask, report: Path) -> None:
     assert ask_urls(here, ibi)["state"] == ("Deleted",)
 
 
-def test_delete_makes_a_citation_if_none_is_given(here: Flask, report: Path) -> None:
+def test_a_removed_item_is_cited_by_its_description_if_no_citation_is_given(
+    here: Flask, report: Path
+) -> None:
     ibi, ibip = add(here, report, "--creator", "Banon, G.", "--date", "2009-07-21")
     command(here, "delete", ibi, "--yes", "--reason", "Withdrawn")
-    assert shown(here, ibi)["tombstone"]["citation"] == (
-        f"BANON, G. A report. [S. l.: s. n.], 2009. IBI: {ibip}."
-    )
+    assert shown(here, ibi)["tombstone"] == {"reason": "Withdrawn"}
+    cited = see(here, f"/col/{ibi}/", 410).text("p")
+    assert f"2009. IBI: {ibip}." in cited
 
 
 def test_an_original_with_copies_stays_until_they_are_gone(

@@ -16,7 +16,7 @@ from flask_ibi_archive.archive.operations.context import (
     find_item,
 )
 from flask_ibi_archive.archive.operations.noting import note, note_change, note_changed_item
-from flask_ibi_archive.archive.operations.removing import add_tombstone, build_citation
+from flask_ibi_archive.archive.operations.removing import add_tombstone
 from flask_ibi_archive.archive.operations.updating import Update, update_item, upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.records.record import Tombstone
@@ -124,7 +124,6 @@ def _transfer(
     else:
         tombstone = Tombstone(
             f"transferred to {target.service_ibi}",
-            build_citation(before),
             original_archive=target.service_ibi,
         )
         present = store.reader.read_record(item_id)

@@ -284,10 +284,10 @@ class ItemOperations(ABC):
             ibi.archive.delete(item.ibi, "Retracted by the author.", successor=other.ibi)
 
         :param reason: the reason for the deletion, which the public can read.
-        :param citation: a text that cites the item. None: the citation is made from the Dublin Core
-            of the item, if the item has Dublin Core.
+        :param citation: a text that cites the item. None: pages make the citation from the
+            metadata.
         :param successor: the item that replaces the deleted item.
-        :param discard_description: True: also delete the metadata, and make no citation from them.
+        :param discard_description: True: also delete the metadata.
         :raises RuleBroken: rule 4, if the item is an Original that has Copies. The message names
             the Archives that have the Copies. Rule 6, if the item is the service.
         :raises ForbiddenMove: if the item was deleted already.

@@ -13,9 +13,7 @@ from flask_ibi_archive.archive.operations.context import (
 from flask_ibi_archive.archive.operations.updating import UpdateBatch
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.records import fields
-from flask_ibi_archive.records.formats.abnt import format_citation
-from flask_ibi_archive.records.record import DublinCoreMetadata, Record, Tombstone
-from flask_ibi_archive.records.work import make_work
+from flask_ibi_archive.records.record import Record, Tombstone
 from flask_ibi_archive.storage.items import Contents
 from flask_ibi_archive.storage.states import Event, State, next_state
 
@@ -53,12 +51,9 @@ def add_tombstone(before: Record, tombstone: Tombstone, now: datetime) -> Record
 
     The embargo and the rows of the files are deleted. The contents of the files remain in the
     store. The metadata remain, with the access rule that may hide them, unless the tombstone says
-    otherwise. If the Original is in another Archive, the item remains in the
-    group of translations, because a resolver finds the Original there. Otherwise the item is
-    removed from the group.
-
-    :param tombstone: the tombstone. If the tombstone has no citation, a citation is made from the
-        Dublin Core of the item.
+    otherwise; pages make the citation from them. If the Original is in another Archive, the item
+    remains in the group of translations, because a resolver finds the Original there. Otherwise the
+    item is removed from the group.
     """
     original_archive = tombstone.original_archive or before.original_archive
     return replace(
@@ -74,26 +69,8 @@ def add_tombstone(before: Record, tombstone: Tombstone, now: datetime) -> Record
         list_files=True,
         access=None if tombstone.discard_description else before.access,
         embargo=None,
-        tombstone=replace(
-            tombstone,
-            citation=tombstone.citation
-            or (None if tombstone.discard_description else build_citation(before)),
-            original_archive=original_archive,
-        ),
+        tombstone=replace(tombstone, original_archive=original_archive),
     )
-
-
-def build_citation(record: Record) -> str | None:
-    """Return a citation of an item, made from the Dublin Core of the item.
-
-    :returns: None if the item has no Dublin Core, if the Dublin Core states neither a title nor a
-        creator, or if the access rule hides the description.
-    """
-    metadata = record.metadata
-    if record.is_hidden or not isinstance(metadata, DublinCoreMetadata):
-        return None
-    work = make_work(record, metadata.elements, "")
-    return format_citation(work, has_address=False) if work.is_described else None
 
 
 def validate_tombstone(tombstone: Tombstone, ibi: str) -> Tombstone:

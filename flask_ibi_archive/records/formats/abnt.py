@@ -68,11 +68,6 @@ _NO_PLACE, _NO_PUBLISHER = Part("S. l.", "italic"), Part("s. n.", "italic")
 MAX_AUTHORS = 3
 
 
-def format_citation(work: Work, accessed: date | None = None, *, has_address: bool = True) -> str:
-    """Return the citation of a work as plain text; see :func:`cite`."""
-    return "".join(part.text for part in cite(work, accessed, has_address=has_address))
-
-
 def cite(work: Work, accessed: date | None = None, *, has_address: bool = True) -> tuple[Part, ...]:
     """Return the citation of a work in parts.
 
@@ -86,20 +81,11 @@ def cite(work: Work, accessed: date | None = None, *, has_address: bool = True) 
     if has_address:
         parts.append(Part(f" Disponível em: {work.url}."))
     else:
-        parts.append(Part(_end_with_ibi(work.ibi)))
+        parts.append(Part(f" IBI: {work.ibi}."))
     if accessed is not None and has_address:
         day = f"{accessed.day} {_MONTHS['pt'][accessed.month - 1]} {accessed.year}"
         parts.append(Part(f" Acesso em: {day}."))
     return tuple(part for part in parts if part.text)
-
-
-def names_ibi(citation: str, ibi: str) -> bool:
-    """Return whether a citation ends as :func:`cite` ends the citation of a removed item."""
-    return citation.endswith(_end_with_ibi(ibi))
-
-
-def _end_with_ibi(ibi: str) -> str:
-    return f" IBI: {ibi}."
 
 
 def _describe(work: Work) -> Iterator[Part]:
