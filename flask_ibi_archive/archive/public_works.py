@@ -25,10 +25,10 @@ def read_works(
 ) -> dict[int, Work | None]:
     """Return the descriptions of the public items among some items, in the order of the ids.
 
-    The description of an item is None if its row is malformed.
+    The description of an item is None if its row or that of its metadata item is malformed.
     """
     reader = ItemReader(connection, archive.served().id)
-    records = reader.try_to_read_items(item_ids)
+    records = reader.read_items(item_ids)
     described = [
         item_id
         for item_id, record in records.items()
@@ -42,9 +42,9 @@ def read_works(
     for item_id in item_ids:
         record = records.get(item_id)
         if record is not None and is_public(record):
-            elements, language = metadata.get(item_id, ({}, None))
+            found = metadata.get(item_id, ({}, None))
             original = originals.get(item_id)
-            works[item_id] = _describe(archive, record, elements, language, original)
+            works[item_id] = found and _describe(archive, record, *found, original)
         elif record is None and item_id in records:
             works[item_id] = None
     return works

@@ -1,9 +1,11 @@
 """Locks the relations of Archives, and items, until the end of a transaction.
 
 Without locks, another transaction could change a relation or a record between reading and writing.
-All transactions lock in the same order, which prevents deadlocks: first the rows of the Archives,
-then those of the items, in the order of their ids. SQLite needs no locks, because it has only one
-write transaction at a time.
+Each operation and each flush locks in the same order: first the rows of the Archives, then those of
+the items, in the order of their ids. So two of them cannot wait for each other. A transaction of a
+host with several flushes may lock in another order. If PostgreSQL then ends it because of a
+deadlock, the host gets the error of the driver, and may repeat the transaction. SQLite needs no
+locks, because it has only one write transaction at a time.
 """
 
 from __future__ import annotations

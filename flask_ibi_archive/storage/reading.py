@@ -99,26 +99,31 @@ class ItemReader:
         """Return the record of one item. The item may be the service of the Archive."""
         return self._read_all(Item.id == item_id, limit=1)[0][1]
 
-    def read_items(self, item_ids: Sequence[int]) -> dict[int, Record]:
-        """Return the records of items by their ids, with a constant number of statements."""
-        condition = is_one_of(self.connection, Item.id, item_ids)
-        return dict(self._read_all(condition, limit=len(item_ids)))
+    def read_items(self, item_ids: Sequence[int]) -> dict[int, Record | None]:
+        """Return the records of items by their ids, with a constant number of statements.
 
-    def try_to_read_items(self, item_ids: Sequence[int]) -> dict[int, Record | None]:
-        """Return the records of items by their ids. The record is None if its row is malformed."""
-        return dict(self._read(Item.id.in_(item_ids), limit=len(item_ids)))
+        The record is None if its row is malformed.
+        """
+        return dict(self._read(is_one_of(self.connection, Item.id, item_ids), limit=len(item_ids)))
 
-    def read_metadata(self, item_ids: Sequence[int]) -> dict[int, tuple[DublinCore, str | None]]:
-        """Return Dublin Core and language of public metadata items, by the described ids."""
+    def read_metadata(
+        self, item_ids: Sequence[int]
+    ) -> dict[int, tuple[DublinCore, str | None] | None]:
+        """Return Dublin Core and language of public metadata items, by the described ids.
+
+        The value is None if the row of the metadata item is malformed.
+        """
         try:
             return self._read_metadata(item_ids)
         except MALFORMED as error:
             if len(item_ids) == 1:
                 self.on_malformed(self._names({*item_ids})[item_ids[0]], error)
-                return {}
+                return {item_ids[0]: None}
         return {key: value for one in item_ids for key, value in self.read_metadata([one]).items()}
 
-    def _read_metadata(self, item_ids: Sequence[int]) -> dict[int, tuple[DublinCore, str | None]]:
+    def _read_metadata(
+        self, item_ids: Sequence[int]
+    ) -> dict[int, tuple[DublinCore, str | None] | None]:
         metadata = aliased(Item)
         rows = self.connection.execute(
             select(Item.id, metadata.dublin_core, metadata.language)

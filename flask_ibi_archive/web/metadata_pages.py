@@ -83,7 +83,7 @@ def _metadata_page(item: ItemView) -> Response:
     closes the files. This user sees the landing page, which says so, with all metadata.
     """
     readable = select_readable_files(item)
-    if item.allows(user_address()):
+    if item.record.state == "Deleted" or item.allows(user_address()):
         response = page("metadata", item=readable)
     else:
         response = landing_page(item, readable, describe_work(readable), shows_metadata=True)

@@ -231,7 +231,7 @@ def with_item(
             if item is None:
                 return no_item_page(text)
             if item.record.state == "Deleted" and not (
-                shows_description and item.dublin_core and item.shows_itself(user_address())
+                shows_description and item.dublin_core and find_refusal(item) is None
             ):
                 return tombstone(item)
             return view(item, **rest)

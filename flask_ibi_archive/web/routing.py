@@ -12,7 +12,6 @@ from typing import Any
 from flask import Blueprint, Flask, Response, request
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
-from werkzeug.exceptions import HTTPException
 from werkzeug.routing import AnyConverter, BaseConverter
 
 from flask_ibi_archive.web import (
@@ -187,7 +186,7 @@ def answer_protocol() -> Any:
             ours = answer()
             if ours is not None:
                 return ours
-    if isinstance(theirs, HTTPException):
+    if isinstance(theirs, Exception):
         raise theirs
     return app.dispatch_request() if theirs is None else theirs
 
@@ -198,7 +197,7 @@ def _run_hooks(app: Flask) -> object:
     for hook in hooks[hooks.index(answer_protocol) + 1 :]:
         try:
             answer = app.ensure_sync(hook)()
-        except HTTPException as error:
+        except Exception as error:  # noqa: BLE001 - an error handler of the app may answer it
             return error
         if answer is not None:
             return answer

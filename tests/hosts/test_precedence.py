@@ -166,13 +166,23 @@ def refuse() -> None:
     abort(429)
 
 
+class LoginNeeded(Exception):
+    """The exception of a login check, for which the app has an error handler."""
+
+
+def need_login() -> None:
+    """A login check that raises an exception of its own."""
+    raise LoginNeeded
+
+
 @for_each("step", ["before", "after"])
-@for_each("hook", [log_in_first, refuse])
+@for_each("hook", [log_in_first, refuse, need_login])
 def test_hooks_of_the_host_do_not_answer_for_the_protocol(
     host: Host, step: str, hook: Callable[[], Any]
 ) -> None:
     """A resolver cannot log in, and a reader of a persistent URL does not know the host."""
     app = host(**{step: lambda app: app.before_request(hook)})
+    app.register_error_handler(LoginNeeded, lambda error: log_in_first())
     assert "ibi" in ask_urls(app, REPORT)
     assert ask(app, SERVICE_PATH, "POST").alert
     assert ask(app, f"/{REPORT}").headers["Location"].startswith(f"{HOST}/col/{REPORT}/")

@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
+from sqlalchemy.orm.attributes import flag_modified
 from support.host_models import MODELS, Host
 
 from flask_ibi_archive import IdentifiedItem, ItemRecord
@@ -260,6 +261,15 @@ def test_the_session_of_the_host_is_not_changed_if_nobody_else_changes_the_row(
     authors.append(host.session.get_one(Author, 2))
     host.session.commit()
     assert len(book.authors) == 2
+
+
+def test_a_value_that_the_host_has_changed_in_place_is_not_lost(host: Host, book: Book) -> None:
+    book.tags.append("snow")
+    book.pages = 2
+    host.session.flush()
+    flag_modified(book, "tags")
+    host.session.commit()
+    assert book.tags == ["rain", "snow"]
 
 
 def test_a_change_that_a_listener_of_the_host_makes_after_the_flush_is_kept(

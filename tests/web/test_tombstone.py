@@ -232,6 +232,9 @@ def test_a_tombstone_shows_the_title_only_if_the_rule_allows_it(
     page = see(app, f"/col/{rep(1)}/", 410, remote=OUTSIDE)
     assert ("secret" in page.source.lower()) == is_shown  # the citation has it in capitals
     assert "Withdrawn" in pairs_of(page)
+    # the page of the metadata is no landing page, although the files are closed
+    page = see(app, f"/col/{rep(1)}/metadata", 200 if is_shown else 410, remote=OUTSIDE)
+    assert "This item was removed" in page.source
 
 
 def test_the_page_of_a_copy_names_the_archive_with_the_original(app: Flask) -> None:

@@ -99,8 +99,8 @@ def refresh(row: IdentifiedItem) -> None:
     context = bind(get_archive_with_session().context, session)
     if row.ibi is None:
         assign_stored(context, session, [row])
-    read_again(session, [row], {})
-    _write(context, session, [row], [])
+    with read_again(session, [row], {}):
+        _write(context, session, [row], [])
 
 
 def _check_row(row: object) -> None:
@@ -203,8 +203,9 @@ def _write_items(session: Session, context: Any) -> None:
         return
     rows, removals, changed = changes.written, changes.removed, changes.changed
     changes.written, changes.removed, changes.changed = [], [], {}
-    read_again(session, [row for row in rows if id(row) in changed], changed)
-    _write(bind(get_archive_with_session().context, session), session, rows, removals)
+    context = bind(get_archive_with_session().context, session)
+    with read_again(session, [row for row in rows if id(row) in changed], changed):
+        _write(context, session, rows, removals)
 
 
 @_for_sessions("after_soft_rollback")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, inspect, select, tuple_
 from sqlalchemy.orm import Mapper, Session, aliased
+from sqlalchemy.orm.attributes import set_committed_value
 
 from flask_ibi_archive.archive.host_rows.describing import inspect_row
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
@@ -70,17 +72,20 @@ def read_locked(
                 yield row, dict(zip(names, values[width:], strict=True))
 
 
+@contextmanager
 def read_again(
     session: Session, rows: Sequence[IdentifiedItem], written: Mapping[int, Set[str]]
-) -> None:
-    """Read what other transactions have changed in rows since the session has read the rows.
+) -> Iterator[None]:
+    """Show what other transactions have changed in rows since the session has read the rows.
 
-    Only attributes that are loaded and whose values differ are loaded again. Thus the session of
-    the host, its collections and its unloaded attributes remain as they are.
+    Only attributes that are loaded and whose values differ are loaded again, and only for the
+    ``with`` block. Afterwards, the host has its own values again: a value may also differ because
+    the host has changed a mutable object, or because the database stores values in another form.
 
     :param written: the names of the columns that the session has just written, by the ``id()`` of
         the row. They are not read again.
     """
+    kept: list[tuple[IdentifiedItem, str, Any]] = []
     for mapper, of_mapper in group_rows(rows):
         loaded = {id(row): inspect_row(row).unmodified & row.__dict__.keys() for row in of_mapper}
         names: set[str] = set().union(*loaded.values())
@@ -101,7 +106,13 @@ def read_again(
                     stale[id(row)].append(name)
         for row in of_mapper:
             if stale[id(row)]:
+                kept += [(row, name, row.__dict__[name]) for name in stale[id(row)]]
                 session.refresh(row, stale[id(row)])
+    try:
+        yield
+    finally:
+        for row, name, value in kept:
+            set_committed_value(row, name, value)
 
 
 def _read_related(

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from flask_ibi_archive.archive.operations.noting import note, note_change
-from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import item_deposited
 from flask_ibi_archive.storage.dialects import batched
@@ -80,6 +80,11 @@ class UpdateBatch:
     def _read(self, items: Collection[int]) -> None:
         for part in batched(items, BATCH):
             for item_id, before in self._store.reader.read_items(part).items():
+                if before is None:
+                    raise StorageError(
+                        f"the row {item_id} of the table ibi_item is malformed; the log names the "
+                        "item; correct the row, or restore a backup"
+                    )
                 known = self._updates.get(item_id)
                 if known is None or known.before != before:
                     edited = self._edits[item_id](before)
