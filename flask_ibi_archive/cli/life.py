@@ -114,7 +114,8 @@ def delete_command(
     The tombstone is a page with the HTTP status 410. The page shows the date of the deletion, the
     reason, the title, the authors and the citation of the item, and the successor of the item. The
     metadata of the item can still be read in all formats. With --discard-description, they are
-    deleted, and only the --citation that you give is shown.
+    deleted, and only the --citation that you give is shown. This also works for an item that was
+    deleted before.
 
     \b
     Example:

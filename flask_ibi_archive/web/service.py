@@ -118,7 +118,7 @@ def _has_valid_key(archive: Archive) -> bool:
     except PeerProtocolError:
         return False
     return isinstance(message, Acknowledgment) and archive.accesses.has_valid_key(
-        message, _find_sender()
+        message, _find_sender(archive)
     )
 
 
@@ -142,7 +142,8 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     # a request with HEAD must not change anything (RFC 9110, 9.3.2)
     is_get = request.method == "GET"
     count = _count_access if is_get else _count_nothing
-    list_urls: ListUrls = partial(current_archive().list_urls, sender=_find_sender())
+    archive = current_archive()
+    list_urls: ListUrls = partial(archive.list_urls, sender=_find_sender(archive))
     if is_get and url_requested.receivers:
         list_urls = partial(_list_and_announce, list_urls)
     try:
@@ -154,9 +155,9 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
         return _unavailable(error)
 
 
-def _find_sender() -> str | None:
+def _find_sender(archive: Archive) -> str | None:
     """Return the IP address of the sender if only the resolver may acknowledge accesses."""
-    return user_address() if current_archive().config.count_only_resolver else None
+    return user_address() if archive.config.count_only_resolver else None
 
 
 def _list_and_announce(list_urls: ListUrls, message: UrlRequest) -> Sequence[UrlPair]:
@@ -175,7 +176,8 @@ def _count_access(acknowledgment: Acknowledgment) -> None:
     """
     headers = current_request().headers
     agents = Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
-    current_archive().take_acknowledgment(acknowledgment, agents, _find_sender())
+    archive = current_archive()
+    archive.take_acknowledgment(acknowledgment, agents, _find_sender(archive))
 
 
 def _count_nothing(acknowledgment: Acknowledgment) -> None:

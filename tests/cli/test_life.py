@@ -129,6 +129,21 @@ def test_a_removed_item_is_cited_by_its_description_if_no_citation_is_given(
     assert f"2009. IBI: {ibip}." in cited
 
 
+def test_the_description_of_a_removed_item_can_still_be_discarded(
+    here: Flask, report: Path
+) -> None:
+    ibi, _ = add(here, report)
+    command(here, "delete", ibi, "--yes", "--reason", "Withdrawn", "--successor", NOBODY)
+    removed = shown(here, ibi)
+    options = ("--yes", "--reason", "Requested by the author", "--discard-description")
+    assert command(here, "delete", ibi, *options).status == 0
+    left = shown(here, ibi)
+    assert (removed.pop("metadata"), "metadata" in left) == ({"dc": {"title": ["A report"]}}, False)
+    removed["tombstone"]["reason"] = "Requested by the author"
+    assert left == removed
+    assert "has the state Deleted" in command(here, "delete", ibi, "--yes", "--reason", "x").error
+
+
 def test_an_original_with_copies_stays_until_they_are_gone(
     here: Flask, there: Flask, report: Path
 ) -> None:

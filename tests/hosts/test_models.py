@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
@@ -415,6 +416,24 @@ def test_the_host_chooses_whether_the_description_of_a_removed_item_remains(
         assert item is not None
         title = item.stated_title and item.stated_title[0]
         assert (item.record.state, title) == ("Deleted", None if discard else "On rain")
+
+
+def test_a_rollback_undoes_what_the_host_said_about_a_removal(host: Host) -> None:
+    first, second = host.add(), host.add()
+    ibis = [first.ibi, second.ibi]
+    with suppress(ZeroDivisionError), host.session.begin_nested():
+        host.ibi.removing(first, reason="a mistake", discard_description=True)
+        raise ZeroDivisionError
+    host.ibi.removing(second, reason="a mistake", discard_description=True)
+    host.session.rollback()
+    host.session.delete(first)
+    host.session.delete(second)
+    host.session.commit()
+    for ibi in ibis:
+        item = host.archive.get(ibi)
+        assert item is not None
+        assert item.record.tombstone == Tombstone("removed by the repository")
+        assert item.stated_title is not None
 
 
 @pytest.mark.slow_on_postgresql

@@ -143,10 +143,10 @@ class RowEdits:
 
     def _remove(self, removal: Removal, before: Record) -> tuple[Record, Contents] | None:
         """Delete the item of a deleted row."""
-        if before.state == State.DELETED.value:
-            return None
         with naming(removal.name, removal.ibi):
             tombstone = validate_tombstone(build_tombstone(removal.tombstone), removal.ibi)
+            if before.state == State.DELETED.value and not tombstone.discard_description:
+                return None
             return remove(before, removal.ibi, tombstone, self.now)
 
 

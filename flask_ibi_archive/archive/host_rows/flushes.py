@@ -41,9 +41,6 @@ from flask_ibi_archive.errors import RowError, StorageError
 from flask_ibi_archive.records.fields import parse_text
 from flask_ibi_archive.records.record import Tombstone
 
-#: The key in the info of a row for the tombstone that the host has announced.
-ANNOUNCED = "ibi_removal"
-
 
 @dataclass
 class Changes:
@@ -53,12 +50,15 @@ class Changes:
         the ``id()`` of the row.
     :ivar changed: the names of the columns that changed in each row that is not new, by the
         ``id()`` of the row.
+    :ivar announced: the rows that the host will delete in the present transaction, with their
+        tombstones, by the ``id()`` of the row.
     """
 
     written: list[IdentifiedItem] = field(default_factory=list)
     removed: list[Removal] = field(default_factory=list)
     assigned: dict[int, ref[IdentifiedItem]] = field(default_factory=dict)
     changed: dict[int, set[str]] = field(default_factory=dict)
+    announced: dict[int, tuple[IdentifiedItem, Any]] = field(default_factory=dict)
 
 
 _changes: WeakKeyDictionary[Session, Changes] = WeakKeyDictionary()
@@ -86,21 +86,26 @@ def announce_removal(
         }
     except ValueError as error:
         raise RowError(name_row(row), None, str(error)) from error
-    inspect_row(row).info[ANNOUNCED] = tombstone
+    _get_changes(_find_session(row)).announced[id(row)] = (row, tombstone)
 
 
 def refresh(row: IdentifiedItem) -> None:
     """Write the item of a row again; see :meth:`IBIArchive.refresh`."""
     _check_row(row)
-    session = object_session(row)
-    if session is None:
-        raise StorageError(f"{name_row(row)} is not in a session; add the row to the session first")
+    session = _find_session(row)
     session.flush()
     context = bind(get_archive_with_session().context, session)
     if row.ibi is None:
         assign_stored(context, session, [row])
     with read_again(session, [row], {}):
         _write(context, session, [row], [])
+
+
+def _find_session(row: IdentifiedItem) -> Session:
+    session = object_session(row)
+    if session is None:
+        raise StorageError(f"{name_row(row)} is not in a session; add the row to the session first")
+    return session
 
 
 def _check_row(row: object) -> None:
@@ -183,7 +188,7 @@ def _remember_deleted(mapper: Any, connection: Any, row: IdentifiedItem) -> None
     if row.ibi is None:
         lock_rows(session, [row])
     if row.ibi is not None:
-        _get_changes(session).removed.append(_build_removal(row))
+        _get_changes(session).removed.append(_build_removal(session, row))
 
 
 @_for_sessions("after_flush")
@@ -192,7 +197,7 @@ def _remember_replaced(session: Session, context: Any) -> None:
     removed = {id(one.row) for one in _get_changes(session).removed}
     for row in session.deleted:
         if isinstance(row, IdentifiedItem) and row.ibi is not None and id(row) not in removed:
-            _get_changes(session).removed.append(_build_removal(row))
+            _get_changes(session).removed.append(_build_removal(session, row))
 
 
 @_for_sessions("after_flush_postexec")
@@ -214,7 +219,7 @@ def _forget(session: Session, previous: SessionTransaction) -> None:
     changes = _changes.get(session)
     if changes is None:
         return
-    changes.written, changes.removed, changes.changed = [], [], {}
+    changes.written, changes.removed, changes.changed, changes.announced = [], [], {}, {}
     for row in _take_back(changes):
         # SQLAlchemy may have replaced a row whose savepoint was rolled back
         if inspect_row(row).persistent and row in session:
@@ -290,8 +295,9 @@ def _write(
         RowWriter(context, staging, assign, was_minted).write(rows, removals)
 
 
-def _build_removal(row: IdentifiedItem) -> Removal:
-    tombstone = inspect_row(row).info.pop(ANNOUNCED, None) or Tombstone(DEFAULT_REASON)
+def _build_removal(session: Session, row: IdentifiedItem) -> Removal:
+    nothing = (row, Tombstone(DEFAULT_REASON))
+    _, tombstone = _get_changes(session).announced.pop(id(row), nothing)
     return Removal(row, name_row(row), str(row.ibi_rep or row.ibi_ibip), tombstone)
 
 

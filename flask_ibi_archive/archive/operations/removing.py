@@ -36,8 +36,11 @@ def remove(
 
     :param ibi: an identifier of the item, for messages.
     :param tombstone: the result of :func:`validate_tombstone`.
-    :raises ForbiddenMove: if the state of the item does not allow the deletion.
+    :raises ForbiddenMove: if the state of the item does not allow the deletion. The description of
+        a removed item can still be deleted.
     """
+    if before.state == State.DELETED.value and tombstone.discard_description:
+        return discard_description(before, tombstone), {}
     next_state(State(before.state), Event.DELETE, canonicalize(ibi))
     if tombstone.successor in before.identifiers:
         raise StorageError(
@@ -71,6 +74,20 @@ def add_tombstone(before: Record, tombstone: Tombstone, now: datetime) -> Record
         embargo=None,
         tombstone=replace(tombstone, original_archive=original_archive),
     )
+
+
+def discard_description(before: Record, tombstone: Tombstone) -> Record:
+    """Return the record of a removed item without its description. Its date remains.
+
+    :param tombstone: the new reason, and the new citation and the new successor, if any.
+    """
+    previous = before.tombstone or tombstone
+    stated = replace(
+        tombstone,
+        successor=tombstone.successor or previous.successor,
+        original_archive=previous.original_archive,
+    )
+    return replace(before, metadata=None, access=None, tombstone=stated)
 
 
 def validate_tombstone(tombstone: Tombstone, ibi: str) -> Tombstone:
