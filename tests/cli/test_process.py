@@ -39,7 +39,8 @@ def test_an_export_can_be_imported_through_pipes(example: Path) -> None:
     # a value of digits in the environment is read as a number or, if a text is needed, as a text
     settings = {"FLASK_IBI_GRANULARITY": "1", "FLASK_IBI_REGISTRATION_KEY": "0123456789"}
     piped = process(example, "ibi", "export", **settings)
-    again = process(example, "ibi", "import", "--on-conflict", "skip", "-", stdin=piped.raw)
+    options = ("--on-conflict", "skip", "--files-folder", str(example / "files"))
+    again = process(example, "ibi", "import", *options, "-", stdin=piped.raw)
     assert again.data == "added 0, updated 0, skipped 9\n"
 
 
