@@ -15,7 +15,6 @@ from wtforms import (
     DateField,
     IntegerField,
     PasswordField,
-    SelectChoice,
     SelectField,
     StringField,
     TextAreaField,
@@ -28,6 +27,15 @@ from example_app.languages import get_language, name_language
 from example_app.languages import gettext as _
 from example_app.languages import lazy_gettext as _l
 from example_app.models import Publication
+
+try:
+    from wtforms import SelectChoice
+except ImportError:  # WTForms 3.2, the last version for Python 3.10, has tuples instead
+
+    def SelectChoice(value: str, label: object) -> tuple[str, object]:
+        """Return a choice of a list."""
+        return value, label
+
 
 KINDS = [SelectChoice("Thesis", _l("Thesis")), SelectChoice("Report", _l("Report"))]
 LANGUAGES = {"en": "English", "es": "Spanish", "fr": "French", "pt": "Portuguese"}
