@@ -106,7 +106,10 @@ class Negated(TypeDecorator[int]):
         return None if value is None else -value
 
 
-@pytest.mark.parametrize(("batch", "count"), [(adopting.BATCH, adopting.BATCH + 500), (3, 10)])
+@pytest.mark.parametrize(
+    ("batch", "count"),
+    [pytest.param(adopting.BATCH, adopting.BATCH + 500, marks=pytest.mark.slow), (3, 10)],
+)
 def test_rows_are_adopted_in_batches_whatever_the_type_of_their_key(
     host: Host, monkeypatch: pytest.MonkeyPatch, batch: int, count: int
 ) -> None:

@@ -481,6 +481,7 @@ def run(uri: str, folder: Path, has_archive: bool) -> list[dict[str, Any]]:
 
 
 @pytest.mark.no_tables
+@pytest.mark.slow_on_postgresql
 def test_the_host_works_as_without_the_extension(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

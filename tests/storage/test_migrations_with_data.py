@@ -70,6 +70,7 @@ def without_columns(rows: Rows) -> Rows:
     }
 
 
+@pytest.mark.slow_on_postgresql
 def test_each_downgrade_removes_its_tables_and_each_upgrade_creates_them_empty(
     new_app: Callable[..., Flask], tmp_path: Path
 ) -> None:
