@@ -7,10 +7,13 @@ Archive. The Archive counts this redirect as an access.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from threading import Condition
 from time import monotonic
 
+from flask_ibi_archive.resolver.engine import Request
 from flask_ibi_archive.resolver.http_transfer import TransferResult
 
 #: Maximum number of pending acknowledgments. Further acknowledgments are discarded.
@@ -24,25 +27,25 @@ LOG_PAUSE = 60.0
 _logger = logging.getLogger(__name__)
 
 
-class AcknowledgmentSender:
-    """Sends acknowledgments, counts pending acknowledgments, and logs failures once a minute.
+class Acknowledgments:
+    """The acknowledgments that are not delivered yet. Failures are logged once a minute.
 
-    :param send: a function that starts to send an acknowledgment in the background.
+    Thread-safe.
+
     :param clock: a function that returns the time in seconds.
+    :ivar waiting: the requests that must be sent (concurrent_requests.py).
     """
 
-    def __init__(
-        self, send: Callable[[PendingAcknowledgment], None], clock: Callable[[], float] = monotonic
-    ) -> None:
-        self._send = send
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
+        self.waiting: deque[Request] = deque()
         self._pending = 0
         self._failed = 0
         self._next_log = clock()
         self._changed = Condition()
 
-    def send(self, url: str, milliseconds: int, headers: Mapping[str, str]) -> bool:
-        """Start to send an acknowledgment.
+    def add(self, url: str, milliseconds: int, headers: Mapping[str, str]) -> bool:
+        """Add an acknowledgment.
 
         :param milliseconds: the time limit for the transfer.
         :returns: False if too many acknowledgments are pending.
@@ -52,7 +55,7 @@ class AcknowledgmentSender:
                 self._count_failure("too many acknowledgments are pending")
                 return False
             self._pending += 1
-        self._send(PendingAcknowledgment(self, url, milliseconds, headers))
+        self._add(url, milliseconds, headers, 1)
         return True
 
     def wait(self, seconds: float) -> bool:
@@ -63,15 +66,21 @@ class AcknowledgmentSender:
         with self._changed:
             return self._changed.wait_for(lambda: not self._pending, seconds)
 
-    def retry(self, acknowledgment: PendingAcknowledgment) -> None:
-        """Send an acknowledgment again."""
-        self._send(acknowledgment)
+    def _add(self, url: str, milliseconds: int, headers: Mapping[str, str], tries: int) -> None:
+        again = partial(self._add, url, milliseconds, headers, tries + 1)
+        finish = partial(self._finish, again if tries < MAX_TRIES else None)
+        self.waiting.append(Request(url, milliseconds, finish, headers))
 
-    def finish(self, reason: str | None) -> None:
-        """Record that an acknowledgment is no longer pending.
-
-        :param reason: why the acknowledgment failed, or None if the Archive received it.
-        """
+    def _finish(
+        self, send_again: Callable[[], None] | None, transfer: TransferResult, seconds: float
+    ) -> None:
+        """Send the acknowledgment again if the connection failed; otherwise count the result."""
+        reason = transfer.reason
+        if reason is None and transfer.status != 200:
+            reason = f"the Archive answered with status {transfer.status}"
+        if transfer.is_retryable and send_again is not None:
+            send_again()
+            return
         with self._changed:
             self._pending -= 1
             if reason is not None:
@@ -88,35 +97,3 @@ class AcknowledgmentSender:
                 "%d acknowledgments were not delivered; the last failure: %s", self._failed, reason
             )
             self._failed, self._next_log = 0, now + LOG_PAUSE
-
-
-class PendingAcknowledgment:
-    """An acknowledgment that is not delivered yet, as a job of the event loop (event_loop.py)."""
-
-    __slots__ = ("_sender", "_tries", "headers", "milliseconds", "url")
-
-    def __init__(
-        self,
-        sender: AcknowledgmentSender,
-        url: str,
-        milliseconds: int,
-        headers: Mapping[str, str],
-    ) -> None:
-        self._sender = sender
-        self._tries = 1
-        self.url = url
-        self.milliseconds = milliseconds
-        self.headers = headers
-
-    def finish(self, transfer: TransferResult, seconds: float) -> None:
-        """Send the acknowledgment again if the connection failed; otherwise report the result."""
-        if transfer.is_retryable and self._tries < MAX_TRIES:
-            self._tries += 1
-            self._sender.retry(self)
-        elif transfer.reason is None and transfer.status != 200:
-            self._sender.finish(f"the Archive answered with status {transfer.status}")
-        else:
-            self._sender.finish(transfer.reason)
-
-    def flush(self) -> None:
-        """Do nothing, because no caller waits for the result."""

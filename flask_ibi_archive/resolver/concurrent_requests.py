@@ -1,8 +1,13 @@
 """Concurrent requests to many Archives, over persistent connections.
 
-A resolution passes its questions to :class:`FanOut`. This class sends the questions to all Archives
-at the same time. A background thread, the *event loop* (event_loop.py), runs the requests and puts
-the results into a :class:`ReplyQueue`. The resolution reads the results in its own thread.
+A resolution passes its questions to :class:`FanOut`, and reads the results from a
+:class:`ReplyQueue`. The thread that waits for results drives the requests itself: during this time
+it has an *engine* of its own, a multi handle of libcurl with open connections (engine.py). Later
+resolutions use the engine again.
+
+A resolution often ends before all Archives have answered. A background thread completes such
+requests, because their connections can then be used again, and because the circuit breaker and the
+metrics must know the results. The same thread sends acknowledgments. It ends when it has no work.
 """
 
 from __future__ import annotations
@@ -15,23 +20,28 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from queue import Empty, SimpleQueue
-from threading import Lock
-from time import monotonic
+from threading import Lock, Thread
+from time import monotonic, sleep
 from typing import NamedTuple, TypeAlias
 
 from flask_ibi_archive.archive.transport import HEADERS
 from flask_ibi_archive.errors import PeerProtocolError
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.pairs import ALERT, Pair, parse_pairs
-from flask_ibi_archive.resolver.acknowledgments import AcknowledgmentSender
+from flask_ibi_archive.resolver.acknowledgments import Acknowledgments
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
-from flask_ibi_archive.resolver.dns_cache import is_valid_url
-from flask_ibi_archive.resolver.event_loop import STOPPED, EventLoop, Job
+from flask_ibi_archive.resolver.engine import STOPPED, Engine, Request
+from flask_ibi_archive.resolver.host_names import HostNames, is_valid_url
 from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TransferResult
 
 #: Maximum seconds that an ending process waits for pending acknowledgments.
 EXIT_SECONDS = 1.0
+#: The maximum number of open connections of all engines together.
+MAX_CONNECTIONS = 512
+#: The maximum number of acknowledgments that are sent at the same time.
+MAX_ACKNOWLEDGMENTS = 20
+#: The pause of the background thread in seconds.
+PAUSE = 0.01
 
 TEXT_PLAIN = "text/plain"
 OK = 200
@@ -96,22 +106,20 @@ ArchiveResult: TypeAlias = Reply | Failure
 class ReplyQueue:
     """The results of the requests of one caller, in the order of arrival.
 
-    The thread of the caller adds requests and reads results. The thread of the event loop adds
-    results.
+    Only the thread of the caller uses the methods, except :meth:`put`.
 
     :param seconds: the time limit in seconds. After this time, :meth:`get` no longer waits.
+    :param release: takes back the engine.
+    :ivar engine: the engine of the requests. None if no request is pending.
+    :ivar pending: the number of requests for which :meth:`get` has not returned a result yet.
     """
 
-    __slots__ = ("_abandoned", "_batch", "_batches", "_end", "_received", "pending")
-
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, release: Callable[[Engine], None]) -> None:
         self._end = monotonic() + seconds
-        #: Results that are handed over together, because waking the caller for each result is slow.
-        self._batch: list[ArchiveResult] = []
-        self._batches: SimpleQueue[list[ArchiveResult]] = SimpleQueue()
+        self._release = release
         self._received: deque[ArchiveResult] = deque()
         self._abandoned = False
-        #: The number of requests for which :meth:`get` has not returned a result yet.
+        self.engine: Engine | None = None
         self.pending = 0
 
     def get(self, seconds: float) -> ArchiveResult | None:
@@ -122,18 +130,20 @@ class ReplyQueue:
         """
         if not self.pending:
             return None
+        if not self._received and self.engine is not None:
+            end = min(monotonic() + seconds, self._end)
+            self.engine.run_until(lambda: self._received, end)
         if not self._received:
-            seconds = max(min(seconds, self._end - monotonic()), 0.0)
-            try:
-                self._received.extend(self._batches.get(timeout=seconds))
-            except Empty:
-                return None
+            return None
         self.pending -= 1
+        if not self.pending:
+            self._release_engine()
         return self._received.popleft()
 
-    def fail(self, targets: Sequence[Target], reason: str) -> None:
-        """Add a failure for each request that cannot be sent. Called in the caller's thread."""
-        self._batches.put([Failure(target, reason, 0.0) for target in targets])
+    def put(self, result: ArchiveResult) -> None:
+        """Add a result. Any thread may call this method."""
+        if not self._abandoned:
+            self._received.append(result)
 
     def abandon(self) -> None:
         """Ignore all further results.
@@ -142,65 +152,16 @@ class ReplyQueue:
         """
         self._abandoned = True
         self.pending = 0
+        self._release_engine()
 
-    def put(self, result: ArchiveResult) -> None:
-        """Add a result. Called in the thread of the event loop.
+    def __del__(self) -> None:
+        # an error of the caller must not make an engine useless
+        self._release_engine()
 
-        If the Archive knows the item, the result is handed over to the caller immediately.
-        """
-        if not self._abandoned:
-            self._batch.append(result)
-            if isinstance(result, Reply) and result.pairs:
-                self.flush()
-
-    def flush(self) -> None:
-        """Hand over the results of the batch to the caller. Called in the event loop's thread."""
-        if self._batch:
-            batch, self._batch = self._batch, []
-            self._batches.put(batch)
-
-
-class _ArchiveJob:
-    """A request to an Archive, as a job of the event loop."""
-
-    __slots__ = ("_on_result", "_replies", "_target", "headers", "milliseconds", "url")
-
-    def __init__(
-        self,
-        target: Target,
-        replies: ReplyQueue,
-        milliseconds: int,
-        on_result: Callable[[ArchiveResult], None] | None,
-    ) -> None:
-        self._target = target
-        self._replies = replies
-        self._on_result = on_result
-        self.url = target.url
-        self.milliseconds = milliseconds
-        self.headers: Mapping[str, str] = HEADERS
-
-    def finish(self, transfer: TransferResult, seconds: float) -> None:
-        """Hand over the result to the caller, then update the metrics."""
-        try:
-            found = read_answer(transfer)
-        except Exception:  # the caller waits, so it must get a result
-            _logger.exception("the answer of an Archive can't be read")
-            found = "answers with a text that can't be read"
-        result: ArchiveResult
-        if isinstance(found, str):
-            result = Failure(self._target, found, seconds, refuses_request(transfer.status))
-        else:
-            result = Reply(self._target, found, seconds)
-        self._replies.put(result)
-        if self._on_result is not None and transfer.reason is not STOPPED:
-            try:
-                self._on_result(result)
-            except Exception:
-                _logger.exception("the result of a request can't be counted")
-
-    def flush(self) -> None:
-        """Hand over the results that arrived in this cycle of the event loop."""
-        self._replies.flush()
+    def _release_engine(self) -> None:
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            self._release(engine)
 
 
 def read_answer(result: TransferResult) -> list[Pair] | str:
@@ -252,13 +213,12 @@ def _read_pairs(result: TransferResult) -> list[Pair] | str:
 class FanOut:
     """Sends requests to many Archives concurrently. Thread-safe and fork-safe.
 
-    One background thread runs all transfers. The thread starts with the first request. A forked
-    process starts its own thread and opens its own connections.
+    A forked process opens its own connections.
 
     :param archive_timeout: the time limit in seconds for the answer of one Archive.
     :param max_answer: the maximum size of an answer in bytes.
-    :param on_result: a function that the background thread calls with each result, including the
-        results of abandoned requests. The function must not wait and must not raise an exception.
+    :param on_result: a function that is called with each result, including the results of abandoned
+        requests, in any thread. The function must not wait and must not raise an exception.
     :param inner_hosts: the internal hosts to which connections are allowed.
     """
 
@@ -274,8 +234,8 @@ class FanOut:
         self._on_result = on_result
         self._inner_hosts = inner_hosts
         self._closed = False
-        #: The event loops of the parent process. A forked process neither uses nor closes them.
-        self._parent_loops: list[EventLoop] = []
+        #: The engines of the parent process. A forked process neither uses nor closes them.
+        self._parent_engines: list[Engine] = []
         self._reset()
         itself = weakref.ref(self)
         if hasattr(os, "register_at_fork"):
@@ -284,8 +244,14 @@ class FanOut:
 
     def _reset(self) -> None:
         self._lock = Lock()
-        self._loop: EventLoop | None = None
-        self._acknowledgments = AcknowledgmentSender(self._send_in_background)
+        self._names = HostNames(self._inner_hosts)
+        self._acknowledgments = Acknowledgments()
+        self._engines: list[Engine] = []
+        #: The engines that no caller uses. The last one was used last.
+        self._free: list[Engine] = []
+        #: The engine for acknowledgments, which never delay questions.
+        self._sender: Engine | None = None
+        self._thread: Thread | None = None
 
     def ask(
         self, targets: Sequence[Target], seconds: float, replies: ReplyQueue | None = None
@@ -297,17 +263,19 @@ class FanOut:
         :param replies: the queue of earlier requests. The new results are added to this queue. If
             the value is None, a new queue is created.
         """
-        replies = replies or ReplyQueue(seconds)
+        replies = replies or ReplyQueue(seconds, self._release)
         replies.pending += len(targets)
-        valid = [target for target in targets if is_valid_url(target.url)]
-        if len(valid) < len(targets):
-            replies.fail([one for one in targets if not is_valid_url(one.url)], INVALID_URL)
-        loop = self._get_loop() if valid else None
-        if loop is not None:
-            milliseconds, on_result = self._milliseconds, self._on_result
-            loop.add([_ArchiveJob(target, replies, milliseconds, on_result) for target in valid])
-        elif valid:
-            replies.fail(valid, STOPPED)
+        requests = []
+        for target in targets:
+            if self._closed or not is_valid_url(target.url):
+                replies.put(Failure(target, STOPPED if self._closed else INVALID_URL, 0.0))
+            else:
+                finish = partial(self._finish, target, replies)
+                requests.append(Request(target.url, self._milliseconds, finish))
+        if requests:
+            replies.engine = replies.engine or self._take()
+            replies.engine.add(*requests)
+            self._start_thread()
         return replies
 
     def send_acknowledgment(self, url: str, headers: Mapping[str, str]) -> bool:
@@ -320,51 +288,103 @@ class FanOut:
         """
         if self._closed or not is_valid_url(url):
             return False
-        return self._acknowledgments.send(url, self._milliseconds, {**HEADERS, **headers})
+        added = self._acknowledgments.add(url, self._milliseconds, {**HEADERS, **headers})
+        self._start_thread()
+        return added
 
     def close(self, seconds: float = 2.0) -> None:
-        """Wait for the pending acknowledgments, then stop the background thread.
+        """Wait for the pending acknowledgments, then close all connections.
 
         No more requests are sent.
 
         :param seconds: how long to wait for the acknowledgments.
         """
-        end = monotonic() + seconds
         self._closed = True
         self._acknowledgments.wait(seconds)
         with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.stop(max(end - monotonic(), 1.0))
+            engines, thread = list(self._engines), self._thread
+        for engine in engines:
+            engine.stop()
+        if thread is not None:
+            thread.join(1.0)
 
-    def _send_in_background(self, job: Job) -> None:
-        # the thread of the loop may send a retry, even after close()
-        loop = self._loop or self._get_loop()
-        if loop is None:
-            job.finish(TransferResult(reason=STOPPED), 0.0)
+    def has_work(self) -> bool:
+        """Return True if requests are running, or acknowledgments are not delivered yet."""
+        is_running = any(engine.running for engine in self._engines)
+        return is_running or bool(self._acknowledgments.waiting)
+
+    def _finish(
+        self, target: Target, replies: ReplyQueue, transfer: TransferResult, seconds: float
+    ) -> None:
+        """Hand over the result of a request to the caller, then update the metrics."""
+        try:
+            answer = read_answer(transfer)
+        except Exception:  # the caller waits, so it must get a result
+            _logger.exception("the answer of an Archive can't be read")
+            answer = "answers with a text that can't be read"
+        result: ArchiveResult
+        if isinstance(answer, str):
+            result = Failure(target, answer, seconds, refuses_request(transfer.status))
         else:
-            loop.add_background(job)
+            result = Reply(target, answer, seconds)
+        replies.put(result)
+        if self._on_result is not None and transfer.reason is not STOPPED:
+            try:
+                self._on_result(result)
+            except Exception:
+                _logger.exception("the result of a request can't be counted")
 
-    def _get_loop(self) -> EventLoop | None:
-        loop = self._loop
-        if loop is not None and not loop.has_stopped:
-            return loop
+    def _take(self) -> Engine:
+        """Return the engine that was used last and is free, or a new one."""
         with self._lock:
-            if self._closed:
-                return None
-            if self._loop is None or self._loop.has_stopped:
-                self._loop = EventLoop(self._max_answer, self._inner_hosts)
-                # the thread is also stopped if this object is deleted without close()
-                weakref.finalize(self, self._loop.stop, 0.0).atexit = False
-            return self._loop
+            self._engines = [engine for engine in self._engines if not engine.has_stopped]
+            engine = self._free.pop() if self._free else None
+            if engine is None or engine.has_stopped:
+                engine = Engine(self._max_answer, self._names)
+                self._engines.append(engine)
+            number = len(self._engines)
+        engine.limit_connections(max(MAX_CONNECTIONS // number, 1))
+        return engine
+
+    def _release(self, engine: Engine) -> None:
+        # no lock: the garbage collector may call this method at any time
+        if engine in self._engines:  # not if the engine belongs to the parent process
+            self._free.append(engine)
+
+    def _start_thread(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = Thread(target=self._work, name="ibi-resolver-requests", daemon=True)
+                self._thread.start()
+
+    def _work(self) -> None:
+        """Drive the engines that no caller drives, and send acknowledgments."""
+        while True:
+            self._send_acknowledgments()
+            for engine in list(self._engines):
+                if engine.running:
+                    engine.run_if_free()
+            with self._lock:
+                if not self.has_work():
+                    self._thread = None
+                    return
+            sleep(PAUSE)
+
+    def _send_acknowledgments(self) -> None:
+        waiting, sender = self._acknowledgments.waiting, self._sender
+        if waiting and (sender is None or (sender.has_stopped and not self._closed)):
+            sender = self._sender = Engine(self._max_answer, self._names)
+            with self._lock:
+                self._engines.append(sender)
+        while sender is not None and waiting and sender.running < MAX_ACKNOWLEDGMENTS:
+            sender.add(waiting.popleft())
 
 
 def _reset_after_fork(reference: weakref.ref[FanOut]) -> None:
-    """Prepare a forked process: it must start its own thread and open its own connections."""
+    """Prepare a forked process: it must open its own connections."""
     fan_out = reference()
     if fan_out is not None:
-        if fan_out._loop is not None:
-            fan_out._parent_loops.append(fan_out._loop)
+        fan_out._parent_engines += fan_out._engines
         fan_out._reset()
 
 

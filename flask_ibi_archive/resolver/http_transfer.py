@@ -1,8 +1,8 @@
 """Transfers: HTTP GET requests with libcurl, and the results of these requests.
 
 Three rules make transfers secure. The size of an answer is limited. Redirects are not followed.
-libcurl connects only to IP addresses that were checked before. The event loop runs many transfers
-at the same time.
+libcurl connects only to IP addresses that were checked before. An engine (engine.py) runs many
+transfers at the same time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pycurl
 
 from flask_ibi_archive.archive.transport import COMPRESSIONS, CUT_OFF, HEADERS
-from flask_ibi_archive.resolver.dns_cache import UNKNOWN_NAME, Addresses, split_host
+from flask_ibi_archive.resolver.host_names import UNKNOWN_NAME, split_host
 
 #: The maximum size of the status line and all headers of an answer, in bytes.
 MAX_HEAD = 16384
@@ -104,7 +104,7 @@ class Transfer:
         self._max_answer = max_answer
         self._milliseconds = 0
         self._headers: Mapping[str, str] | None = None
-        self._addresses: Addresses = ()
+        self._addresses: tuple[str, ...] = ()
         self._route = self._resolved = ""
         self._body: list[bytes] = []
         self._room = self._head_room = 0
@@ -119,13 +119,13 @@ class Transfer:
     def prepare(
         self,
         url: str,
-        addresses: Addresses,
+        addresses: tuple[str, ...],
         milliseconds: int,
         headers: Mapping[str, str] = HEADERS,
     ) -> None:
         """Set the URL, addresses, time limit and headers of the next request.
 
-        :param url: a URL for which :func:`.dns_cache.is_valid_url` returns True.
+        :param url: a URL for which :func:`.host_names.is_valid_url` returns True.
         :param addresses: the IP addresses of the URL's host.
         :param milliseconds: the time limit of the transfer.
         """
@@ -171,7 +171,7 @@ class Transfer:
         """Close the curl handle."""
         self.curl.close()
 
-    def _connect_to(self, url: str, addresses: Addresses) -> None:
+    def _connect_to(self, url: str, addresses: tuple[str, ...]) -> None:
         """Make the next transfer connect to these addresses only.
 
         All handles share the DNS cache and the open connections of libcurl. Both are stored under

@@ -191,8 +191,7 @@ def resolve(resolver: ResolverService, item: str) -> float:
     waited = perf_counter() - begun
     if not isinstance(outcome, Redirect):
         raise SystemExit(f"it leads nowhere: {outcome}")
-    loop = resolver.fan_out._loop
-    while loop is not None and (loop._running or loop._background_jobs):
+    while resolver.fan_out.has_work():
         sleep(0.001)
     return waited
 

@@ -99,8 +99,7 @@ def resolve(app: Flask, item: str) -> None:
 
 def wait_until_idle(app: Flask) -> None:
     """Wait until all answers have arrived and all acknowledgments are sent."""
-    loop = app.extensions["ibi_resolver"].resolver.fan_out._loop
-    while loop is not None and (loop._running or loop._jobs or loop._background_jobs):
+    while app.extensions["ibi_resolver"].resolver.fan_out.has_work():
         sleep(0.001)
 
 

@@ -13,9 +13,9 @@ from support.loopback import PATIENCE, raw, sends
 
 from flask_ibi_archive.archive.transport import CUT_OFF
 from flask_ibi_archive.resolver import acknowledgments
-from flask_ibi_archive.resolver import event_loop as loop
-from flask_ibi_archive.resolver.acknowledgments import AcknowledgmentSender, PendingAcknowledgment
-from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply
+from flask_ibi_archive.resolver.acknowledgments import Acknowledgments
+from flask_ibi_archive.resolver.concurrent_requests import MAX_ACKNOWLEDGMENTS, FanOut, Reply
+from flask_ibi_archive.resolver.engine import MAX_HOST_CONNECTIONS
 from flask_ibi_archive.resolver.http_transfer import TransferResult
 
 
@@ -61,7 +61,7 @@ def test_close_waits_for_pending_acknowledgments(hosts: Servers, make_fan_out: M
         assert thank(asks, host, f"/{number}")
     asks.close(PATIENCE)
     assert sorted(host.asked) == sorted(f"/{number}" for number in range(100))
-    assert host.accepted <= loop.MAX_BACKGROUND
+    assert host.accepted <= MAX_HOST_CONNECTIONS
 
 
 def test_close_waits_no_longer_than_its_timeout(hosts: Servers, make_fan_out: MakeFanOut) -> None:
@@ -79,13 +79,13 @@ def test_hanging_acknowledgments_do_not_delay_questions(
 ) -> None:
     host = hosts.add(lambda target, head: http(KNOWN) if target.startswith("/question") else None)
     asks = make_fan_out()
-    for number in range(loop.MAX_BACKGROUND + 30):
+    for number in range(MAX_ACKNOWLEDGMENTS + 30):
         assert thank(asks, host, f"/thanks/{number}")
-    host.wait(loop.MAX_BACKGROUND)
+    host.wait(MAX_HOST_CONNECTIONS)
     for _ in range(3):
         found = one_of(asks.ask([at(host.address, "/question")], PATIENCE))
         assert isinstance(found, Reply)
-    assert len(host.asked) == loop.MAX_BACKGROUND + 3
+    assert len(host.asked) == MAX_HOST_CONNECTIONS + 3
 
 
 def test_acknowledgments_are_discarded_when_too_many_are_pending(
@@ -122,11 +122,10 @@ def test_an_acknowledgment_is_retried_once(
 
 def test_failures_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
-    pending: list[PendingAcknowledgment] = []
-    counts = AcknowledgmentSender(pending.append, lambda: now[0])
+    counts = Acknowledgments(lambda: now[0])
     for number in range(10):
-        assert counts.send("http://a.br/?b", 100, {})
-        pending.pop().finish(TransferResult(status=503), 0.1)
+        assert counts.add("http://a.br/?b", 100, {})
+        counts.waiting.pop().finish(TransferResult(status=503), 0.1)
         now[0] += acknowledgments.LOG_PAUSE / 4
         assert len(caplog.records) == (number + 4) // 4
     said = [record.getMessage().partition(";")[0] for record in caplog.records]

@@ -9,14 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
-from time import monotonic
+from time import monotonic, sleep
 from weakref import ref
 
 import pytest
 from support.archive_servers import THE_END, Servers, hangs, http, says
 from support.asking import (
     KNOWN,
-    LIMIT,
     SHORT,
     MakeFanOut,
     all_of,
@@ -26,13 +25,13 @@ from support.asking import (
     reason_of,
 )
 from support.cases import for_each
-from support.loopback import LOOPBACK, PATIENCE, drips, raw
+from support.loopback import PATIENCE, drips, raw
 
 from flask_ibi_archive.protocol.pairs import Pair
-from flask_ibi_archive.resolver import event_loop as loop
-from flask_ibi_archive.resolver import poller
+from flask_ibi_archive.resolver import engine as http_engine
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
-from flask_ibi_archive.resolver.concurrent_requests import Failure, FanOut, Reply, Target
+from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply, Target
+from flask_ibi_archive.resolver.engine import STOPPED, Engine
 
 PAIRS = [Pair("state", ("Original",)), Pair("url", ("http://a.br/b",))]
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
@@ -41,11 +40,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 # --- questions -----------------------------------------------------------------------------------
 
 
-@for_each("kind", [poller.create_poller, poller.SelectorPoller])
-def test_archives_are_asked_concurrently(
-    kind: object, hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loop, "create_poller", kind)
+def test_archives_are_asked_concurrently(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     late = hosts.add(hangs)
     quick = [hosts.add(says(http(KNOWN))) for _ in range(40)]
     targets = [at(one.address, tag=number) for number, one in enumerate([late, *quick])]
@@ -229,7 +224,7 @@ def test_a_failure_does_not_affect_later_requests(hosts: Servers, make_fan_out: 
 def test_connections_to_a_host_are_limited(
     hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "MAX_HOST_CONNECTIONS", 3)
+    monkeypatch.setattr(http_engine, "MAX_HOST_CONNECTIONS", 3)
     slow, quick = hosts.add(hangs), hosts.add(says(http()))
     asks = make_fan_out()
     replies = asks.ask([at(slow.address)] * 10, PATIENCE)
@@ -330,7 +325,7 @@ def test_a_forked_process_uses_its_own_connections(
     assert 2 <= host.accepted <= 3
 
 
-def test_a_failed_event_loop_is_replaced(
+def test_a_failed_engine_is_replaced(
     hosts: Servers,
     make_fan_out: MakeFanOut,
     monkeypatch: pytest.MonkeyPatch,
@@ -343,25 +338,43 @@ def test_a_failed_event_loop_is_replaced(
         raise ValueError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(loop.EventLoop, "_turn", die)
-        assert reason_of(asks.ask([at(host.address)], PATIENCE)).startswith(
-            "did not get the complete request"
-        )
+        patch.setattr(Engine, "_perform", die)
+        assert reason_of(asks.ask([at(host.address)], PATIENCE)) == STOPPED
     ask_and_hear(asks, host)
-    assert "the thread that sends requests failed" in caplog.text
+    assert asks.send_acknowledgment(f"http://{host.address}/", {})
+    asks.close(PATIENCE)
+    assert len(host.asked) == 2
+    assert "requests to Archives failed" in caplog.text
 
 
-def test_the_thread_stops_when_the_object_is_deleted(hosts: Servers) -> None:
-    asks = FanOut(PATIENCE, LIMIT, inner_hosts=LOOPBACK)
+def test_an_error_of_the_caller_does_not_cost_an_engine(
+    hosts: Servers, make_fan_out: MakeFanOut
+) -> None:
+    host = hosts.add(says(http()))
+    asks = make_fan_out()
+    for _ in range(3):
+        with suppress(ZeroDivisionError):
+            asks.ask([at(host.address)], PATIENCE)
+            host.wait()
+            raise ZeroDivisionError
+        while asks.has_work():
+            sleep(0.001)
+        gc.collect()
+    assert host.accepted == 1
+
+
+def test_the_thread_ends_when_it_has_no_work(hosts: Servers, make_fan_out: MakeFanOut) -> None:
+    asks = make_fan_out()
     ask_and_hear(asks, hosts.add(says(http())))
-    found = asks._loop
-    assert found is not None
+    thread = asks._thread
+    if thread is not None:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
     gone = ref(asks)
     del asks
+    make_fan_out.__closure__[0].cell_contents.clear()  # type: ignore[attr-defined]
     gc.collect()
     assert gone() is None
-    found._thread.join(PATIENCE)
-    assert not found._thread.is_alive()
 
 
 def test_nothing_is_sent_after_close(hosts: Servers, make_fan_out: MakeFanOut) -> None:
@@ -371,8 +384,8 @@ def test_nothing_is_sent_after_close(hosts: Servers, make_fan_out: MakeFanOut) -
     replies = asks.ask([at(slow.address)] * 3, PATIENCE)
     slow.wait(3)
     asks.close(0)
-    assert {one.reason for one in all_of(replies) if isinstance(one, Failure)} == {loop.STOPPED}
-    assert reason_of(asks.ask([at(slow.address)], PATIENCE)) == loop.STOPPED
+    assert {one.reason for one in all_of(replies) if isinstance(one, Failure)} == {STOPPED}
+    assert reason_of(asks.ask([at(slow.address)], PATIENCE)) == STOPPED
     assert not asks.send_acknowledgment(f"http://{slow.address}/", {})
     asks.close()
     assert len(slow.asked) == 3

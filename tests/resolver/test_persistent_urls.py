@@ -609,7 +609,7 @@ def test_without_pycurl_one_line_says_what_to_install(
     package = "flask_ibi_archive.resolver"
     importing = (
         "blueprint", "persistent_urls", "resolving", "rounds", "service", "concurrent_requests",
-        "acknowledgments", "event_loop", "http_transfer",
+        "acknowledgments", "engine", "http_transfer",
     )  # fmt: skip
     for name in importing:
         monkeypatch.delitem(sys.modules, f"{package}.{name}")

@@ -1,31 +1,29 @@
-"""Host names: lookups in threads, cached addresses, internal addresses."""
+"""Host names: lookups in threads, known addresses, internal addresses."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from queue import SimpleQueue
 from threading import Event, Thread
-from time import monotonic
 from typing import Any
 
 import pytest
 from support.archive_servers import THE_END, Servers, hangs, http, says
-from support.asking import KNOWN, SHORT, MakeFanOut, all_of, ask_and_hear, at, one_of, reason_of
+from support.asking import KNOWN, SHORT, MakeFanOut, all_of, at, one_of, reason_of
 from support.cases import for_each
 from support.internal import OTHERS, THIS_MACHINE, Names
 from support.loopback import PATIENCE
 
-from flask_ibi_archive.archive.guarded_http import InternalAddress
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, parse_inner_hosts
-from flask_ibi_archive.resolver import dns_cache
+from flask_ibi_archive.resolver import host_names
 from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply
-from flask_ibi_archive.resolver.dns_cache import (
+from flask_ibi_archive.resolver.host_names import (
     FRESH,
     INTERNAL,
     UNKNOWN_NAME,
     USABLE,
-    DnsCache,
-    LookupResult,
+    HostNames,
     is_valid_url,
     split_host,
 )
@@ -52,96 +50,99 @@ def test_host_and_port_of_a_url(url: str, host: str, port: str) -> None:
 
 
 class Directory:
-    """A DNS cache whose lookups and clock are controlled by the test."""
+    """Host names whose lookups and clock are controlled by the test."""
 
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.asked = 0
-        self.answers: list[tuple[str, ...] | Exception] = []
-        self.may_answer, self.notified = Event(), Event()
-        self.cache = DnsCache(self.notified.set, self.search, lambda: self.now)
+        self.answers: SimpleQueue[str | Exception] = SimpleQueue()
+        self.names = HostNames(NO_INNER_HOSTS, lambda: self.now)
+        monkeypatch.setattr(socket, "getaddrinfo", self.search)
 
-    def search(self, host: str) -> tuple[str, ...]:
+    def search(self, host: str, *rest: object, **more: object) -> list[Any]:
         self.asked += 1
-        assert self.may_answer.wait(PATIENCE)
-        answer = self.answers.pop(0)
+        answer = self.answers.get(timeout=PATIENCE)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (answer, 0))]
 
-    def answer(self, *addresses: str, fails: Exception | None = None) -> None:
-        """Finish the running lookup."""
-        self.answers.append(fails or addresses)
-        self.may_answer.set()
-        assert self.notified.wait(PATIENCE)
-        self.may_answer.clear()
-        self.notified.clear()
-        assert self.cache.finished
-        reason = INTERNAL if isinstance(fails, InternalAddress) else UNKNOWN_NAME
-        assert self.cache.collect_results() == {"a.br": LookupResult(addresses, reason)}
-        assert not self.cache.finished
+    def find(self) -> object:
+        """Return what is known without waiting: addresses, or None."""
+        lookup = self.names.find("a.br")
+        return lookup.result() if lookup.done() else None
+
+    def answer(self, answer: str | Exception) -> object:
+        """Finish the running lookup, and return its result."""
+        lookup = self.names._running["a.br"]
+        self.answers.put(answer)
+        return lookup.result(PATIENCE)
 
 
-def test_cached_addresses_are_used_during_a_new_lookup() -> None:
-    directory = Directory()
-    find = directory.cache.find
-    assert find("a.br") is find("a.br") is None
-    directory.answer("1.2.3.4")
-    assert find("a.br") == ("1.2.3.4",)
+ONE, OTHER = "150.163.2.175", "150.163.2.176"
+
+
+def test_known_addresses_are_used_during_a_new_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = Directory(monkeypatch)
+    find = directory.find
+    assert find() is find() is None
+    assert directory.answer(ONE) == (ONE,)
+    assert find() == (ONE,)
     directory.now = FRESH
-    assert find("a.br") == ("1.2.3.4",)
+    assert find() == (ONE,)
     assert directory.asked == 1
     directory.now = FRESH + 1
-    assert find("a.br") == find("a.br") == ("1.2.3.4",)
-    directory.answer("5.6.7.8")
-    assert find("a.br") == ("5.6.7.8",)
+    assert find() == find() == (ONE,)
+    directory.answer(OTHER)
+    assert find() == (OTHER,)
     assert directory.asked == 2
 
 
 @for_each("failure", [socket.gaierror(-2, "not known"), OSError(5), UnicodeError("too long")])
-def test_cached_addresses_are_used_for_a_while_if_a_lookup_fails(
-    failure: Exception,
+def test_known_addresses_are_used_for_a_while_if_a_lookup_fails(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = Directory()
-    find = directory.cache.find
-    find("a.br")
-    directory.answer("1.2.3.4")
+    directory = Directory(monkeypatch)
+    find = directory.find
+    find()
+    directory.answer(ONE)
     directory.now = USABLE
-    assert find("a.br") == ("1.2.3.4",)
-    directory.answer(fails=failure)
-    assert find("a.br") == ("1.2.3.4",)
+    assert find() == (ONE,)
+    assert directory.answer(failure) == UNKNOWN_NAME
+    assert find() == (ONE,)
+    directory.answer(failure)
     directory.now = USABLE + 1
-    assert find("a.br") is None
-    directory.answer(fails=failure)
-    assert find("a.br") is None
-    directory.answer("1.2.3.4")
-    assert find("a.br") == ("1.2.3.4",)
+    assert find() is None
+    assert directory.answer(failure) == UNKNOWN_NAME
+    assert find() is None
+    directory.answer(ONE)
+    assert find() == (ONE,)
 
 
-def test_cached_addresses_are_dropped_if_the_new_one_is_internal() -> None:
-    directory = Directory()
-    find = directory.cache.find
-    find("a.br")
-    directory.answer("1.2.3.4")
+def test_known_addresses_are_dropped_if_the_new_one_is_internal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory = Directory(monkeypatch)
+    find = directory.find
+    find()
+    directory.answer(ONE)
     directory.now = FRESH + 1
-    assert find("a.br") == ("1.2.3.4",)
-    directory.answer(fails=InternalAddress("a.br"))
-    assert find("a.br") is None
-    directory.answer("1.2.3.4")
-    assert find("a.br") == ("1.2.3.4",)
+    assert find() == (ONE,)
+    assert directory.answer(HERE) == INTERNAL
+    assert find() is None
+    directory.answer(ONE)
+    assert find() == (ONE,)
 
 
 def test_a_lookup_fails_if_no_thread_can_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    directory = Directory(monkeypatch)
+
     def start(thread: Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(Thread, "start", start)
-    directory = Directory()
-    assert directory.cache.find("a.br") is None
-    assert directory.notified.is_set()
-    assert directory.cache.collect_results() == {"a.br": LookupResult()}
+    assert directory.find() == UNKNOWN_NAME
 
 
 # --- requests to host names ----------------------------------------------------------------------
@@ -231,9 +232,17 @@ def test_curl_handles_are_used_for_several_hosts(
 # --- only the addresses that were looked up ------------------------------------------------------
 
 
+@pytest.fixture
+def always_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request looks its host up."""
+    monkeypatch.setattr(host_names, "FRESH", -1.0)
+    monkeypatch.setattr(host_names, "USABLE", -1.0)
+
+
 @for_each("end", [b"", THE_END])
+@pytest.mark.usefixtures("always_new")
 def test_a_transfer_uses_the_current_address_of_its_host(
-    hosts: Servers, make_fan_out: MakeFanOut, end: bytes
+    hosts: Servers, make_fan_out: MakeFanOut, end: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = hosts.add(says(http("contenttype 1") + end))
     others = [
@@ -241,16 +250,15 @@ def test_a_transfer_uses_the_current_address_of_its_host(
         for ip in ("127.0.0.2", "127.0.0.3")
     ]
     places = {"127.0.0.1": "1", **{one.address.partition(":")[0]: "" for one in others}}
+    names = Names({})
+    monkeypatch.setattr(socket, "getaddrinfo", names)
     asks = make_fan_out()
-    # this starts the thread of the event loop
-    ask_and_hear(asks, first)
-    known = asks._loop._dns_cache._cache  # type: ignore[union-attr]
     steps = [
         *([HERE], ["127.0.0.2"], [HERE], ["127.0.0.3", "127.0.0.2"], ["127.0.0.2"], [HERE]),
         *(["127.0.0.3"], [HERE], ["127.0.0.2"], ["127.0.0.2", "127.0.0.3"]),
     ]
     for number, addresses in enumerate(steps):
-        known["a.br"] = monotonic(), tuple(addresses)
+        names.addresses["a.br"] = [addresses]
         # each of these requests uses another curl handle
         for count in (1 + number % 4, 3):
             targets = [at(f"a.br:{first.port}") for _ in range(count)]
@@ -260,38 +268,34 @@ def test_a_transfer_uses_the_current_address_of_its_host(
             assert len(came) == 1
 
 
+@pytest.mark.usefixtures("always_new")
 def test_a_transfer_uses_the_current_address_while_another_uses_an_old_one(
-    hosts: Servers, make_fan_out: MakeFanOut
+    hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = hosts.add(says(http(KNOWN) + THE_END))
     second = hosts.add(hangs, place=("127.0.0.2", first.port))
+    names = Names({"a.br": [[HERE]]})
+    monkeypatch.setattr(socket, "getaddrinfo", names)
     asks = make_fan_out(20)
     target = at(f"a.br:{first.port}")
-    ask_and_hear(asks, first)
-    known = asks._loop._dns_cache._cache  # type: ignore[union-attr]
-    known["a.br"] = monotonic(), (HERE,)
     assert len(all_of(asks.ask([target, target], PATIENCE))) == 2
-    known["a.br"] = monotonic(), ("127.0.0.2",)
-    held = asks.ask([target], PATIENCE)
+    names.addresses["a.br"] = [["127.0.0.2"]]
+    replies = asks.ask([target], PATIENCE)
     second.wait()
     # the other one of the two handles has used this address before
-    known["a.br"] = monotonic(), (HERE,)
-    answer = asks.ask([target], PATIENCE)
-    first.wait(4)
-    assert isinstance(one_of(answer), Reply)
-    assert second.accepted == 1
+    names.addresses["a.br"] = [[HERE]]
+    asks.ask([target], PATIENCE, replies)
+    assert isinstance(replies.get(PATIENCE), Reply)
+    assert (first.accepted, second.accepted) == (3, 1)
     hosts.release(second, http(KNOWN))
-    assert isinstance(one_of(held), Reply)
+    assert isinstance(one_of(replies), Reply)
 
 
 def test_connections_are_shared_by_names_with_one_address(
-    hosts: Servers, make_fan_out: MakeFanOut
+    hosts: Servers, make_fan_out: MakeFanOut, hanging: Event
 ) -> None:
     server = hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
-    asks._get_loop()._dns_cache._cache.update(  # type: ignore[union-attr]
-        {name: (monotonic(), (HERE,)) for name in ("a.br", "b.br")}
-    )
     for name in ("a.br", "b.br", HERE) * 3:
         assert isinstance(one_of(asks.ask([at(named(server.address, name))], PATIENCE)), Reply)
     assert server.accepted == 3
@@ -338,7 +342,7 @@ def test_a_name_that_changes_to_an_internal_address_is_not_connected_to(
 ) -> None:
     outside = hosts.add(says(http(KNOWN)))
     inside = hosts.add(says(http(KNOWN)), place=("127.0.0.2", outside.port))
-    monkeypatch.setattr(dns_cache, "FRESH", -1.0)  # each use starts another lookup
+    monkeypatch.setattr(host_names, "FRESH", -1.0)  # each use starts another lookup
     looked_up = Names({"evil.br": [[HERE], ["127.0.0.2"]]})
     monkeypatch.setattr(socket, "getaddrinfo", looked_up)
     asks = make_fan_out(inner_hosts=parse_inner_hosts([HERE]))
