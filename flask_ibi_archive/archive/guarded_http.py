@@ -10,7 +10,11 @@ server. Therefore these rules apply:
   variables are not used.
 - The deadline includes the look-up, the connection, TLS and the whole answer. The timeout of the
   library ``requests`` is not sufficient. It applies to each single read, so a server that slowly
-  sends single bytes could keep the connection open for ever.
+  sends single bytes could keep the connection open for ever. Only a TLS handshake may exceed the
+  deadline, by the time that the connection took.
+
+The address is exchanged with public means of urllib3 (tested with 1.26 and 2.8): ``connect()``,
+``host`` and ``server_hostname`` of its connections, and ``ConnectionCls`` of its pools.
 
 A resolver sends many concurrent requests with libcurl
 (:mod:`~flask_ibi_archive.resolver.http_transfer`). The resolver also checks IP addresses with
@@ -195,16 +199,16 @@ class _Guard:
             raise DeadlinePassed
         return found
 
-    def watch(self, connection: socket.socket) -> socket.socket:
-        """Make sure that a connection is shut down at the deadline, and return the connection.
+    def watch(self, connection: socket.socket) -> None:
+        """Make sure that a connection is shut down at the deadline.
 
-        A duplicate of the socket is stored, because TLS replaces the socket object.
+        A duplicate is stored, because a TLS connection must not be changed in another thread.
         """
         with self._lock:
-            self._sockets.append(connection.dup())
+            fd = connection.fileno()
+            self._sockets.append(socket.fromfd(fd, socket.AF_INET, socket.SOCK_STREAM))
         if self.expired:
             self._expire()
-        return connection
 
     def _expire(self) -> None:
         with self._lock:
@@ -225,33 +229,42 @@ def _is_unguarded(record: logging.LogRecord) -> bool:
     return getattr(_guards, "current", None) is None
 
 
-class _Connection(HTTPConnection):
-    def _new_conn(self) -> socket.socket:
-        """Return a connection to the first allowed IP address that accepts a connection."""
+class _GuardedConnection(HTTPConnection):
+    """A connection to an address that the guard has checked.
+
+    ``host`` is the address while the connection is opened, so that no other look-up can follow.
+    Otherwise it is the name, which the Host header contains.
+    """
+
+    def connect(self) -> None:
+        """Connect to the first allowed IP address that accepts a connection."""
         guard: _Guard = _guards.current
-        host = self._dns_host
-        failure: Exception | None = None
-        try:
-            for self._dns_host in guard.look_up(host.strip("[]")):
-                self.timeout = guard.left
-                try:
-                    return guard.watch(super()._new_conn())
-                except (NewConnectionError, ConnectTimeoutError) as error:
-                    failure = error
-                if guard.expired:
-                    break
-            assert failure is not None
-            raise failure
-        finally:
-            self._dns_host = host  # TLS compares the host name with the certificate
+        name = self.host
+        addresses = list(guard.look_up(name.strip("[]")))
+        if self.proxy:  # the settings of the app name it, and TLS needs its name
+            addresses = [name]
+        while self.sock is None:
+            self.host, self.timeout = addresses.pop(0), guard.left
+            try:
+                super().connect()
+            except (NewConnectionError, ConnectTimeoutError):
+                if guard.expired or not addresses:
+                    raise
+            finally:
+                self.host = name
+        guard.watch(self.sock)
 
 
-class _SecureConnection(_Connection, HTTPSConnection):
-    pass
+class _SecureConnection(_GuardedConnection, HTTPSConnection):
+    def connect(self) -> None:
+        """Connect, and compare the name of the host with the certificate, not the address."""
+        if not self.proxy:
+            self.server_hostname = self.host.strip("[]")
+        super().connect()
 
 
 class _HTTPPool(HTTPConnectionPool):
-    ConnectionCls = _Connection
+    ConnectionCls = _GuardedConnection
 
 
 class _HTTPSPool(HTTPSConnectionPool):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from support.archive_servers import Servers, http, says, servers
 from support.far import Reply, far_server
 from support.internal import OTHERS, THIS_MACHINE, Names
-from support.loopback import LOOPBACK
+from support.loopback import LOOPBACK, raw
 from support.registries import CHEAP, SERVICE, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.archive.link_requests import HostLimits, LinkClient
@@ -184,3 +186,34 @@ def test_a_password_in_a_url_of_our_own_settings_is_sent(hosts: Servers) -> None
     resolver = hosts.add(says(http("status")))
     get(f"http://user:secret@{resolver.address}/x", None)
     assert "Authorization: Basic dXNlcjpzZWNyZXQ=" in resolver.heads[0]
+
+
+# --- TLS -----------------------------------------------------------------------------------------
+
+
+def test_tls_compares_the_name_of_the_host_with_the_certificate(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = Path(__file__).parent.parent / "vectors" / "name.br.pem"
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    heads: list[bytes] = []
+
+    def answer(peer: socket.socket) -> None:
+        with suppress(OSError), context.wrap_socket(peer, server_side=True) as secure:
+            heads.append(secure.recv(65536))
+            secure.sendall(http("confirmation yes"))
+
+    for name in ("name.br", "other.br"):
+        names.addresses[name] = [["127.0.0.3", ONE], [OTHER]]
+    with raw(answer, answer, answer) as address:
+        port = address.rpartition(":")[2]
+        assert get(f"https://name.br:{port}/x", LOOPBACK).text == "confirmation yes"
+        assert f"Host: name.br:{port}".encode() in heads[0]
+        with pytest.raises(TransportError) as wrong_name:
+            get(f"https://other.br:{port}/x", LOOPBACK)
+        with pytest.raises(TransportError) as wrong_address:
+            get(f"https://{ONE}:{port}/x", LOOPBACK)
+    assert (wrong_name.value.kind, wrong_address.value.kind) == ("tls", "tls")
+    assert not any(heads[1:])
