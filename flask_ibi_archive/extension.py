@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from click import ClickException
 from flask import Flask, Response, current_app, has_app_context, has_request_context
 
 from flask_ibi_archive.archive.archive import Archive
@@ -25,7 +24,7 @@ from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
 from flask_ibi_archive.cli import ibi
 from flask_ibi_archive.cli.group import is_flask_command
 from flask_ibi_archive.cli.host_migrations import hide_tables_from_host
-from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
+from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.host_functions import HostFunctions
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls, Named, PageKind
@@ -33,11 +32,19 @@ from flask_ibi_archive.signals import Notifier
 from flask_ibi_archive.storage.engines import ArgumentError, is_same_database
 from flask_ibi_archive.storage.migrate import ARCHIVE, archive_history, replica_history
 from flask_ibi_archive.web.access import AccessControl
-from flask_ibi_archive.web.databases import BIND, find_bind, hide_password, open_database
+from flask_ibi_archive.web.databases import (
+    BIND,
+    StartError,
+    find_bind,
+    hide_password,
+    open_database,
+    warn_of_unknown_keys,
+)
+from flask_ibi_archive.web.local_resolution import OwnArchive
 from flask_ibi_archive.web.pages import landing
 from flask_ibi_archive.web.requests import (
     EXTENSION,
-    RESOLVER_EXTENSION,
+    OWN_ARCHIVE,
     current_archive,
     find_root,
 )
@@ -62,14 +69,6 @@ def find_current_archive() -> Archive:
 
 
 set_finder(find_current_archive)
-
-
-class StartError(ConfigError, ClickException):
-    """A missing or wrong setting prevents the start of the app. The error is shown as one line."""
-
-    def __init__(self, error: ConfigError) -> None:
-        # the base class IBIError passes the text to ClickException
-        super().__init__(error.key, error.value, error.expected)
 
 
 class IBIArchive(HostFunctions):
@@ -234,6 +233,7 @@ class IBIArchive(HostFunctions):
             self._access,
             self._sets,
         )
+        app.extensions[OWN_ARCHIVE] = OwnArchive(app.extensions[EXTENSION].archive)
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
         app.add_template_global(
@@ -309,12 +309,3 @@ class ExtensionState:
         self.archive = archive
         self.access = access
         self.sets = sets
-
-
-def warn_of_unknown_keys(app: Flask) -> None:
-    """Log the unknown keys that begin with IBI_. Log once, even if an app has both extensions."""
-    if app.extensions.keys() & {EXTENSION, RESOLVER_EXTENSION}:
-        return
-    for key, nearest in find_unknown_keys(app.config):
-        hint = "" if nearest is None else f"; did you mean {nearest}?"
-        app.logger.warning("%s is not a setting of flask_ibi_archive%s", key, hint)

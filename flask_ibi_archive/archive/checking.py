@@ -8,21 +8,23 @@ only in the functions that send requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.archives import find_archives, find_served
+from flask_ibi_archive.archive.findings import (
+    MAX_ANSWER,
+    TIMEOUT,
+    CheckFailed,
+    Finding,
+    run_check,
+)
 from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.archive.record_catalogue import CannotList
-from flask_ibi_archive.errors import IBIError, NotReady, RegistrationError, TransportError
+from flask_ibi_archive.errors import NotReady, RegistrationError, TransportError
 from flask_ibi_archive.storage.database import check_writable_folder
 
-#: The timeout in seconds for a whole answer.
-TIMEOUT = 5
-#: The maximum number of bytes of an answer that are read.
-MAX_ANSWER = 4096
 #: The maximum number of records of a host's own catalogue that are checked.
 CHECKED_RECORDS = 100
 
@@ -93,37 +95,6 @@ def check_replica(archive: Archive) -> None:
 
 
 # --- flask ibi check -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check.
-
-    :param name: the name of the check.
-    :param ok: whether the check passed.
-    :param text: the explanation for the user, in one line.
-    """
-
-    name: str
-    ok: bool
-    text: str
-
-
-class CheckFailed(Exception):
-    """Raised if a check fails; the message states the reason."""
-
-
-def run_check(name: str, check: Callable[[], str]) -> Finding:
-    """Run a check and return the finding.
-
-    If the check raises an error, the finding contains the message of the error.
-
-    :param check: a function that returns the text of the finding, or raises an error.
-    """
-    try:
-        return Finding(name, True, check())
-    except (CheckFailed, IBIError) as error:
-        return Finding(name, False, str(error))
 
 
 def check_archive(archive: Archive) -> Iterator[Finding]:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from threading import Event, Lock
 from time import monotonic
@@ -25,12 +24,16 @@ from urllib.parse import urlsplit
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.link_requests import (
+    DELAY,
+    MAX_HOST_FAILURES,
+    THREADS,
     TIMEOUT,
     HostLimits,
     LinkClient,
     LinkStatus,
     clean_url,
     host_of,
+    user_agent,
 )
 from flask_ibi_archive.storage.link_rows import (
     MAX_HOST,
@@ -41,13 +44,6 @@ from flask_ibi_archive.storage.link_rows import (
     read_uses,
 )
 
-#: The number of hosts that are checked at the same time.
-THREADS = 8
-#: Seconds between two requests to one host.
-DELAY = 1.0
-#: After this many consecutive failures to reach a host, no more requests are sent to the host.
-#: The other links to this host count as failed.
-MAX_HOST_FAILURES = 3
 #: A report lists at most this number of the places where items use a link.
 MAX_USES = 100
 #: The number of links that are stored in one transaction.
@@ -250,15 +246,3 @@ def _result(status: LinkStatus) -> str:
     if status.postponed:
         return "put off"
     return "answered" if status.error is None else "failed"
-
-
-def user_agent(address: str) -> str:
-    """Return the value of the User-Agent header.
-
-    The value contains the name and version of this program, and the URL of the Archive.
-    """
-    try:
-        number = version("flask_ibi_archive")
-    except PackageNotFoundError:
-        number = "unknown"
-    return f"flask_ibi_archive/{number} (+{address})"

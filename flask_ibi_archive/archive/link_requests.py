@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from importlib.metadata import PackageNotFoundError, version
 from threading import Lock
 from time import monotonic
 from urllib.parse import urljoin, urlsplit
@@ -32,6 +33,13 @@ from flask_ibi_archive.protocol.hosts import InnerHosts
 #: The timeout in seconds for a URL, including all redirects of the URL. The delays between requests
 #: do not count.
 TIMEOUT = 30.0
+#: The number of hosts that are checked at the same time.
+THREADS = 8
+#: Seconds between two requests to one host.
+DELAY = 1.0
+#: After this many consecutive failures to reach a host, no more requests are sent to the host.
+#: The other links to this host count as failed.
+MAX_HOST_FAILURES = 3
 #: The largest number of redirects that are followed.
 MAX_REDIRECTS = 5
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -56,6 +64,18 @@ def clean_url(url: str) -> str | None:
     except ValueError:
         return None
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
+
+
+def user_agent(address: str) -> str:
+    """Return the value of the User-Agent header.
+
+    The value contains the name and version of this program, and the URL of the Archive.
+    """
+    try:
+        number = version("flask_ibi_archive")
+    except PackageNotFoundError:
+        number = "unknown"
+    return f"flask_ibi_archive/{number} (+{address})"
 
 
 def host_of(url: str) -> str:

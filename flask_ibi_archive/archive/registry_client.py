@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TypeVar
 
-from flask_ibi_archive.archive.registration.resolver_answer import REPORT, Endpoint, one_line
-from flask_ibi_archive.archive.transport import HttpResponse, fetch, without_password
+from flask_ibi_archive.archive.registration.resolver_answer import REPORT, Endpoint
+from flask_ibi_archive.archive.transport import HttpResponse, fetch, one_line, without_password
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import (
     ConfigError,

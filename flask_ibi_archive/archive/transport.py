@@ -46,6 +46,9 @@ CUT_OFF = "closed the connection before the answer was complete"
 #: An error shows at most this number of characters of a message of the operating system.
 MAX_DETAIL = 200
 
+#: A message shows at most this number of characters of a text of the resolver.
+MAX_SHOWN = 200
+
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
@@ -92,6 +95,16 @@ def fetch(
         # contain the query.
         raise outcome
     return outcome
+
+
+def one_line(text: str, limit: int = MAX_SHOWN) -> str:
+    """Return a text of another server as one line, safe for terminals and databases.
+
+    :param limit: the largest number of characters; a longer text is cut off.
+    """
+    readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    line = " ".join("".join(char if char.isprintable() else " " for char in readable).split())
+    return line if len(line) <= limit else f"{line[:limit]}..."
 
 
 def without_password(url: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -15,11 +16,12 @@ import click
 from flask import current_app
 from flask.cli import AppGroup
 
-from flask_ibi_archive.cli.terminal import say, warn
+from flask_ibi_archive.cli.terminal import say, warn, write, write_json
 from flask_ibi_archive.errors import IBIError
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
+    from flask_ibi_archive.archive.findings import Finding
 
 #: The sections of the help page. Each section maps its commands to their modules.
 SECTIONS = {
@@ -240,4 +242,47 @@ resume_option = click.option(
     "--resume",
     is_flag=True,
     help="Commit in batches. Continue after the last batch of an interrupted run.",
+)
+
+
+def parse_as(parser: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """Return the callback of an option whose value has the form of a setting.
+
+    :param parser: the name of the parser in :mod:`flask_ibi_archive.setting_values`.
+    """
+
+    def parse(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+        from flask_ibi_archive import setting_values
+
+        try:
+            return None if value is None else getattr(setting_values, parser)(value)
+        except ValueError as error:
+            raise click.BadParameter(f"{value!r} is not {error}") from error
+
+    return parse
+
+
+parse_email_option = parse_as("parse_email")
+
+
+def write_findings(results: Iterable[Finding], as_json: bool) -> None:
+    """Write the results of checks. If a check failed, exit with status 1."""
+    findings = []
+    for finding in results:
+        findings.append(finding)
+        if not as_json:
+            write(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.text}")
+    if as_json:
+        write_json([asdict(finding) for finding in findings])
+    if not all(finding.ok for finding in findings):
+        raise click.exceptions.Exit(1)
+
+
+delay_option = click.option(
+    "--delay",
+    type=click.FloatRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time between two requests to the same host.",
 )

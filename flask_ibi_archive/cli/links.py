@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import get_archive, json_option, note_host_items
+from flask_ibi_archive.cli.group import delay_option, get_archive, json_option, note_host_items
 from flask_ibi_archive.cli.terminal import say, standard_output, write, write_json_list
 
 if TYPE_CHECKING:
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
 #: The largest number of uses of a link in one line of the report.
 MAX_USES = 3
-
-delay_option = click.option(
-    "--delay",
-    type=click.FloatRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="SECONDS",
-    help="The time between two requests to the same host.",
-)
 
 
 @click.command("check-links")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import get_archive, json_option
+from flask_ibi_archive.cli.group import get_archive, json_option, parse_email_option
 from flask_ibi_archive.cli.terminal import (
     say,
     standard_output,
@@ -74,26 +74,6 @@ def generate_key_command() -> None:
     write(generate_key())
 
 
-def parse_as(parser: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """Return the callback of an option whose value has the form of a setting.
-
-    :param parser: the name of the parser in :mod:`flask_ibi_archive.setting_values`.
-    """
-
-    def parse(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-        from flask_ibi_archive import setting_values
-
-        try:
-            return None if value is None else getattr(setting_values, parser)(value)
-        except ValueError as error:
-            raise click.BadParameter(f"{value!r} is not {error}") from error
-
-    return parse
-
-
-parse_email_option = parse_as("parse_email")
-
-
 @click.command("registration-email")
 @click.option("--send", is_flag=True, help="Send the e-mail through the server MAIL_SERVER.")
 @click.option(
@@ -110,11 +90,8 @@ def registration_email_command(send: bool, to: str | None) -> None:
       flask --app example_app ibi registration-email
       flask --app example_app ibi registration-email --send --to admin@urlib.net
     """
-    from flask_ibi_archive.archive.registration.email import (
-        compose_email,
-        registration_email,
-        send_email,
-    )
+    from flask_ibi_archive.archive.mail import compose_email, send_email
+    from flask_ibi_archive.archive.registration.email import registration_email
     from flask_ibi_archive.errors import ConfigError
 
     archive = get_archive()

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import IBIGroup, get_archive, json_option, read_ibi
+from flask_ibi_archive.cli.group import (
+    IBIGroup,
+    get_archive,
+    json_option,
+    parse_as,
+    parse_email_option,
+    read_ibi,
+)
 from flask_ibi_archive.cli.passwords import new_password_option, password_option, read_password
-from flask_ibi_archive.cli.registration import parse_as, parse_email_option
 from flask_ibi_archive.cli.terminal import say, standard_output, write
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.identifiers import parse_identifier
@@ -90,7 +96,7 @@ def _send(password_file: str | None, create: Callable[[Credentials], RegistryReq
 
     :param create: returns the request.
     """
-    from flask_ibi_archive.archive.registration.resolver_answer import one_line
+    from flask_ibi_archive.archive.transport import one_line
 
     client = _get_client()
     actor_id = client.actor_id

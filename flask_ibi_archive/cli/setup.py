@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -16,14 +14,14 @@ from flask_ibi_archive.cli.group import (
     get_archive,
     json_option,
     warn_of_private_address,
+    write_findings,
     yes_option,
 )
-from flask_ibi_archive.cli.terminal import confirm, say, standard_output, write, write_json
+from flask_ibi_archive.cli.terminal import confirm, say, standard_output, write
 from flask_ibi_archive.errors import ConfigError
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.checking import Finding
 
 
 @click.command("init")
@@ -62,7 +60,8 @@ def check_command(as_json: bool) -> None:
     Example:
       flask --app example_app ibi check
     """
-    from flask_ibi_archive.archive.checking import check_archive, run_check
+    from flask_ibi_archive.archive.checking import check_archive
+    from flask_ibi_archive.archive.findings import run_check
 
     archive = get_archive()
     layout = archive.config.base_template
@@ -80,19 +79,6 @@ def _check_layout(name: str) -> str:
     except TemplateNotFound as error:
         raise ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE) from error
     return f"the template {name} of the app exists"
-
-
-def write_findings(results: Iterable[Finding], as_json: bool) -> None:
-    """Write the results of checks. If a check failed, exit with status 1."""
-    findings = []
-    for finding in results:
-        findings.append(finding)
-        if not as_json:
-            write(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.text}")
-    if as_json:
-        write_json([asdict(finding) for finding in findings])
-    if not all(finding.ok for finding in findings):
-        raise click.exceptions.Exit(1)
 
 
 @click.command("upgrade")

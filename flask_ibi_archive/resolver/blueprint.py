@@ -25,6 +25,7 @@ from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.persistent_urls import resolve
 from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web import health
+from flask_ibi_archive.web.app_hooks import add_page, answer_first, prepare_app
 from flask_ibi_archive.web.persistent_urls import create_fallback_hook, is_like_persistent_url
 from flask_ibi_archive.web.requests import user_address
 from flask_ibi_archive.web.responses import (
@@ -33,7 +34,6 @@ from flask_ibi_archive.web.responses import (
     pairs_response,
     refuse_request,
 )
-from flask_ibi_archive.web.routing import add_page, answer_first, prepare_app
 from flask_ibi_archive.web.static_files import add_static_files
 
 NAME = "ibi_resolver"

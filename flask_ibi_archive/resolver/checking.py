@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pycurl
 
-from flask_ibi_archive.archive.checking import MAX_ANSWER, TIMEOUT, CheckFailed, Finding, run_check
+from flask_ibi_archive.archive.findings import MAX_ANSWER, TIMEOUT, CheckFailed, Finding, run_check
 from flask_ibi_archive.archive.transport import fetch
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.archive_rows import RegisteredRecord

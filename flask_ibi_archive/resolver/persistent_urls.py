@@ -6,10 +6,8 @@ redirects to the item immediately. Otherwise, the resolver asks all included Arc
 
 from __future__ import annotations
 
-from flask import Response, current_app, request
+from flask import Response, request
 
-from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.local_resolution import resolve_locally
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.outcome import Redirect
@@ -18,7 +16,6 @@ from flask_ibi_archive.resolver.own_archive import find_own_archive, open_own_ar
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.web.alerts import alert_response, redirect_response, unready_response
-from flask_ibi_archive.web.local_resolution import redirect_and_count
 from flask_ibi_archive.web.persistent_urls import refuse_registration_key
 
 
@@ -41,7 +38,7 @@ def resolve(
         return refusal
     archive = find_own_archive()
     if archive is not None and not wanted.requires_original:
-        response = resolve_in_own_archive(archive, wanted, persistent_url, addresses, ranges)
+        response = archive.resolve(wanted, persistent_url, addresses, ranges)
         if response is not None:
             return response
     resolution_request = ResolutionRequest(
@@ -56,30 +53,3 @@ def resolve(
     if isinstance(outcome, Redirect):
         return redirect_response(outcome, wanted)
     return alert_response(outcome)
-
-
-def resolve_in_own_archive(
-    archive: Archive,
-    wanted: PersistentUrl,
-    persistent_url: str,
-    addresses: tuple[str, ...],
-    ranges: tuple[LanguageRange, ...],
-) -> Response | None:
-    """Return a redirect to an item of the app's own Archive.
-
-    The Archive need not be included. The parameters are the same as those of :func:`resolve`.
-
-    :returns: None if the resolver must ask all included Archives.
-    """
-    if not archive.config.local_resolution:
-        return None
-    try:
-        outcome = resolve_locally(archive, wanted, ranges, addresses)
-    except NotReady:
-        return None
-    except Exception:  # the other Archives may still answer
-        current_app.logger.exception("the Archive of this app can't resolve %s", wanted.ibi)
-        return None
-    if not isinstance(outcome, Redirect):
-        return None
-    return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)

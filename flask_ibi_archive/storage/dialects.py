@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from itertools import islice
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from sqlalchemy import (
     func,
     literal,
     select,
+    tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
@@ -39,6 +40,8 @@ Key = BigInteger().with_variant(Integer(), "sqlite")
 #: The largest number of values that one statement of this package contains. SQLite accepts at most
 #: 32766 parameters, and PostgreSQL accepts at most 65535.
 MAX_VALUES = 5000
+#: The number of rows that :func:`read_pages` reads with one statement.
+PAGE = 500
 
 
 class UTCDateTime(TypeDecorator[datetime]):
@@ -146,3 +149,24 @@ _TEMPLATES = {
 def _compile(element: FunctionElement[str], compiler: Any, **options: Any) -> str:
     template = _TEMPLATES[type(element), compiler.dialect.name]
     return template.format(compiler.process(element.clauses, **options))
+
+
+def read_pages(
+    read: Callable[[Any], Sequence[Any]], statement: Any, *key: Any, start: Any = None
+) -> Iterator[Any]:
+    """Yield the rows of a statement, sorted by a key.
+
+    The rows are read in pages: each page is one statement.
+
+    :param read: a function that executes a statement and returns its rows.
+    :param key: the columns that identify a row. The statement must select these columns.
+    :param start: a column that is equal to the first column of the key. The statement gets an extra
+        condition with this column, which can make the statement faster.
+    """
+    page = statement.order_by(*key).limit(PAGE)
+    while rows := read(page):
+        yield from rows
+        last = tuple(getattr(rows[-1], column.key) for column in key)
+        page = statement.where(tuple_(*key) > last).order_by(*key).limit(PAGE)
+        if start is not None:
+            page = page.where(start >= last[0])

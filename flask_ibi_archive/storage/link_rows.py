@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from hashlib import sha256
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, update
 
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.dialects import UTCDateTime, insert_or_update
+from flask_ibi_archive.storage.dialects import UTCDateTime, insert_or_update, read_pages
 from flask_ibi_archive.storage.models import File, Item, Link
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 
@@ -242,24 +242,3 @@ class LinkRows:
 
 def _is_due(before: datetime) -> ColumnElement[bool]:
     return or_(Link.checked_at.is_(None), Link.checked_at < before)
-
-
-def read_pages(
-    read: Callable[[Any], Sequence[Any]], statement: Any, *key: Any, start: Any = None
-) -> Iterator[Any]:
-    """Yield the rows of a statement, sorted by a key.
-
-    The rows are read in pages: each page is one statement.
-
-    :param read: a function that executes a statement and returns its rows.
-    :param key: the columns that identify a row. The statement must select these columns.
-    :param start: a column that is equal to the first column of the key. The statement gets an extra
-        condition with this column, which can make the statement faster.
-    """
-    page = statement.order_by(*key).limit(BATCH)
-    while rows := read(page):
-        yield from rows
-        last = tuple(getattr(rows[-1], column.key) for column in key)
-        page = statement.where(tuple_(*key) > last).order_by(*key).limit(BATCH)
-        if start is not None:
-            page = page.where(start >= last[0])

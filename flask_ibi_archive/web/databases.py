@@ -1,23 +1,44 @@
-"""Opens the databases that the settings of an app name. Archives and resolvers use this module."""
+"""Opens the databases that the settings of an app name, and reports wrong settings.
+
+Archives and resolvers use this module.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import partial
 
+from click import ClickException
 from flask import Flask
 from sqlalchemy import Engine
 
-from flask_ibi_archive.config import SettingsReader
+from flask_ibi_archive.config import SettingsReader, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.setting_values import parse_text
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import ArgumentError, NoSuchModuleError
 from flask_ibi_archive.storage.migrate import ARCHIVE, History
-from flask_ibi_archive.web.requests import find_budget
+from flask_ibi_archive.web.requests import EXTENSION, RESOLVER_EXTENSION, find_budget
 
 #: The setting that names a bind of Flask-SQLAlchemy.
 BIND = "IBI_DATABASE_BIND"
+
+
+class StartError(ConfigError, ClickException):
+    """A missing or wrong setting prevents the start of the app. The error is shown as one line."""
+
+    def __init__(self, error: ConfigError) -> None:
+        # the base class IBIError passes the text to ClickException
+        super().__init__(error.key, error.value, error.expected)
+
+
+def warn_of_unknown_keys(app: Flask) -> None:
+    """Log the unknown keys that begin with IBI_. Log once, even if an app has both extensions."""
+    if app.extensions.keys() & {EXTENSION, RESOLVER_EXTENSION}:
+        return
+    for key, nearest in find_unknown_keys(app.config):
+        hint = "" if nearest is None else f"; did you mean {nearest}?"
+        app.logger.warning("%s is not a setting of flask_ibi_archive%s", key, hint)
 
 
 def find_bind(app: Flask) -> Engine | None:

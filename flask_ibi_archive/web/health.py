@@ -8,23 +8,12 @@ from __future__ import annotations
 
 from flask import Response, current_app, jsonify
 
-from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.web.requests import current_archive
 from flask_ibi_archive.web.responses import RETRY_AFTER, summarise_error
 
 
 def live() -> Response:
     """Return a 200 response; any response shows that the process runs."""
-    return ready_response()
-
-
-def ready() -> Response:
-    """Return 200 if the Archive can answer requests; otherwise, return 503 with the reason."""
-    try:
-        check_ready(current_archive())
-    except (NotReady, ConfigError) as error:
-        return unready_response("the Archive", error)
     return ready_response()
 
 

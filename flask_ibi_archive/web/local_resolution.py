@@ -5,6 +5,7 @@ The reader is redirected to an item of the Archive, or to the resolver.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, request
@@ -15,6 +16,7 @@ from flask_ibi_archive.archive.accesses.acknowledgments import Agents
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.local_resolution import (
     Removed,
+    answer_question,
     create_local_acknowledgment,
     resolve_locally,
 )
@@ -22,7 +24,7 @@ from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.hosts import normalize_host
 from flask_ibi_archive.protocol.pairs import encode_word
-from flask_ibi_archive.resolution.answer import ArchiveSource
+from flask_ibi_archive.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
@@ -134,6 +136,59 @@ def redirect_and_count(
     if request.method == "GET":
         count_after_response(response, archive, redirect, addresses, persistent_url)
     return response
+
+
+class OwnArchive:
+    """The Archive of an app that may also have a resolver. The resolver asks it without HTTP.
+
+    The object is in ``app.extensions``, so that both can be added to an app in any order.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+
+    def find_service(self) -> str | None:
+        """Return the IBI of the service; None if the Archive is not ready."""
+        try:
+            return self._archive.served().service_ibi
+        except (NotReady, ConfigError):
+            return None
+
+    def answer(
+        self, question: Question, client_addresses: tuple[str, ...]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Return the pairs that the resolver would read from the response of the Archive.
+
+        :raises NotReady: if the database does not respond.
+        """
+        return answer_question(self._archive, question, client_addresses)
+
+    def resolve(
+        self,
+        wanted: PersistentUrl,
+        persistent_url: str,
+        addresses: tuple[str, ...],
+        ranges: tuple[LanguageRange, ...],
+    ) -> Response | None:
+        """Return a redirect to an item of the Archive, which need not be included.
+
+        The parameters are the same as those of :func:`resolve`.
+
+        :returns: None if the resolver must ask all included Archives.
+        """
+        archive = self._archive
+        if not archive.config.local_resolution or self.find_service() is None:
+            return None
+        try:
+            outcome = resolve_locally(archive, wanted, ranges, addresses)
+        except NotReady:
+            return None
+        except Exception:  # the other Archives may still answer
+            current_app.logger.exception("the Archive of this app can't resolve %s", wanted.ibi)
+            return None
+        if not isinstance(outcome, Redirect):
+            return None
+        return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)
 
 
 def _removed_response(archive: Archive, removed: Removed) -> Response:

@@ -62,7 +62,7 @@ _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 
 
 def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> Hook:
-    """Return a function that answers persistent URLs, for :func:`.routing.answer_first`.
+    """Return a function that answers persistent URLs, for :func:`.app_hooks.answer_first`.
 
     The returned function returns None in two cases. In the first case, the host has a route for the
     path, perhaps only for another method. In the second case, the path is not a persistent URL.

@@ -10,20 +10,24 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote_to_bytes
 
 from flask import Flask, Request, current_app, has_request_context, request
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.resolution.redirect_target import is_same_address
 from flask_ibi_archive.setting_values import PATH_CHARACTERS, Network, parse_root
 from flask_ibi_archive.storage.request_budget import Budget
 
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+
 #: The keys of the Archive and of the resolver in ``app.extensions``.
 EXTENSION = "ibi_archive"
 RESOLVER_EXTENSION = "ibi_resolver"
+#: The key of the Archive that a resolver in the same app asks without HTTP.
+OWN_ARCHIVE = "ibi_own_archive"
 #: The key of the time budget for databases in the WSGI environment of a request.
 BUDGET = "ibi.database_budget"
 #: The maximum number of proxies. If a request passed through more proxies, its user is unknown.
@@ -43,7 +47,7 @@ _REPLACEMENT = "\ufffd".encode()
 
 def current_archive() -> Archive:
     """Return the Archive of the current app."""
-    return cast(Archive, current_flask().extensions[EXTENSION].archive)
+    return cast("Archive", current_flask().extensions[EXTENSION].archive)
 
 
 def shared_config() -> ArchiveConfig:

@@ -1,19 +1,13 @@
-"""Builds the Flask blueprint of an Archive.
-
-The blueprint contains the routes of the Archive. A hook answers messages to the service of the
-Archive, and persistent URLs.
-"""
+"""Builds the Flask blueprint of an Archive, which contains the routes of the Archive."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from flask import Blueprint, Flask, Response, request
+from flask import Blueprint, Response
 from flask.blueprints import BlueprintSetupState
-from flask.sansio.app import App
-from werkzeug.routing import AnyConverter, BaseConverter
+from werkzeug.routing import BaseConverter
 
+from flask_ibi_archive.archive.checking import check_ready
+from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.web import (
     crawl_lists,
     file_lists,
@@ -23,24 +17,20 @@ from flask_ibi_archive.web import (
     pages,
     statistics,
 )
+from flask_ibi_archive.web.app_hooks import SERVICE, add_page, answer_first, prepare_app
 from flask_ibi_archive.web.downloads import find_media_type
 from flask_ibi_archive.web.item_pages import name_file_type
 from flask_ibi_archive.web.local_resolution import answer_persistent_url
-from flask_ibi_archive.web.persistent_urls import Hook, is_unrouted
-from flask_ibi_archive.web.requests import EXTENSION, current_flask
-from flask_ibi_archive.web.responses import add_policy_hook
+from flask_ibi_archive.web.requests import current_archive
 from flask_ibi_archive.web.service import answer_service_request, route_service_request
 from flask_ibi_archive.web.static_files import add_static_files
-from flask_ibi_archive.web.translations import PageFunctions
 
 NAME = "ibi_archive"
-#: The key of the functions that answer persistent URLs in ``app.extensions``.
-ANSWERS = "ibi_answers"
 #: The name of the converter that the app may use in its routes. The app may already use a short
 #: name such as "ibi".
 CONVERTER = "flask_ibi_archive_item"
-#: The names of the converters in the routes of this package.
-OWN_ITEM, OWN_WORD = "flask_ibi_archive_own_item", "flask_ibi_archive_own_word"
+#: The name of the converter in the routes of this package.
+OWN_ITEM = "flask_ibi_archive_own_item"
 
 
 class IBIConverter(BaseConverter):
@@ -65,59 +55,14 @@ class OwnItemConverter(IBIConverter):
     weight = 1_000_000
 
 
-class OwnWordConverter(AnyConverter):
-    """Matches a fixed word in the routes of this package.
-
-    A rule of the app that contains the word itself has precedence, because werkzeug selects rules
-    without converters first. A rule of the app with another converter has a larger weight.
-    """
-
-    weight = -1
-
-
-def prepare_app(state: BlueprintSetupState) -> None:
-    """Add what the pages need to the app: a converter, functions for templates, and a hook.
-
-    The blueprint of an Archive and the blueprint of a resolver call this function.
-    """
-    state.app.url_map.converters[OWN_WORD] = OwnWordConverter
-    state.app.jinja_env.add_extension(PageFunctions)
-    state.app.jinja_env.globals["ibi_media_type"] = find_media_type
-    state.app.jinja_env.globals["ibi_file_type"] = name_file_type
-    add_policy_hook(state.app)
-
-
-def add_page(
-    blueprint: Blueprint,
-    endpoint: str,
-    path: str,
-    view: Callable[..., Response],
-    methods: tuple[str, ...] = ("GET",),
-) -> None:
-    """Add a page with a fixed path to a blueprint; a route of the app for the path has precedence.
-
-    :param path: the path, such as ``/ibi/health/live``. Two words or more are required. The third
-        word and later words may be parameters of the view, such as ``<int:year>``.
-    """
-    first, word, *rest = path.lstrip("/").split("/")
-    rule = "/".join(["", first, f"<{OWN_WORD}('{word}'):word>", *rest])
-
-    def view_without_word(word: str, **parameters: Any) -> Response:
-        return view(**parameters)
-
-    blueprint.add_url_rule(
-        rule, endpoint, view_without_word, defaults={"word": word}, methods=methods
-    )
-
-
 def create_blueprint() -> Blueprint:
     """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
 
     The blueprint adds a ``before_request`` hook for all requests of the app; see
-    :func:`answer_first`.
+    :func:`.app_hooks.answer_first`.
     """
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
-    blueprint.record_once(_add_item_converters)
+    blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
     blueprint.record_once(lambda state: answer_first(state.app, answer_persistent_url))
     item = f"/col/<{OWN_ITEM}:ibi>"
@@ -132,8 +77,8 @@ def create_blueprint() -> Blueprint:
         blueprint.add_url_rule(rule, endpoint, view)
     add_page(blueprint, "archive_statistics", "/ibi/statistics", statistics.archive_statistics)
     add_static_files(blueprint, add_page)
-    add_page(blueprint, "health", "/ibi/health", health.ready)
-    add_page(blueprint, "health_ready", "/ibi/health/ready", health.ready)
+    add_page(blueprint, "health", "/ibi/health", show_readiness)
+    add_page(blueprint, "health_ready", "/ibi/health/ready", show_readiness)
     add_page(blueprint, "health_live", "/ibi/health/live", health.live)
     add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
     add_page(blueprint, "years", "/ibi/items", crawl_lists.show_years)
@@ -151,58 +96,18 @@ def create_blueprint() -> Blueprint:
     return blueprint
 
 
-def answer_first(app: App, answer: Hook) -> None:
-    """Let a function answer persistent URLs, whatever the hooks of the app answer.
-
-    :param answer: the function. It returns None if it does not answer the request.
-    """
-    answers = app.extensions.setdefault(ANSWERS, [])
-    if not answers:
-        # before the hooks that the app has already; before_request() appends those of later
-        app.before_request_funcs.setdefault(None, []).insert(0, answer_protocol)
-    answers.append(answer)
+def _add_item_functions(state: BlueprintSetupState) -> None:
+    app = state.app
+    app.url_map.converters.update({CONVERTER: IBIConverter, OWN_ITEM: OwnItemConverter})
+    app.jinja_env.globals["ibi_media_type"] = find_media_type
+    app.jinja_env.globals["ibi_file_type"] = name_file_type
+    app.extensions[SERVICE] = route_service_request
 
 
-def answer_protocol() -> Any:
-    """Answer a message to the service, or a persistent URL.
-
-    A resolver cannot log in, follow a redirect to https, or wait. Therefore the answers of the
-    app's hooks do not count here. But the hooks run, because functions that run after the request,
-    templates and access policies may need what they prepare. As in Flask, the first hook that
-    answers is the last one to run.
-
-    :returns: None if the app answers the request.
-    """
-    app = current_flask()
-    is_for_service = EXTENSION in app.extensions and route_service_request()
-    if not is_for_service and not is_unrouted():
-        return None
-    theirs = _run_hooks(app)
-    if is_for_service:
-        return app.dispatch_request()
-    # "/" is no persistent URL; a resolver has its front page there
-    if theirs is None or request.path != "/":
-        for answer in app.extensions[ANSWERS]:
-            ours = answer()
-            if ours is not None:
-                return ours
-    if isinstance(theirs, Exception):
-        raise theirs
-    return app.dispatch_request() if theirs is None else theirs
-
-
-def _run_hooks(app: Flask) -> object:
-    """Run the other hooks until one answers. Return its answer, which may be an exception."""
-    hooks = app.before_request_funcs[None]
-    for hook in hooks[hooks.index(answer_protocol) + 1 :]:
-        try:
-            answer = app.ensure_sync(hook)()
-        except Exception as error:  # noqa: BLE001 - an error handler of the app may answer it
-            return error
-        if answer is not None:
-            return answer
-    return None
-
-
-def _add_item_converters(state: BlueprintSetupState) -> None:
-    state.app.url_map.converters.update({CONVERTER: IBIConverter, OWN_ITEM: OwnItemConverter})
+def show_readiness() -> Response:
+    """Return 200 if the Archive can answer requests; otherwise, return 503 with the reason."""
+    try:
+        check_ready(current_archive())
+    except (NotReady, ConfigError) as error:
+        return health.unready_response("the Archive", error)
+    return health.ready_response()

@@ -14,7 +14,7 @@ from support.loopback import nobody, raw
 from support.smtp import post_office
 from support.vectors import load
 
-from flask_ibi_archive.archive.registration.email import compose_email, send_email
+from flask_ibi_archive.archive.mail import compose_email, send_email
 from flask_ibi_archive.config import MailSettings
 from flask_ibi_archive.errors import ConfigError, MailError
 

@@ -9,12 +9,12 @@ from flask import Blueprint, Flask, Response
 
 from flask_ibi_archive.config import PAGE_POLICY
 from flask_ibi_archive.resolver.front_page import show_at_root
+from flask_ibi_archive.web.app_hooks import add_page, prepare_app
 from flask_ibi_archive.web.persistent_urls import (
     create_fallback_hook,
     is_like_persistent_url,
     refuse_malformed_host,
 )
-from flask_ibi_archive.web.routing import add_page, prepare_app
 from flask_ibi_archive.web.static_files import add_static_files
 
 

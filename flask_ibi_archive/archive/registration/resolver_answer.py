@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 
-from flask_ibi_archive.archive.transport import HttpResponse
+from flask_ibi_archive.archive.transport import HttpResponse, one_line
 from flask_ibi_archive.errors import (
     PeerProtocolError,
     ResolverError,
@@ -27,8 +27,6 @@ from flask_ibi_archive.protocol.pairs import ALERT, parse_pairs
 
 #: At most this number of bytes of an answer is read. (A status has fewer than 100 bytes.)
 MAX_ANSWER = 65536
-#: A message shows at most this number of characters of a text of the resolver.
-MAX_SHOWN = 200
 
 LATER = "try again later"
 REPORT = "tell the resolver's administrator"
@@ -188,16 +186,6 @@ def is_html(answer: HttpResponse) -> bool:
     """Return whether an answer is an HTML page."""
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     return kind in ("text/html", "application/xhtml+xml") or bool(_HTML.match(answer.body))
-
-
-def one_line(text: str, limit: int = MAX_SHOWN) -> str:
-    """Return a text of another server as one line, safe for terminals and databases.
-
-    :param limit: the largest number of characters; a longer text is cut off.
-    """
-    readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    line = " ".join("".join(char if char.isprintable() else " " for char in readable).split())
-    return line if len(line) <= limit else f"{line[:limit]}..."
 
 
 def read_retry_after(text: str, now: datetime) -> float | None:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import json_option, read_ibi
-from flask_ibi_archive.cli.registration import parse_email_option
-from flask_ibi_archive.cli.setup import write_findings
+from flask_ibi_archive.cli.group import (
+    json_option,
+    parse_email_option,
+    read_ibi,
+    write_findings,
+)
 from flask_ibi_archive.cli.terminal import (
     say,
     standard_input,
@@ -114,7 +117,7 @@ def register_command(
       flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS \\
         --email banon@dpi.inpe.br --key-file -
     """
-    from flask_ibi_archive.archive.registration.email import send_email
+    from flask_ibi_archive.archive.mail import send_email
     from flask_ibi_archive.identifiers import parse_identifier
 
     resolver = get_resolver()
@@ -138,7 +141,7 @@ def _compose(
     config: ResolverConfig, email: str | None, subject: str, body: str
 ) -> EmailMessage | None:
     """Return the confirmation e-mail, or None if there is no receiver or no mail server."""
-    from flask_ibi_archive.archive.registration.email import compose_email
+    from flask_ibi_archive.archive.mail import compose_email
 
     if email is None or config.mail is None:
         return None
@@ -194,11 +197,10 @@ def list_command(as_json: bool) -> None:
 
 
 def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
-    from flask_ibi_archive.archive.registration.state import timestamp
     from flask_ibi_archive.resolver.registry import get_state
 
     def format_date(value: datetime | None) -> str | None:
-        return None if value is None else timestamp(value)
+        return None if value is None else f"{value:%Y-%m-%dT%H:%M:%SZ}"
 
     state, since = get_state(record)
     mean = round(record.milliseconds / record.answers) if record.answers else None
@@ -210,7 +212,7 @@ def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
         "email": record.email,
         "admin_email": record.admin_email,
         "state": state,
-        "since": timestamp(since),
+        "since": format_date(since),
         "registered_at": format_date(record.registered_at),
         "included_at": format_date(record.included_at),
         "confirmed_at": format_date(record.confirmed_at),

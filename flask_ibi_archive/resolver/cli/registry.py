@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.group import IBIGroup, json_option, read_ibi, yes_option
-from flask_ibi_archive.cli.links import delay_option
+from flask_ibi_archive.cli.group import IBIGroup, delay_option, json_option, read_ibi, yes_option
 from flask_ibi_archive.cli.terminal import (
     Bars,
     confirm,

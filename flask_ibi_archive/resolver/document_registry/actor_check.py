@@ -24,14 +24,17 @@ from typing import Any
 
 from sqlalchemy import Connection, exists, func, select, update
 
-from flask_ibi_archive.archive.link_check import DELAY, MAX_HOST_FAILURES, THREADS, user_agent
 from flask_ibi_archive.archive.link_requests import (
+    DELAY,
+    MAX_HOST_FAILURES,
     MAX_HOSTS,
+    THREADS,
     TIMEOUT,
     HostLimits,
     LinkClient,
     clean_url,
     host_of,
+    user_agent,
 )
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.document_registry.cancellation import (
@@ -45,7 +48,7 @@ from flask_ibi_archive.resolver.document_registry.tables import (
     Registration,
 )
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.link_rows import read_pages
+from flask_ibi_archive.storage.dialects import read_pages
 
 #: An actor is cancelled if its URLs have not worked for this time.
 PERIOD = timedelta(days=730)

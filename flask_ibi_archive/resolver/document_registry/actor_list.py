@@ -16,7 +16,7 @@ from flask_ibi_archive.resolver.document_registry.tables import (
     Registration,
 )
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.link_rows import read_pages
+from flask_ibi_archive.storage.dialects import read_pages
 
 
 @dataclass(frozen=True, slots=True)

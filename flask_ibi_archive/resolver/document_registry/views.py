@@ -44,9 +44,9 @@ from flask_ibi_archive.resolver.document_registry.responses import (
     unavailable,
 )
 from flask_ibi_archive.resolver.own_archive import open_own_archive
+from flask_ibi_archive.web.app_hooks import OWN_WORD
 from flask_ibi_archive.web.requests import user_address
 from flask_ibi_archive.web.responses import set_headers
-from flask_ibi_archive.web.routing import OWN_WORD
 
 #: The media type of the arguments in the body of a POST request.
 FORM = "application/x-www-form-urlencoded"
