@@ -36,8 +36,15 @@ from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TransferResult
 
 #: Maximum seconds that an ending process waits for pending acknowledgments.
 EXIT_SECONDS = 1.0
-#: The maximum number of open connections of all engines together.
-MAX_CONNECTIONS = 512
+try:
+    import resource
+except ImportError:  # Windows
+    FILES = 1024
+else:
+    FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+#: The maximum number of open connections of all engines together: half of the files that the
+#: process may open. Each thread that resolves has a connection to each Archive.
+MAX_CONNECTIONS = min(FILES // 2, 4096) if FILES > 0 else 4096
 #: The maximum number of acknowledgments that are sent at the same time.
 MAX_ACKNOWLEDGMENTS = 20
 #: The pause of the background thread in seconds.

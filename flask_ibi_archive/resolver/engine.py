@@ -8,10 +8,11 @@ requests are running (concurrent_requests.py).
 from __future__ import annotations
 
 import logging
+import selectors
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from threading import Lock
-from time import monotonic, sleep
+from time import monotonic
 from typing import NamedTuple
 
 import pycurl
@@ -24,11 +25,14 @@ from flask_ibi_archive.resolver.http_transfer import NO_HTTP, TIMED_OUT, Transfe
 MAX_HOST_CONNECTIONS = 8
 #: The maximum number of curl handles that an engine keeps for later requests.
 MAX_IDLE_HANDLES = 512
-#: The maximum seconds of one wait. libcurl's select() does not see file descriptors above 1023; the
-#: sockets of a process that has so many are read after this time.
+#: The maximum seconds of one wait, after which an engine notices that it must stop.
 MAX_WAIT = 0.05
-#: The seconds between two looks at running lookups, and at sockets for which select() cannot wait.
+#: The seconds between two looks at running lookups.
 PAUSE = 0.002
+
+#: libcurl starts and stops watching a socket for each answer. With epoll, this would be two system
+#: calls, each of which lets another thread run.
+POLLER: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.DefaultSelector)
 
 STOPPED = "did not get the complete request, because the resolver is stopping"
 
@@ -63,7 +67,11 @@ class Engine:
         self._idle: list[Transfer] = []
         self._running: dict[pycurl.Curl, tuple[Transfer, Request, float]] = {}
         self._lookups: list[tuple[Request, float, Future[Addresses]]] = []
+        self._timer: float | None = None
+        self._selector = POLLER()
         self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
+        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(pycurl.M_MAX_HOST_CONNECTIONS, MAX_HOST_CONNECTIONS)
         self._is_stopping = False
         #: True if the engine has stopped. It then accepts no requests.
@@ -123,30 +131,28 @@ class Engine:
             self._stop()
 
     def _run(self, seconds: float) -> None:
-        """Send and receive what is possible now; if nothing is, wait for a socket first."""
+        """Send and receive what is possible within some seconds, which may be 0."""
         try:
             if self._is_stopping:
                 self._stop()
-            if self.has_stopped:
-                return
-            if self._lookups:
-                self._start_found()
-            before = self.running
-            self._perform()
-            if seconds > 0 and before == self.running > 0:
-                self._wait(min(seconds, PAUSE if self._lookups else MAX_WAIT))
-                self._perform()
+            if not self.has_stopped:
+                if self._lookups:
+                    self._start_found()
+                self._process_sockets(min(seconds, PAUSE if self._lookups else MAX_WAIT))
         except Exception:
             _logger.exception("requests to Archives failed; the resolver opens new connections")
             self._stop()
 
-    def _wait(self, seconds: float) -> None:
-        # select() returns at once if there is no socket that it can wait for
-        if not self._running or not self._multi.select(seconds):
-            sleep(min(seconds, PAUSE))
-
-    def _perform(self) -> None:
-        _, running = self._multi.perform()
+    def _process_sockets(self, seconds: float) -> None:
+        """Wait until sockets are ready or a timer of libcurl ends, and let libcurl process them."""
+        running = len(self._running)
+        if self._timer is not None:
+            seconds = min(seconds, self._timer - monotonic())
+        for key, events in self._selector.select(max(seconds, 0.0)):
+            _, running = self._multi.socket_action(key.fd, events)
+        if self._timer is not None and self._timer <= monotonic():
+            self._timer = None
+            _, running = self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
         left = 1 if running < len(self._running) else 0
         while left:
             left, succeeded, failed = self._multi.info_read()
@@ -154,6 +160,17 @@ class Engine:
                 self._finish(curl, 0)
             for curl, error, _ in failed:
                 self._finish(curl, error)
+
+    def _watch(self, events: int, fd: int, multi: object, data: object) -> None:
+        """Watch a socket, or stop watching it, as libcurl requests."""
+        if fd in self._selector.get_map():
+            self._selector.unregister(fd)
+        # the numbers of libcurl for reading and writing are those of the selector
+        if events & (selectors.EVENT_READ | selectors.EVENT_WRITE):
+            self._selector.register(fd, events)
+
+    def _set_timer(self, milliseconds: int) -> None:
+        self._timer = None if milliseconds < 0 else monotonic() + milliseconds / 1000
 
     def _start_found(self) -> None:
         """Start the requests whose lookups have ended, and fail those that waited too long."""
@@ -207,5 +224,6 @@ class Engine:
         for transfer in self._idle:
             transfer.close()
         self._multi.close()
+        self._selector.close()
         for request, started in ended:
             request.finish(TransferResult(reason=STOPPED), now - started)

@@ -334,11 +334,11 @@ def test_a_failed_engine_is_replaced(
     host = hosts.add(says(http()))
     asks = make_fan_out()
 
-    def die(self: object) -> None:
+    def die(self: object, seconds: float) -> None:
         raise ValueError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Engine, "_perform", die)
+        patch.setattr(Engine, "_process_sockets", die)
         assert reason_of(asks.ask([at(host.address)], PATIENCE)) == STOPPED
     ask_and_hear(asks, host)
     assert asks.send_acknowledgment(f"http://{host.address}/", {})
