@@ -85,21 +85,6 @@ class Transfer:
         transfer fails.
     """
 
-    __slots__ = (
-        "_addresses",
-        "_body",
-        "_has_head",
-        "_head_room",
-        "_headers",
-        "_max_answer",
-        "_milliseconds",
-        "_refusal",
-        "_resolved",
-        "_room",
-        "_route",
-        "curl",
-    )
-
     def __init__(self, max_answer: int) -> None:
         self._max_answer = max_answer
         self._milliseconds = 0
