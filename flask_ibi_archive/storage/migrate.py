@@ -293,6 +293,14 @@ def run_environment(metadata: MetaData) -> None:
     :param metadata: the tables of the history. Other tables are not compared with the models.
     """
     from alembic import context
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
+
+    class KnownMigrations(MigrationContext):
+        """Leaves out the revisions of the host, which our migrations do not know."""
+
+        def get_current_heads(self) -> tuple[str, ...]:
+            return _find_heads(connection, history)
 
     attributes = context.config.attributes
     connection, history = attributes["connection"], attributes["history"]
@@ -303,10 +311,10 @@ def run_environment(metadata: MetaData) -> None:
         include_name=lambda name, type_, parents: type_ != "table" or name in metadata.tables,
         render_as_batch=True,
     )
-    # the version table of a host also contains revisions that our migrations do not know
-    heads = _find_heads(connection, history)
-    setattr(context.get_context(), "get_current_heads", lambda: heads)  # noqa: B010
-    context.run_migrations()
+    every = context.get_context()
+    known = KnownMigrations(every.dialect, connection, every.opts, every.environment_context)
+    with Operations.context(known):
+        known.run_migrations()
 
 
 @lru_cache
