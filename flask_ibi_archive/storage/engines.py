@@ -23,7 +23,6 @@ from flask_ibi_archive.storage.request_budget import (
     DEFAULT_TIMEOUT,
     Budget,
     FindBudget,
-    Server,
     no_budget,
 )
 
@@ -138,15 +137,17 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
         "keepalives_interval": str(ceil(timeout / 3)),
         "keepalives_count": "3",
     }
-    # storage.libpq reads and writes UTF-8
+    # the environment variable PGCLIENTENCODING may name an encoding that lacks characters
     url = url.update_query_dict({**options, **url.query, "client_encoding": "utf8"})
     engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
-    server = Server(find_budget, timeout)
 
-    def connect(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:
-        return server.connect(*arguments, **options)
+    def open_connection(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:
+        # psycopg is only installed for PostgreSQL
+        from flask_ibi_archive.storage.limited_connection import connect
 
-    event.listen(engine, "do_connect", connect)
+        return connect(find_budget, *arguments, **options)
+
+    event.listen(engine, "do_connect", open_connection)
     event.listen(engine, "connect", _prepare_psycopg)
     return engine
 
