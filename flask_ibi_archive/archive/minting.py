@@ -32,7 +32,6 @@ from flask_ibi_archive.storage.engines import limit_lock_wait
 from flask_ibi_archive.storage.last_date_file import LastDateFile
 from flask_ibi_archive.storage.prefixes import (
     Labels,
-    driver_transaction,
     find_used_identifiers,
     insert_prefixes,
     lock_last_date,
@@ -157,7 +156,7 @@ class Minter:
             found = self._mint_later(self._last)
             if found is not None:
                 return [found]
-        with driver_transaction(self.database) as connection:
+        with self.database.writing() as connection:
             issued = self._issue(connection, count, self.granularity)
             is_postgresql = connection.dialect.name == "postgresql"
         self._last = issued.date if is_postgresql else None
@@ -246,7 +245,7 @@ class Minter:
 
         :raises NotReady: if the database does not respond.
         """
-        with driver_transaction(self.database) as connection:
+        with self.database.writing() as connection:
             last = lock_last_date(connection, self.prefixes)
             date = issued.date if last is None else max(last, issued.date)
             store_last_date(connection, self.prefixes, date)

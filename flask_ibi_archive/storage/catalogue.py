@@ -21,7 +21,7 @@ from flask_ibi_archive.protocol.catalogue import (
     choose_file,
     choose_last_edition,
 )
-from flask_ibi_archive.storage.statements import Fetched, driver_statement, format_time
+from flask_ibi_archive.storage.statements import Fetched, compile_statement, format_time
 from flask_ibi_archive.storage.states import ELSEWHERE
 
 
@@ -192,7 +192,7 @@ class StoredCatalogue:
 
         :param ibi: the identifier in canonical case.
         """
-        statement = driver_statement(
+        statement = compile_statement(
             self.connection.dialect,
             scope.shapes,
             scope.next_edition,

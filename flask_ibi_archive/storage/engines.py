@@ -7,8 +7,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -78,35 +77,31 @@ def make_engine(
     else:
         raise NoSuchModuleError(f"{url.get_backend_name()} is neither SQLite nor PostgreSQL")
 
-    def begin_with_sqlalchemy(connection: Connection) -> None:
-        begin(connection, find_budget(), connection.exec_driver_sql)
-
-    event.listen(engine, "begin", begin_with_sqlalchemy)
+    event.listen(engine, "begin", lambda connection: _begin(connection, find_budget()))
     return engine
 
 
-def begin(connection: Connection, budget: Budget | None, run: Callable[[str], object]) -> None:
+def _begin(connection: Connection, budget: Budget | None) -> None:
     """Begin a transaction with the execution options of the connection.
 
     :param budget: the time that the current request may wait; None outside of requests.
-    :param run: a function that runs a statement with the driver.
     """
     options = connection.get_execution_options()
     name = connection.dialect.name
     statement: str = options.get(BEGIN, WRITE[name])
     milliseconds = limit_lock_wait(budget, options.get(LOCK_TIMEOUT))
     if name == "sqlite":
-        driver: Any = connection.connection.driver_connection
-        driver.execute(f"PRAGMA busy_timeout = {milliseconds or BUSY_TIMEOUT * 1000}")
+        driver: Any = connection.connection.dbapi_connection
+        if driver.in_transaction:  # all users of a database in memory have the same connection
+            raise NotReady("another transaction uses the database in memory", "try again later")
+        wait = milliseconds or BUSY_TIMEOUT * 1000
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {wait}")
     elif milliseconds:
         statement += f"; SET LOCAL lock_timeout = {milliseconds}"
     if name == "postgresql" and TABLE_LOCK in options:
         statement += f"; {options[TABLE_LOCK]}"
-    if budget is None:
-        run(statement)
-    else:
-        with budget.spending():
-            run(statement)
+    with nullcontext() if budget is None else budget.spending():
+        connection.exec_driver_sql(statement)
 
 
 def limit_lock_wait(budget: Budget | None, lock_timeout: float | None = None) -> int:
@@ -155,7 +150,8 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
 def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:
     options: dict[str, Any] = {"connect_args": {"timeout": timeout}}
     if is_in_memory(url):
-        options["poolclass"] = StaticPool
+        # another user of the connection may be in a transaction when this one returns it
+        options |= {"poolclass": StaticPool, "pool_reset_on_return": None}
         options["connect_args"]["check_same_thread"] = False
     else:
         options["pool_timeout"] = timeout

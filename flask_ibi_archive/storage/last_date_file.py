@@ -15,7 +15,6 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
-from flask_ibi_archive.storage.driver_statements import run_driver
 from flask_ibi_archive.storage.file_io import new_file
 
 #: The name of this file is the name of the database file and this suffix.
@@ -41,7 +40,7 @@ class LastDateFile:
         if connection.dialect.name != "sqlite":
             return None
         # SQLite resolves symbolic links in the name. Therefore every process uses the same file.
-        listed = run_driver(connection, "PRAGMA database_list").fetchall()
+        listed = connection.exec_driver_sql("PRAGMA database_list")
         name = next(file for _, schema, file in listed if schema == "main")
         return cls(Path(f"{name}{SUFFIX}"), Path(name)) if name else None
 

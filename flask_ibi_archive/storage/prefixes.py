@@ -4,11 +4,9 @@ An identifier has two parts: a prefix and a suffix. The prefix names the Archive
 encodes a date. The temporal distributor issues each date only once under each prefix. Therefore the
 table ``ibi_prefix`` contains the last date of each prefix.
 
-A transaction stores the date of each new identifier. To save time, this module builds the texts of
-the SQL statements only once, and sends these texts to the driver directly. SQLAlchemy would need
-several times as long. On PostgreSQL, a transaction of one statement stores the date of a single
-identifier (:func:`store_next_date`). On SQLite, a deposit stores the date in the transaction that
-stores the item.
+A transaction stores the date of each new identifier. On PostgreSQL, a transaction of one statement
+stores the date of a single identifier (:func:`store_next_date`). On SQLite, a deposit stores the
+date in the transaction that stores the item.
 
 SQLite allows only one write transaction at a time. While a transaction of the host is open, no
 other transaction can store the last date. If the host rolls back its transaction, the last date in
@@ -18,18 +16,14 @@ file next to the database (:mod:`.last_date_file`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache, partial
 
-from sqlalchemy import Connection, select, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, bindparam, select, text
 
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.driver_statements import run_driver
-from flask_ibi_archive.storage.engines import begin
+from flask_ibi_archive.storage.bulk import renew_plans
+from flask_ibi_archive.storage.dialects import insert_or_update
 from flask_ibi_archive.storage.models import Prefix
 
 #: The row with this prefix applies to all prefixes. After a restore, the row is necessary because
@@ -43,33 +37,6 @@ LOOKUP = 200
 #: The prefix and the label of the rep form, then of the ibip form.
 Labels = tuple[tuple[str, str], tuple[str, str]]
 
-# --- transactions of the driver ------------------------------------------------------------------
-
-
-@contextmanager
-def driver_transaction(database: Database) -> Iterator[Connection]:
-    """Begin a transaction with the driver and yield the connection.
-
-    The transaction is committed at the end of the ``with`` block. An exception in the block rolls
-    the transaction back. Use the connection with :func:`run_driver` only.
-
-    :raises NotReady: if the database does not answer, or if the tables do not exist.
-    """
-    with database.reading() as connection:
-        run = partial(run_driver, connection)
-        # all users of an SQLite database in memory have the same connection
-        in_use = getattr(connection.connection.dbapi_connection, "in_transaction", False)
-        try:
-            begin(connection, database.find_budget(), run)
-            yield connection
-            run("COMMIT")
-        except BaseException:
-            if not connection.invalidated and not in_use:
-                with suppress(DBAPIError):
-                    run("ROLLBACK")
-            raise
-
-
 # --- statements ----------------------------------------------------------------------------------
 
 
@@ -81,13 +48,11 @@ def lock_last_date(connection: Connection, prefixes: Sequence[str]) -> Fraction 
 
     :returns: POSIX seconds; None if no date was issued yet.
     """
-    dialect = connection.dialect.name
-    wanted = (EVERY_PREFIX, *sorted(prefixes))
-    statement = _select_dates(dialect, len(wanted))
-    rows = run_driver(connection, statement, wanted).fetchall()
-    if dialect == "postgresql" and not {row[0] for row in rows}.issuperset(prefixes):
+    parameters = {"prefixes": (EVERY_PREFIX, *prefixes)}
+    rows = connection.execute(_LOCK, parameters).all()
+    if not {row[0] for row in rows}.issuperset(prefixes):
         insert_prefixes(connection, prefixes)
-        rows = run_driver(connection, statement, wanted).fetchall()
+        rows = connection.execute(_LOCK, parameters).all()
     return max(map(parse_decimal, {row[1] for row in rows if row[1]}), default=None)
 
 
@@ -97,21 +62,23 @@ def insert_prefixes(connection: Connection, prefixes: Sequence[str]) -> None:
     A prefix without a row could not be locked. On SQLite, this function acquires the write lock,
     even if no row is missing.
     """
-    run_driver(
-        connection,
-        _insert_prefixes(connection.dialect.name, len(prefixes)),
-        tuple([value for prefix in sorted(prefixes) for value in (prefix, "")]),
-    )
+    statement = insert_or_update(connection, Prefix.__table__).on_conflict_do_nothing()
+    connection.execute(statement, _build_rows(prefixes, ""))
 
 
 def store_last_date(connection: Connection, prefixes: Sequence[str], date: Fraction) -> None:
     """Store a date as the last date that was issued under each of the prefixes."""
-    decimal = format_decimal(date)
-    run_driver(
-        connection,
-        _upsert_dates(connection.dialect.name, len(prefixes)),
-        tuple([value for prefix in sorted(prefixes) for value in (prefix, decimal)]),
+    statement = insert_or_update(connection, Prefix.__table__)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["prefix"], set_={"last_date": statement.excluded.last_date}
+        ),
+        _build_rows(prefixes, format_decimal(date)),
     )
+
+
+def _build_rows(prefixes: Sequence[str], date: str) -> list[dict[str, str]]:
+    return [{"prefix": prefix, "last_date": date} for prefix in sorted(prefixes)]
 
 
 def store_free_date(connection: Connection, labels: Labels, date: Fraction) -> bool:
@@ -123,8 +90,7 @@ def store_free_date(connection: Connection, labels: Labels, date: Fraction) -> b
         Then the caller must store a date with :func:`store_last_date`.
     """
     values = {**_build_values(labels), "date": format_decimal(date)}
-    stored: int = run_driver(connection, _STORE_IF_FREE, values).rowcount
-    return stored == len(labels)
+    return connection.execute(_STORE_IF_FREE, values).rowcount == len(labels)
 
 
 def store_next_date(
@@ -153,7 +119,7 @@ def store_next_date(
         "dates": " ".join(map(format_decimal, dates)),
         "limit": str(lock_timeout),
     }
-    row = run_driver(connection, _STORE_NEXT, values).fetchone()
+    row = connection.execute(_STORE_NEXT, values).first()
     return None if row is None else parse_decimal(row[0])
 
 
@@ -166,68 +132,45 @@ def find_used_identifiers(
     connection: Connection, reps: Sequence[str], ibips: Sequence[str]
 ) -> set[str]:
     """Return the identifiers that an item of any Archive has, or that were reserved at any time."""
-    found: set[str] = set()
-    if len(reps) > 1 and connection.dialect.name == "postgresql":
-        # a plan for an empty table reads the whole table, and becomes slow while the table grows
-        run_driver(connection, "DISCARD PLANS")
+    if len(reps) > 1:
+        renew_plans(connection)
+    labels: set[str] = set()
     for start in range(0, len(reps), LOOKUP):
-        part = (*reps[start : start + LOOKUP], *ibips[start : start + LOOKUP])
-        statement = _select_used(connection.dialect.name, len(part) // 2)
-        for (label,) in run_driver(connection, statement, part + part).fetchall():
-            found.add(label)
-    return found
+        part = {"reps": reps[start : start + LOOKUP], "ibips": ibips[start : start + LOOKUP]}
+        labels.update(connection.scalars(_SELECT_USED, part))
+    return labels
 
 
-def _build_placeholders(dialect: str, count: int) -> str:
-    return ", ".join(["?" if dialect == "sqlite" else "%s"] * count)
-
-
-@lru_cache
-def _select_dates(dialect: str, count: int) -> str:
-    # The prefixes are sorted: if two processes lock the same prefixes in different orders, a
-    # deadlock is possible.
-    lock = " FOR UPDATE" if dialect == "postgresql" else ""
-    prefixes = _build_placeholders(dialect, count)
-    return (
-        f"SELECT prefix, last_date FROM ibi_prefix WHERE prefix IN ({prefixes})"
-        f" ORDER BY prefix{lock}"
-    )
-
-
-@lru_cache
-def _insert_prefixes(dialect: str, count: int) -> str:
-    rows = ", ".join([f"({_build_placeholders(dialect, 2)})"] * count)
-    return f"INSERT INTO ibi_prefix (prefix, last_date) VALUES {rows} ON CONFLICT DO NOTHING"
-
-
-@lru_cache
-def _upsert_dates(dialect: str, count: int) -> str:
-    return _insert_prefixes(dialect, count).replace(
-        "DO NOTHING", "(prefix) DO UPDATE SET last_date = excluded.last_date"
-    )
-
+# The prefixes are sorted: if two processes lock the same prefixes in different orders, a deadlock
+# is possible.
+_LOCK = (
+    select(Prefix.prefix, Prefix.last_date)
+    .where(Prefix.prefix.in_(bindparam("prefixes", expanding=True)))
+    .order_by(Prefix.prefix)
+    .with_for_update()
+)
 
 #: The condition that no item has the labels, and that no label was ever reserved.
 _FREE = """
-           NOT EXISTS (SELECT 1 FROM ibi_identifier WHERE text IN (%(rep)s, %(ibip)s))
-       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE rep = %(rep)s)
-       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE ibip = %(ibip)s)
+           NOT EXISTS (SELECT 1 FROM ibi_identifier WHERE text IN (:rep, :ibip))
+       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE rep = :rep)
+       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE ibip = :ibip)
 """
-_STORE_IF_FREE = f"""
-    UPDATE ibi_prefix SET last_date = %(date)s
-     WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s) AND {_FREE}
-"""
+_STORE_IF_FREE = text(f"""
+    UPDATE ibi_prefix SET last_date = :date
+     WHERE prefix IN (:rep_prefix, :ibip_prefix) AND {_FREE}
+""")
 
 # FOR UPDATE locks the prefixes in a fixed order, and returns the new last dates after a wait.
-_STORE_NEXT = f"""
+_STORE_NEXT = text(f"""
     WITH locked AS MATERIALIZED (
         SELECT last_date FROM ibi_prefix
-         WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s)
-           AND set_config('lock_timeout', %(limit)s, true) IS NOT NULL
+         WHERE prefix IN (:rep_prefix, :ibip_prefix)
+           AND set_config('lock_timeout', :limit, true) IS NOT NULL
          ORDER BY prefix FOR UPDATE
     ), next AS MATERIALIZED (
         SELECT min(CAST(date AS numeric)) AS date
-          FROM unnest(string_to_array(%(dates)s, ' ')) AS date
+          FROM unnest(string_to_array(:dates, ' ')) AS date
          WHERE CAST(date AS numeric) > ALL (
                SELECT CAST(last_date AS numeric) FROM locked WHERE last_date <> ''
                 UNION ALL
@@ -235,23 +178,19 @@ _STORE_NEXT = f"""
                 WHERE prefix = '{EVERY_PREFIX}' AND last_date <> '')
     )
     UPDATE ibi_prefix SET last_date = CAST((SELECT date FROM next) AS text)
-     WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s)
-       AND ((SELECT date FROM next) > CAST(%(first)s AS numeric) OR ({_FREE}))
+     WHERE prefix IN (:rep_prefix, :ibip_prefix)
+       AND ((SELECT date FROM next) > CAST(:first AS numeric) OR ({_FREE}))
        AND (SELECT count(*) FROM locked WHERE last_date <> '') = 2
        AND (SELECT date FROM next) IS NOT NULL
     RETURNING last_date
-"""
+""")
 
 
-@lru_cache
-def _select_used(dialect: str, count: int) -> str:
-    forms = _build_placeholders(dialect, count)
-    return (
-        f"SELECT text FROM ibi_identifier WHERE text IN ({forms}, {forms})"
-        f" UNION ALL SELECT rep FROM ibi_reservation WHERE rep IN ({forms})"
-        f" UNION ALL SELECT ibip FROM ibi_reservation WHERE ibip IN ({forms})"
-    )
-
+_SELECT_USED = text("""
+    SELECT text FROM ibi_identifier WHERE text IN :reps OR text IN :ibips
+     UNION ALL SELECT rep FROM ibi_reservation WHERE rep IN :reps
+     UNION ALL SELECT ibip FROM ibi_reservation WHERE ibip IN :ibips
+""").bindparams(bindparam("reps", expanding=True), bindparam("ibips", expanding=True))
 
 # --- restoring a backup --------------------------------------------------------------------------
 

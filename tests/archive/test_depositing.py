@@ -325,6 +325,8 @@ def test_a_transaction_that_cannot_begin_names_the_broken_rule(
     failing = MagicMock()
     failing.__enter__.side_effect = IntegrityError("SAVEPOINT", None, Exception(constraint))
     archive = archive_of(app)
+    minted = archive.mint()
+    monkeypatch.setattr(Minter, "mint", lambda *arguments: minted)
     # the savepoint of a host also writes the host's pending changes
     monkeypatch.setattr(Database, "writing", lambda database: failing)
     with pytest.raises(RuleBroken) as refused:

@@ -12,16 +12,15 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 from support.databases import new_database
 from support.relay import relaying
 
 from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.storage import migrate, prefixes
+from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.engines import begin
-from flask_ibi_archive.storage.prefixes import driver_transaction, lock_last_date
+from flask_ibi_archive.storage.prefixes import lock_last_date
 from flask_ibi_archive.storage.request_budget import Budget
 
 #: Seconds that a request may wait; seconds within which an expected failure must happen.
@@ -121,20 +120,16 @@ def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
     other.close()
 
 
-def test_an_interrupt_at_the_begin_of_a_transaction_leaves_no_lock(
-    uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_in_a_transaction_leaves_no_lock(uri: str) -> None:
     database, other = Database.at(uri, timeout=0.1), Database.at(uri, timeout=0.1)
 
-    def interrupted(connection: Connection, *arguments: Any) -> None:
-        begin(connection, *arguments)
-        lock_last_date(connection, SUBSYSTEM.prefixes)
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with database.writing() as connection:
+            lock_last_date(connection, SUBSYSTEM.prefixes)
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(prefixes, "begin", interrupted)
-    with pytest.raises(KeyboardInterrupt), driver_transaction(database):
-        pass
-    monkeypatch.undo()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     with other.writing(0.1) as connection:
         lock_last_date(connection, SUBSYSTEM.prefixes)
     database.close()
@@ -147,7 +142,7 @@ def test_a_transaction_that_cannot_begin_leaves_the_open_transaction_alone() -> 
         migrate.upgrade(connection)
     with database.writing() as connection:
         connection.execute(ADD)
-        with pytest.raises(NotReady, match="within a transaction"), driver_transaction(database):
+        with pytest.raises(NotReady, match="another transaction"), database.writing():
             pass
     with database.reading() as connection:
         assert connection.scalar(COUNT) == 1
