@@ -50,7 +50,7 @@ from flask_ibi_archive.archive.setup import (
     set_up,
     upgrade_tables,
 )
-from flask_ibi_archive.archive.viewing import ItemView, view_host_item, view_item
+from flask_ibi_archive.archive.viewing import view_host_item, view_item
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
@@ -61,6 +61,7 @@ from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
 from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.formats import BUILT_IN, FormatRegistry
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import MetadataItem, Record
 from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
 from flask_ibi_archive.storage.database import Database

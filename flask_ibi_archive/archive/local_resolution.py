@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import decode_url
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.resolution.choice import Analysis

@@ -17,7 +17,6 @@ from typing import Any
 from flask_ibi_archive.archive.operations.context import validate_record
 from flask_ibi_archive.archive.operations.description import ItemRecord, read_description
 from flask_ibi_archive.archive.operations.given_files import list_files, name_file
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.catalogue import (
@@ -28,6 +27,7 @@ from flask_ibi_archive.protocol.catalogue import (
     choose_file,
     choose_last_edition,
 )
+from flask_ibi_archive.records.access import may_read
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.records.record import (
@@ -244,7 +244,8 @@ class RecordItem:
 
     def allows(self, address: str) -> bool:
         """Return True if a user at an IP address may read the files."""
-        return ItemView(self._record, False, self._reader.today).allows(address)
+        record = self._record
+        return may_read(record.networks, record.embargo, address, self._reader.today)
 
     def file(self) -> File | None:
         """Return the requested file, or None if the item does not have this file."""

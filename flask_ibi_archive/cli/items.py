@@ -14,7 +14,7 @@ from flask_ibi_archive.cli.terminal import say, write, write_json, write_json_li
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.viewing import ItemView
+    from flask_ibi_archive.records.item_view import ItemView
 
 
 def find_item(archive: Archive, ibi: str) -> ItemView:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
-from ipaddress import IPv6Address, ip_address, ip_network
 from itertools import starmap
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from flask_ibi_archive.protocol.catalogue import (
     choose_file,
     choose_last_edition,
 )
+from flask_ibi_archive.records.access import HIDDEN, may_read
 from flask_ibi_archive.storage.statements import Fetched, driver_statement, format_time
 from flask_ibi_archive.storage.states import ELSEWHERE
 
@@ -92,14 +92,17 @@ class StoredItem:
     @property
     def shows_metadata(self) -> bool:
         """True if users without access to the files may see the metadata."""
-        return self._row.access_others != "none"
+        return self._row.access_others != HIDDEN
 
     def allows(self, address: str) -> bool:
         """Return True if a user at an IP address has access to the files."""
-        embargo = self._row.embargo
-        if embargo is not None and self._today < date.fromisoformat(embargo):
-            return False
-        return networks_allow(self._row.access_networks, address)
+        networks, embargo = self._row.access_networks, self._row.embargo
+        return may_read(
+            None if networks is None else networks.split(),
+            None if embargo is None else date.fromisoformat(embargo),
+            address,
+            self._today,
+        )
 
     def add_file(self, path: str, url: str | None) -> None:
         """Add a file to the item.
@@ -215,16 +218,3 @@ class StoredCatalogue:
             if row.file_path is not None:
                 item.add_file(row.file_path, row.file_url)
         return found
-
-
-def networks_allow(networks: str | None, address: str) -> bool:
-    """Return True if an IP address is in one of the networks.
-
-    :param networks: the networks in CIDR form, separated by spaces. None means all networks.
-    """
-    if networks is None:
-        return True
-    user = ip_address(address)
-    if isinstance(user, IPv6Address) and user.ipv4_mapped is not None:
-        user = user.ipv4_mapped
-    return any(user in ip_network(network) for network in networks.split())

@@ -14,7 +14,7 @@ from flask import Request, Response, after_this_request, current_app, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
-from flask_ibi_archive.archive.viewing import ItemView
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import FileRecord
 from flask_ibi_archive.web.requests import EXTENSION, user_address
 

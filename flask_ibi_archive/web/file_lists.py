@@ -7,8 +7,8 @@ import json
 from flask import Response, request
 from flask.typing import ResponseReturnValue
 
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.web.access import check_access, select_readable_files
 from flask_ibi_archive.web.item_pages import SHOWN_FILES, describe_work
 from flask_ibi_archive.web.pages import message, page, restricted_page, with_item

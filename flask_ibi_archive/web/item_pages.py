@@ -9,11 +9,11 @@ from datetime import date
 
 from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
 from flask_ibi_archive.archive.host_calls import logging_failure
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import CannotWriteMetadata
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.records.formats import MetadataFormat
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import FileRecord, RelatedItem
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.records.work_types import WorkType
@@ -86,7 +86,7 @@ def describe_work(item: ItemView) -> Work:
         previous_edition=next(
             (one.ibi for one in reversed(item.related) if one.kind == "earlier_edition"), None
         ),
-        translation_of=next((one.ibi for one in item.related if one.is_original), None),
+        translation_of=item.original,
         archive_name=archive.config.archive_name,
         today=item.today,
     )

@@ -15,9 +15,9 @@ from flask import Response, current_app, request
 from markupsafe import Markup
 from werkzeug.datastructures import MIMEAccept
 
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.formats.json_ld import write_json_ld
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.meta_tags import MetaTag, list_meta_tags
 from flask_ibi_archive.records.record import MetadataAddress
 from flask_ibi_archive.records.signposting import (

@@ -9,12 +9,13 @@ from flask import Response, request
 from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive.archive.host_calls import logging_failure
-from flask_ibi_archive.archive.viewing import ItemView, find_metadata_url
+from flask_ibi_archive.archive.viewing import find_metadata_url
 from flask_ibi_archive.errors import CannotWriteMetadata
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.relations import Step, StepKind
 from flask_ibi_archive.records.formats import MetadataFormat
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
 from flask_ibi_archive.web.access import AccessDecision, check_access, select_readable_files
 from flask_ibi_archive.web.item_pages import describe_work

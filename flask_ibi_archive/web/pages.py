@@ -16,12 +16,12 @@ from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 from werkzeug.exceptions import HTTPException
 
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import list_candidate_paths
 from flask_ibi_archive.records.formats.abnt import cite
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_values import name_licence
 from flask_ibi_archive.web.access import (
@@ -329,12 +329,11 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
         return redirect_to(found.url)
     if found.source is not None:
         name = found.path.rpartition("/")[2]
-        is_closed = item.record.access is not None or item.embargo is not None
         changed = item.record.timestamp
         content = Path(found.source)
         try:
             etag = found.sha256 or describe_version(content)
-            response = send_content(content, name, etag, changed, is_closed)
+            response = send_content(content, name, etag, changed, not item.is_open)
         except OSError as error:
             ibi = item.record.identifiers[0]
             current_app.logger.error(

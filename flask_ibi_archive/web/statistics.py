@@ -17,9 +17,9 @@ from flask import Response, request
 from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.web.access import select_readable_files
 from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
 from flask_ibi_archive.web.pages import (

@@ -20,8 +20,8 @@ from werkzeug.datastructures import FileStorage
 
 from flask_ibi_archive import FileRecord, IBIArchive, ItemRecord, MetadataAddress
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import IdentifierError, StorageError
+from flask_ibi_archive.records.item_view import ItemView
 
 pytestmark = pytest.mark.one_database
 

@@ -79,13 +79,13 @@ class UpdateBatch:
 
     def _read(self, items: Collection[int]) -> None:
         for part in batched(items, BATCH):
-            for item_id, before in self._store.reader.read_items(part).items():
-                if before is None:
+            for item_id, item in self._store.reader.read_items(part).items():
+                if item is None:
                     raise StorageError(
                         f"the row {item_id} of the table ibi_item is malformed; the log names the "
                         "item; correct the row, or restore a backup"
                     )
-                known = self._updates.get(item_id)
+                before, known = item.record, self._updates.get(item_id)
                 if known is None or known.before != before:
                     edited = self._edits[item_id](before)
                     self._updates.pop(item_id, None)
