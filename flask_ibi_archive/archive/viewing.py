@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
-from flask_ibi_archive.protocol.catalogue import Catalogue, OpenCatalogue
+from flask_ibi_archive.protocol.catalogue import Catalogue
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import Relation, Step
 from flask_ibi_archive.protocol.url_list import answer_url_request
@@ -79,9 +79,8 @@ def find_metadata_url(
     :returns: None if the item has no such URL for this user.
     """
     relation = Relation((step,))
-    whole = replace(facts, relations=None, filter_url_list=True)
+    whole = replace(facts, relations=None, filter_url_list=True, checks_access=not is_open)
     request = UrlRequest(ibi, (user,), verbs=VerbList(relation))
-    searched = OpenCatalogue(catalogue) if is_open else catalogue
-    pairs = answer_url_request(searched, request, whole, lambda item: "")
+    pairs = answer_url_request(catalogue, request, whole, lambda item: "")
     url = dict(pairs).get("url" + relation.name)
     return url if isinstance(url, str) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar
 
 #: The formats of Dublin Core that every Archive writes and lists.
 DUBLIN_CORE: Mapping[str, None] = {"oai_dc": None}
@@ -188,54 +188,3 @@ def choose_last_edition(item: Found, later: Sequence[Found], scope: Scope) -> Fo
         if one.state != "Deleted":
             return None if one.state is None else one
     return item
-
-
-class OpenItem:
-    """An item for users who have access to all files of all items.
-
-    :param item: the item.
-    """
-
-    def __init__(self, item: CatalogueItem) -> None:
-        self._item = item
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._item, name)
-
-    def allows(self, address: str) -> bool:
-        """Return True, because these users have access to all files."""
-        return True
-
-    def metadata(self) -> CatalogueItem | OwnMetadata | None:
-        """Return the metadata of the item."""
-        found = self._item.metadata()
-        return found if found is None or isinstance(found, OwnMetadata) else open_item(found)
-
-    def last_edition(self) -> CatalogueItem | None:
-        """Return the last edition; None if unknown."""
-        found = self._item.last_edition()
-        return None if found is None else open_item(found)
-
-    def translations(self) -> Mapping[str, CatalogueItem]:
-        """Return the translations, by language."""
-        return {language: open_item(one) for language, one in self._item.translations().items()}
-
-
-def open_item(item: CatalogueItem) -> CatalogueItem:
-    """Return an item for users who have access to all files of all items."""
-    return cast(CatalogueItem, OpenItem(item))
-
-
-class OpenCatalogue:
-    """A catalogue for users who have access to all files of all items.
-
-    :param catalogue: the catalogue with the same items.
-    """
-
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
-
-    def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
-        """Return the item with an identifier; None if the identifier is unknown."""
-        found = self._catalogue.find(ibi, scope)
-        return None if found is None else open_item(found)

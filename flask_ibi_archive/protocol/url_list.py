@@ -281,12 +281,15 @@ class _View:
             url = self._find_written_url(target)
             content_type = "Metadata"
             timestamp = (own and own.timestamp) or timestamp
-        elif url is not None and not item.allows(self.user):
+        elif url is not None and not self._may_read(item):
             url = self._find_metadata_url(item)
             content_type = "Metadata"
         if url is None or item.state is None:
             return Description(target, words, None)
         return Description(target, words, (content_type, item.state, timestamp, url))
+
+    def _may_read(self, item: CatalogueItem) -> bool:
+        return self._facts.may_read(item, self.user)
 
     def _find_written_url(self, target: RelationTarget) -> str | None:
         own, format = target.own, target.format
@@ -295,7 +298,7 @@ class _View:
         stated = own and (own.url if format is None else own.formats[format])
         described = target.described or target.item
         # the rule of the item applies to the description that the Archive itself shows
-        if stated is None and not described.shows_metadata and not described.allows(self.user):
+        if stated is None and not described.shows_metadata and not self._may_read(described):
             return None
         return stated or self.addresses.metadata(described, format)
 
@@ -327,7 +330,7 @@ class _View:
             return None
         if isinstance(found, OwnMetadata):
             return found.url or self.addresses.metadata(item)
-        if found.state in (None, "Deleted") or not found.allows(self.user):
+        if found.state in (None, "Deleted") or not self._may_read(found):
             return None
         target = found.target()
         if target is None:

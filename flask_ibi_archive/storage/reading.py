@@ -7,11 +7,7 @@ urlRequest reads less, with one statement (:mod:`.catalogue`).
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from functools import cache
 from logging import getLogger
@@ -22,47 +18,34 @@ from sqlalchemy import (
     Connection,
     Row,
     Select,
-    Text,
-    and_,
-    bindparam,
     case,
-    cast,
     func,
-    literal,
-    null,
     select,
-    union_all,
 )
-from sqlalchemy.exc import DataError
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import (
     AccessRule,
-    DublinCore,
     DublinCoreMetadata,
     FileRecord,
     MetadataAddress,
     MetadataItem,
     Record,
     RelatedItem,
-    RelationKind,
     Tombstone,
 )
-from flask_ibi_archive.records.record import Text as LanguageText
-from flask_ibi_archive.storage.dialects import Key, is_one_of
+from flask_ibi_archive.storage.dialects import is_one_of
+from flask_ibi_archive.storage.item_parts import MALFORMED, ItemParts, parse_elements
 from flask_ibi_archive.storage.models import (
-    File,
     Item,
     ItemIdentifier,
     TombstoneRow,
     TranslationGroup,
 )
-from flask_ibi_archive.storage.states import ELSEWHERE, State
-from flask_ibi_archive.storage.visibility import LISTED, shows_description
+from flask_ibi_archive.storage.states import ELSEWHERE
+from flask_ibi_archive.storage.visibility import LISTED, describes
 
-#: The exceptions that are raised if a value in a row is malformed.
-MALFORMED = (ValueError, TypeError, AttributeError, LookupError, DataError)
 #: A function that gets the identifier of an item with a malformed row, and the error.
 OnMalformed = Callable[[str, Exception], None]
 log = getLogger("flask_ibi_archive.storage")
@@ -173,15 +156,15 @@ class ItemReader:
             .limit(limit)
         ).all()
         if rows:
-            parts = _Parts(self.connection, self.archive_id, rows, self.with_descriptions)
+            parts = ItemParts(self.connection, self.archive_id, rows, self.with_descriptions)
             yield from [self._make_item(row, parts) for row in rows]
 
-    def _make_item(self, row: Row[Any], parts: _Parts) -> ItemView:
+    def _make_item(self, row: Row[Any], parts: ItemParts) -> ItemView:
         related = tuple(parts.list_related(row))
-        files = parts.files[row.id]
+        files = parts.list_parts("file", row.id)
         record = _make_record(
             row,
-            tuple(part.text for part in parts.aliases[row.id]),
+            tuple(part.text for part in parts.list_parts("alias", row.id)),
             tuple(map(self._make_file, files)),
             related,
         )
@@ -204,87 +187,14 @@ class ItemReader:
         return FileRecord(part.text, part.url, source, part.sha256)
 
 
-class _Parts:
-    """The aliases, the files and the related items of some items.
-
-    :param rows: the rows of the items.
-    """
-
-    def __init__(
-        self, connection: Connection, archive_id: int, rows: Sequence[Row[Any]], with_titles: bool
-    ) -> None:
-        self.aliases: dict[int, list[Row[Any]]] = defaultdict(list)
-        self.files: dict[int, list[Row[Any]]] = defaultdict(list)
-        self._editions: dict[int, list[Row[Any]]] = defaultdict(list)
-        self._translations: dict[int, list[Row[Any]]] = defaultdict(list)
-        self._successors: dict[str, Row[Any]] = {}
-        parameters = {
-            "archive_id": archive_id,
-            "ids": [row.id for row in rows],
-            "series": [*{row.edition_series_id for row in rows} - {None}],
-            "groups": [*{row.translation_group_id for row in rows} - {None}],
-            "successors": [*{row.successor for row in rows} - {None}],
-        }
-        lists = {
-            "alias": self.aliases,
-            "file": self.files,
-            "edition": self._editions,
-            "translation": self._translations,
-        }
-        for part in connection.execute(_select_parts(with_titles), parameters):
-            if part.kind == "successor":
-                self._successors[part.text] = part
-            else:
-                lists[part.kind][part.owner].append(part)
-
-    def list_related(self, row: Row[Any]) -> Iterator[RelatedItem]:
-        """Yield the editions, the translations and the successor of an item."""
-        for edition in self._editions.get(row.edition_series_id, ()):
-            is_later = edition.position > row.edition_no
-            if edition.id != row.id:
-                yield _relate("later_edition" if is_later else "earlier_edition", edition)
-        members = self._translations.get(row.translation_group_id, ())
-        for member in sorted(members, key=lambda member: str(member.language)):
-            if member.id != row.id and member.language is not None:
-                # the other items are translations of the head of their group
-                is_original = member.id == row.head_item_id
-                yield replace(_relate("translation", member), is_original=is_original)
-        if row.successor is not None:
-            successor = self._successors.get(row.successor)
-            if successor is None or successor.id == row.id:
-                yield RelatedItem("successor", row.successor)
-            else:
-                yield _relate("successor", successor)
-
-
-def _relate(kind: RelationKind, part: Row[Any]) -> RelatedItem:
-    title = None
-    with suppress(*MALFORMED):  # the row of the other item must not prevent that this item is read
-        title = parse_elements(json.loads(part.description or "{}"))["title"][0]
-    return RelatedItem(
-        kind,
-        part.rep or part.ibip,
-        part.rep,
-        part.ibip,
-        title,
-        part.language,
-        is_here=part.state in (State.ORIGINAL.value, State.COPY.value),
-        is_removed=part.state == State.DELETED.value,
-    )
-
-
-# The statements are cached: SQLAlchemy needs more time to build them than to run them.
-
-
+# cached: SQLAlchemy needs more time to build the statement than to run it
 @cache
 def _select_items(with_descriptions: bool) -> Select[Any]:
     """Select items, each with its tombstone and the name of its metadata item."""
     metadata = aliased(Item)
-    # a removed metadata item describes only itself
-    is_shown = and_(metadata.state != State.DELETED.value, shows_description(metadata))
     described = [
-        case((is_shown, metadata.dublin_core)).label("described"),
-        case((is_shown, metadata.language)).label("described_language"),
+        case((describes(metadata), metadata.dublin_core)).label("described"),
+        case((describes(metadata), metadata.language)).label("described_language"),
     ]
     return (
         select(
@@ -300,73 +210,6 @@ def _select_items(with_descriptions: bool) -> Select[Any]:
         .outerjoin(metadata, metadata.id == Item.metadata_item_id)
         .outerjoin(TranslationGroup, TranslationGroup.id == Item.translation_group_id)
         .outerjoin(TombstoneRow, TombstoneRow.item_id == Item.id)
-    )
-
-
-@cache
-def _select_parts(with_titles: bool) -> Any:
-    """Select the aliases, the files and the related items of some items."""
-    ids: Any = bindparam("ids", expanding=True)
-    metadata, titles = aliased(Item), {}
-    if with_titles:
-        is_shown = and_(metadata.state != State.DELETED.value, shows_description(metadata))
-        own = func.coalesce(Item.dublin_core, case((is_shown, metadata.dublin_core)))
-        # a hidden description is for its own page to show, after a check of the access
-        titles = {"description": cast(case((shows_description(), own)), Text)}
-    other = {
-        "id": Item.id,
-        "state": Item.state,
-        "rep": Item.rep,
-        "ibip": Item.ibip,
-        "language": Item.language,
-        **titles,
-    }
-    by_metadata = (metadata, metadata.id == Item.metadata_item_id)
-    return union_all(
-        _part(
-            "alias",
-            owner=ItemIdentifier.item_id,
-            position=ItemIdentifier.alias_no,
-            text=ItemIdentifier.text,
-        ).where(ItemIdentifier.item_id.in_(ids), ItemIdentifier.alias_no > 0),
-        _part(
-            "file",
-            owner=File.item_id,
-            position=File.position,
-            text=File.path,
-            url=File.url,
-            sha256=File.sha256,
-            size=File.size,
-        ).where(File.item_id.in_(ids)),
-        _part("edition", owner=Item.edition_series_id, position=Item.edition_no, **other)
-        .outerjoin(*by_metadata)
-        .where(Item.edition_series_id.in_(bindparam("series", expanding=True))),
-        _part("translation", owner=Item.translation_group_id, **other)
-        .outerjoin(*by_metadata)
-        .where(Item.translation_group_id.in_(bindparam("groups", expanding=True))),
-        _part("successor", text=ItemIdentifier.text, **other)
-        .join(ItemIdentifier, ItemIdentifier.item_id == Item.id)
-        .outerjoin(*by_metadata)
-        .where(
-            ItemIdentifier.text.in_(bindparam("successors", expanding=True)),
-            ItemIdentifier.archive_id == bindparam("archive_id"),
-        ),
-    ).order_by("kind", "owner", "position")
-
-
-def _part(kind: str, **columns: Any) -> Select[Any]:
-    """Select one kind of parts. All kinds have the same columns, which may be NULL.
-
-    The column ``owner`` is the id of the item, the series or the group to which the part belongs.
-    """
-    types: dict[str, Any] = {
-        **dict.fromkeys(("id", "owner", "position", "size"), Key),
-        **dict.fromkeys(("text", "url", "sha256", "state", "rep", "ibip"), Text),
-        **dict.fromkeys(("language", "description"), Text),
-    }
-    return select(
-        literal(kind).label("kind"),
-        *(columns.get(name, cast(null(), type)).label(name) for name, type in types.items()),
     )
 
 
@@ -424,20 +267,3 @@ def _find_metadata(row: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddr
     if row.metadata_url is not None:
         return MetadataAddress(row.metadata_url, row.metadata_formats or {}, row.metadata_timestamp)
     return None
-
-
-def parse_elements(stored: Mapping[str, list[Any]]) -> DublinCore:
-    """Return the Dublin Core that a column contains.
-
-    :raises ValueError: if the column is malformed.
-    """
-    return {element: tuple(map(_parse_value, values)) for element, values in stored.items()}
-
-
-def _parse_value(value: Any) -> LanguageText:
-    text, language = (
-        (value, None) if isinstance(value, str) else (value["value"], value.get("lang"))
-    )
-    if not isinstance(text, str) or not isinstance(language, str | None):
-        raise ValueError(f"{text!r} is not a text")
-    return text, language

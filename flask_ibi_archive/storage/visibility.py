@@ -26,6 +26,16 @@ def shows_description(item: Any = Item) -> ColumnElement[bool]:
     return is_shown
 
 
+def describes(metadata: Any) -> ColumnElement[bool]:
+    """Return the condition that all users may see a metadata item in the items it describes.
+
+    A removed metadata item describes only itself.
+
+    :param metadata: an alias of the table of items.
+    """
+    return and_(metadata.state != State.DELETED.value, shows_description(metadata))
+
+
 def is_public() -> ColumnElement[bool]:
     """Return the condition for the items that harvesters and crawlers see.
 

@@ -227,6 +227,28 @@ def test_the_url_of_the_metadata_is_the_one_in_the_complete_url_list_of_the_user
         assert dict(listed).get(f"url{Relation((step,)).name}") == found
 
 
+def test_a_list_without_checks_of_access_is_that_of_a_user_in_the_networks_of_all_items() -> None:
+    last, translation = rep(4), rep(5)
+    records: list[dict[str, Any]] = [
+        {**BY_ITEM, **HIDDEN, "language": "en", "next_edition": last,
+         "translations": {"pt": translation}},
+        {**DESCRIPTION, **HIDDEN},
+        {"rep": last, "files": [{"path": "a.pdf"}], **HIDDEN},
+        {**OWN, "rep": translation, "language": "pt", **CLOSED},
+    ]  # fmt: skip
+    catalogue: Any = MemoryCatalogue({"timestamp": MOMENT, **record} for record in records)
+    checked = make_facts("a.example", SERVICE, None, filter_url_list=False)
+
+    def list_urls(user: str, checks_access: bool) -> dict[str, Any]:
+        facts = replace(checked, checks_access=checks_access)
+        request = UrlRequest(parse_identifier(A), (user,))
+        return dict(answer_url_request(catalogue, request, facts, lambda item: ""))
+
+    inside = list_urls(INSIDE, True)
+    assert {"url", "url.lastedition", "url.metadata", "url.translation(pt)"} <= inside.keys()
+    assert list_urls(OUTSIDE, False) == inside != list_urls(OUTSIDE, True)
+
+
 # --- items of a host
 
 
