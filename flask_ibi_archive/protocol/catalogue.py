@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from datetime import date
+from typing import Protocol
+
+from flask_ibi_archive.protocol.access import may_read
 
 #: The formats of Dublin Core that every Archive writes and lists.
 DUBLIN_CORE: Mapping[str, None] = {"oai_dc": None}
@@ -36,6 +39,9 @@ class Scope:
     paths: tuple[str, ...] = ()
     follow_editions: bool = True
     own_formats: Mapping[str, None] = field(default_factory=lambda: DUBLIN_CORE, hash=False)
+
+
+WHOLE = Scope()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,72 +83,96 @@ class NextEdition(Protocol):
         """The IBIp of the item, or the legacy identifier of an item of another Archive."""
 
 
-class CatalogueItem(NextEdition, Protocol):
-    """An item of an Archive, with the data that the scope lists."""
+@dataclass(eq=False, slots=True)
+class CatalogueItem:
+    """An item of an Archive, with the data that the scope lists.
 
-    @property
-    def key(self) -> int | str:
-        """The row ID of the item; for an item of a host's own catalogue, one of its identifiers.
+    :param key: the row ID of the item; for an item of a host's own catalogue, one of its
+        identifiers. No other item of the Archive has this key. URL keys contain it.
+    :param state: Original, Copy or Deleted; None for an item of another Archive, of which only the
+        IBI is known. For an item that was transferred to another Archive, the value is Deleted if
+        the item is the requested item, and None if it is the target of a relation.
+    :param ibip: the IBIp, or the legacy identifier of an item of another Archive.
+    :param content_type: Data or Metadata.
+    :param timestamp: the time when the item was updated last or removed, as
+        ``YYYY-MM-DDThh:mm:ssZ``.
+    :param language: the language of the item, ``xx`` or ``xx-YY``; None if it is unknown.
+    :param formats: the formats of an item of content type Metadata. The values are the URLs.
+    :param is_service: True if the item represents the Archive service.
+    :param networks: the networks of the access rule, in CIDR form; None: there is no rule.
+    :param embargo: the first day (UTC) on which users may read the files, or None.
+    :param shows_metadata: True if the metadata are for all users, including users who may not read
+        the files.
+    :param files: the URL of each file, by path. None: the file is in this Archive. The requested
+        file and the target file are sufficient.
+    :param target_path: the path of the target file.
+    :param scope: the part of the catalogue that the request needs.
+    :param today: the current day (UTC).
 
-        No other item of the Archive has this key. URL keys contain it.
-        """
+    A catalogue that knows the related items sets the other fields:
 
-    @property
-    def state(self) -> str | None:
-        """Original, Copy or Deleted; None for an item of another Archive.
+    :ivar described_by: the result of :meth:`metadata`.
+    :ivar following: the result of :meth:`next_edition`.
+    :ivar later: the later editions of the item, in their order.
+    :ivar members: the translations, by language, including the item itself; None: there are none.
+    """
 
-        This Archive knows only the IBI of an item of another Archive. For an item that was
-        transferred to another Archive, the value is Deleted if the item is the requested item. The
-        value is None if the item is the target of a relation.
-        """
-
-    @property
-    def content_type(self) -> str:
-        """Data or Metadata."""
-
-    @property
-    def timestamp(self) -> str:
-        """The time when the item was updated last or removed, as ``YYYY-MM-DDThh:mm:ssZ``."""
-
-    @property
-    def language(self) -> str | None:
-        """The language of the item, ``xx`` or ``xx-YY``; None if the language is unknown."""
-
-    @property
-    def is_service(self) -> bool:
-        """True if the item represents the Archive service."""
-
-    @property
-    def formats(self) -> Mapping[str, str]:
-        """The formats of an item of content type Metadata. The values are the URLs."""
-
-    @property
-    def shows_metadata(self) -> bool:
-        """True if the metadata are for all users, including users who may not read the files."""
+    key: int | str
+    state: str | None
+    rep: str | None
+    ibip: str | None
+    content_type: str = "Data"
+    timestamp: str = ""
+    language: str | None = None
+    formats: Mapping[str, str] = field(default_factory=dict)
+    is_service: bool = False
+    networks: Sequence[str] | None = None
+    embargo: date | None = None
+    shows_metadata: bool = True
+    files: Mapping[str, str | None] = field(default_factory=dict)
+    target_path: str | None = None
+    scope: Scope = WHOLE
+    today: date = date.min
+    described_by: CatalogueItem | OwnMetadata | None = None
+    following: NextEdition | None = None
+    later: Sequence[CatalogueItem] = ()
+    members: Mapping[str, CatalogueItem] | None = None
 
     def allows(self, address: str) -> bool:
-        """Return True if a user at an IP address may read the files today.
-
-        Networks and embargoes decide.
-        """
+        """Return True if a user at an IP address may read the files today."""
+        return may_read(self.networks, self.embargo, address, self.today)
 
     def file(self) -> File | None:
         """Return the file that the scope requests."""
+        paths = self.scope.paths
+        return choose_file(paths, self.files) if paths else self.target()
 
     def target(self) -> File | None:
         """Return the target file: the file that users get without a path in the request."""
+        path = self.target_path
+        return None if path is None else File(path, self.files.get(path))
 
     def metadata(self) -> CatalogueItem | OwnMetadata | None:
         """Return the metadata of the item: another item, or metadata without an identifier."""
+        return self.described_by
 
     def next_edition(self) -> NextEdition | None:
         """Return the next edition of the requested item, in any Archive and in any state."""
+        return self.following
+
+    def list_later_editions(self) -> Sequence[CatalogueItem]:
+        """Return the later editions in their order; the first one may be sufficient."""
+        return self.later
 
     def last_edition(self) -> CatalogueItem | None:
         """Return the last edition; None if unknown. The item itself may be the last edition."""
+        return choose_last_edition(self, self.list_later_editions(), self.scope)
 
     def translations(self) -> Mapping[str, CatalogueItem]:
         """Return the translations. The keys are languages. The item itself is included."""
+        if self.members is None:
+            return {} if self.language is None else {self.language: self}
+        return self.members
 
 
 class Catalogue(Protocol):
@@ -158,8 +188,6 @@ class Catalogue(Protocol):
 
 # --- the rules that all catalogues share ---------------------------------------------------------
 
-Found = TypeVar("Found", bound=CatalogueItem)
-
 
 def choose_file(paths: Sequence[str], files: Mapping[str, str | None]) -> File | None:
     """Return the requested file of an item; None if the item does not have this file.
@@ -173,7 +201,9 @@ def choose_file(paths: Sequence[str], files: Mapping[str, str | None]) -> File |
     return None
 
 
-def choose_last_edition(item: Found, later: Sequence[Found], scope: Scope) -> Found | None:
+def choose_last_edition(
+    item: CatalogueItem, later: Sequence[CatalogueItem], scope: Scope
+) -> CatalogueItem | None:
     """Return the last edition of an item that is not Deleted. This may be the item itself.
 
     :param later: all later editions, in their order.

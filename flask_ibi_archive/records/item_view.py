@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-from flask_ibi_archive.records.access import is_closed, may_read, networks_allow
+from flask_ibi_archive.protocol.access import is_closed, may_read, networks_allow
 from flask_ibi_archive.records.record import (
     DublinCore,
     DublinCoreMetadata,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal, NamedTuple
 
-from flask_ibi_archive.records.access import HIDDEN
+from flask_ibi_archive.protocol.access import HIDDEN
 
 #: A value of a Dublin Core element, and the language of the value. The language may be None.
 Text = tuple[str, "str | None"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal
 
-from flask_ibi_archive.records.access import is_closed
+from flask_ibi_archive.protocol.access import is_closed
 from flask_ibi_archive.records.dublin_core import ELEMENTS, LANGUAGE_TAG
 from flask_ibi_archive.records.grants import Grant, parse_grant
 from flask_ibi_archive.records.record import DublinCore, Record, Text

@@ -1,6 +1,6 @@
 """The SQL conditions for the items that lists, harvesters and crawlers may see.
 
-:mod:`flask_ibi_archive.records.access` states the rule of access for one item and one user.
+:mod:`flask_ibi_archive.protocol.access` states the rule of access for one item and one user.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func
 
-from flask_ibi_archive.records.access import HIDDEN
+from flask_ibi_archive.protocol.access import HIDDEN
 from flask_ibi_archive.storage.models import Item
 from flask_ibi_archive.storage.states import ELSEWHERE, State
 

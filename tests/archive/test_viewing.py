@@ -16,10 +16,10 @@ from support.web import CONTENTS, rep, source
 
 from flask_ibi_archive.archive.viewing import find_metadata_url, view_host_item
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.access import networks_allow
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import Relation, Step, StepKind
 from flask_ibi_archive.protocol.url_list import answer_url_request
-from flask_ibi_archive.records.access import networks_allow
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import (
     AccessRule,
