@@ -143,9 +143,11 @@ class CatalogueItem:
         return may_read(self.networks, self.embargo, address, self.today)
 
     def file(self) -> File | None:
-        """Return the file that the scope requests."""
-        paths = self.scope.paths
-        return choose_file(paths, self.files) if paths else self.target()
+        """Return the file that the scope requests: the first of its paths that exists."""
+        if not self.scope.paths:
+            return self.target()
+        path = next((path for path in self.scope.paths if path in self.files), None)
+        return None if path is None else File(path, self.files[path])
 
     def target(self) -> File | None:
         """Return the target file: the file that users get without a path in the request."""
@@ -165,8 +167,16 @@ class CatalogueItem:
         return self.later
 
     def last_edition(self) -> CatalogueItem | None:
-        """Return the last edition; None if unknown. The item itself may be the last edition."""
-        return choose_last_edition(self, self.list_later_editions(), self.scope)
+        """Return the last edition that is not Deleted. This may be the item itself.
+
+        :returns: None if the last edition is in another Archive, or if later editions exist but the
+            scope does not follow editions.
+        """
+        later = self.list_later_editions()
+        if later and not self.scope.follow_editions:
+            return None
+        last = next((item for item in reversed(later) if item.state != "Deleted"), self)
+        return last if last is self or last.state is not None else None
 
     def translations(self) -> Mapping[str, CatalogueItem]:
         """Return the translations. The keys are languages. The item itself is included."""
@@ -184,37 +194,3 @@ class Catalogue(Protocol):
         :param ibi: the canonical text of the identifier.
         :returns: the item; None if the identifier is unknown.
         """
-
-
-# --- the rules that all catalogues share ---------------------------------------------------------
-
-
-def choose_file(paths: Sequence[str], files: Mapping[str, str | None]) -> File | None:
-    """Return the requested file of an item; None if the item does not have this file.
-
-    :param paths: the possible paths of the requested file (``Scope.paths``).
-    :param files: the URL of each file of the item, by path. None: the file is in this Archive.
-    """
-    for path in paths:
-        if path in files:
-            return File(path, files[path])
-    return None
-
-
-def choose_last_edition(
-    item: CatalogueItem, later: Sequence[CatalogueItem], scope: Scope
-) -> CatalogueItem | None:
-    """Return the last edition of an item that is not Deleted. This may be the item itself.
-
-    :param later: all later editions, in their order.
-    :returns: None if the last edition is in another Archive, or if later editions exist but the
-        scope does not follow editions.
-    """
-    if not later:
-        return item
-    if not scope.follow_editions:
-        return None
-    for one in reversed(later):
-        if one.state != "Deleted":
-            return None if one.state is None else one
-    return item

@@ -1,29 +1,10 @@
-"""The rules that all catalogues share."""
+"""The rules about editions and files that the items of all catalogues share."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import cast
-
 from support.cases import for_each
 
-from flask_ibi_archive.protocol.catalogue import (
-    CatalogueItem,
-    File,
-    Scope,
-    choose_file,
-    choose_last_edition,
-)
-
-FOLLOWS = Scope(frozenset(), follow_editions=True)
-FOLLOWS_NOT = Scope(frozenset(), follow_editions=False)
-
-
-@dataclass(eq=False)
-class Item:
-    """An item; the state None means that it is in another Archive."""
-
-    state: str | None = "Original"
+from flask_ibi_archive.protocol.catalogue import CatalogueItem, File, Scope
 
 
 @for_each(
@@ -44,11 +25,18 @@ class Item:
 def test_the_last_edition_is_the_last_one_that_is_not_deleted(
     states: list[str | None], last: int | None
 ) -> None:
-    editions = [Item(state) for state in ("Original", *states)]
-    first, *later = cast(list[CatalogueItem], editions)
-    expected = None if last is None else editions[last]
-    assert choose_last_edition(first, later, FOLLOWS) is expected
-    assert choose_last_edition(first, later, FOLLOWS_NOT) is (None if later else first)
+    for follows in (True, False):
+        scope = Scope(follow_editions=follows)
+        editions = [
+            CatalogueItem(number, state, None, None, scope=scope)
+            for number, state in enumerate(["Original", *states])
+        ]
+        first = editions[0]
+        first.later = editions[1:]
+        if follows:
+            assert first.last_edition() is (None if last is None else editions[last])
+        else:
+            assert first.last_edition() is (None if states else first)
 
 
 @for_each(
@@ -63,4 +51,6 @@ def test_the_last_edition_is_the_last_one_that_is_not_deleted(
 def test_the_first_path_that_exists_is_the_requested_file(
     paths: tuple[str, ...], file: File | None
 ) -> None:
-    assert choose_file(paths, {"a.txt": None, "b.txt": "http://b.br/b.txt"}) == file
+    files = {"a.txt": None, "b.txt": "http://b.br/b.txt"}
+    item = CatalogueItem(1, "Original", None, None, files=files, scope=Scope(paths=paths))
+    assert item.file() == file
