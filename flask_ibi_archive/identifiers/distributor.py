@@ -113,30 +113,6 @@ def next_suffix_dates(
     return dates, Fraction(wait)
 
 
-def list_suffix_dates(
-    now: Fraction, last: Fraction | None, granularity: Fraction
-) -> tuple[list[Fraction], Fraction]:
-    """Return the dates that the next suffix may have. Others may have used the first of them.
-
-    The date for the next suffix is the first of these dates that is later than the last date of the
-    prefix. If none is later, call the function again with a later ``now`` or ``last``.
-
-    :param now: as in :func:`next_suffix_date`.
-    :param last: a date of the same prefix. Others may have used later dates since.
-    :param granularity: as in :func:`next_suffix_date`.
-    :returns: ``(dates, wait)``. The dates are in increasing order. ``wait`` is in seconds, 0 or
-        more.
-    :raises ValueError: if the granularity is not in the set G.
-
-    Source: [G] 6, Algorithm 4.
-    """
-    coarser = _find_coarser_steps(granularity)
-    rounded, previous = _count_steps(now, last, granularity)
-    if rounded <= previous:
-        return next_suffix_dates(now, last, granularity, 1)
-    return [step * granularity for step in _list_steps(rounded, previous, coarser)], Fraction(0)
-
-
 def wait_until(
     moment: Fraction,
     max_wait: float,

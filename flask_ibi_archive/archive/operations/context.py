@@ -106,35 +106,14 @@ class OperationContext:
     def new_item(self, minter: Minter) -> Iterator[tuple[ItemStore, Minted]]:
         """Yield the items of the Archive in a transaction, and a new identifier.
 
-        The identifier is used up, even if the ``with`` block raises an exception. On SQLite, one
-        transaction stores both the date of the identifier and the item, because each commit waits
-        for the disk. (On PostgreSQL, other processes that mint would have to wait for the item.) If
-        the process is killed after a rollback, the identifier remains unused; nobody has seen it.
+        The identifier is used up, even if the ``with`` block raises an exception: its date is
+        committed before, so that other processes that mint need not wait for the item.
 
         :raises MintingError: if no identifier can be minted now.
         :raises RuleBroken: as in :meth:`transaction`.
         :raises StorageError: as in :meth:`transaction`.
         """
-        if self.session is None and self.database.engine.dialect.name == "sqlite":
-            issued = None
-            try:
-                with self.transaction() as store:
-                    issued = minter.issue_for_item(store.connection)
-                    [minted] = issued.minted
-                    store.ibi = minted.rep
-                    if not issued.delay:
-                        yield store, minted
-            except BaseException:
-                if issued is not None:
-                    # this exception is more important, and nobody has seen the identifier
-                    with suppress(StorageError):
-                        minter.use_up(issued)
-                raise
-            if not issued.delay:
-                return
-            minter.wait_for(issued)
-        else:
-            minted = self.mint(minter)
+        minted = self.mint(minter)
         with self.transaction(minted.rep) as store:
             yield store, minted
 
