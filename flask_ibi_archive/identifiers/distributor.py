@@ -104,7 +104,7 @@ def next_suffix_dates(
             steps.extend(range(creation, creation + count - len(steps)))
             creation = steps[-1]
             break
-        previous = _list_steps(creation, previous, coarser)[0]
+        previous = _find_shortest_step(creation, previous, coarser)
         steps.append(previous)
     numerator, denominator = granularity.numerator, granularity.denominator
     dates = [Fraction(step * numerator, denominator) for step in steps]
@@ -163,20 +163,18 @@ def find_granularity(count: int, wait: Fraction) -> Fraction:
     return Fraction(1, parts)
 
 
-def _list_steps(creation: int, last: int, coarser: tuple[int, ...]) -> list[int]:
-    """Return the steps after the last date, up to the creation date, with the shortest suffixes.
+def _find_shortest_step(creation: int, last: int, coarser: tuple[int, ...]) -> int:
+    """Return the step after the last date, up to the creation date, with the shortest suffix.
 
-    :returns: the creation date rounded down to each granularity. The first step has the shortest
-        suffix of all steps after the last date.
+    :returns: the creation date rounded down to the coarsest granularity that is possible.
     """
-    steps = [creation]
+    shortest = creation
     for step in coarser:
-        candidate = creation - creation % step
-        if candidate <= last:
+        rounded = creation - creation % step
+        if rounded <= last:
             break
-        if candidate < steps[0]:
-            steps.insert(0, candidate)
-    return steps
+        shortest = rounded
+    return shortest
 
 
 def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) -> tuple[int, int]:

@@ -138,7 +138,7 @@ def test_downgrade_without_a_terminal_needs_yes_and_prints_its_result(
     )
     assert command(app, "list").data == ""
     assert moved(app, "downgrade", "--yes", *words) == "the database has no tables\n"
-    moved(app, "upgrade")
+    command(app, "init")
 
 
 @pytest.mark.one_database
@@ -151,7 +151,7 @@ def test_an_unknown_revision_is_an_error_of_one_line(app: Flask, words: tuple[st
 @pytest.mark.slow_on_postgresql
 def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None:
     app = new_app()
-    moved(app, "upgrade")
+    command(app, "init")
     moved(app, "downgrade", "base", "--yes")
     assert "can't be migrated to revision" in command(app, "downgrade", "--yes").error
 
