@@ -170,7 +170,10 @@ def write_metadata(format: MetadataFormat, work: Work) -> bytes:
 
     :raises TypeError: if the function returns neither a text nor bytes.
     """
-    if work.access == "open" and current_app.extensions[EXTENSION].access.policy is not None:
+    if (
+        work.access == "open"
+        and current_app.extensions[EXTENSION].functions.access_policy is not None
+    ):
         work = replace(work, access=None)  # the policy of the host may close the files
     body = format.write(work)
     if isinstance(body, bytes):

@@ -94,10 +94,10 @@ def route_service_request() -> bool:
 
 def _is_service(archive: Archive, ibi: str) -> bool:
     """Return whether a text is an IBI of the service, in upper or lower case."""
-    if archive.serves(ibi):
+    if archive.served().has_ibi(ibi):
         return True
     try:
-        return archive.serves(parse_identifier(ibi).text)
+        return archive.served().has_ibi(parse_identifier(ibi).text)
     except IdentifierError:
         return False
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -196,6 +196,18 @@ class OperationContext:
                 f"the services of the database are {names}"
             )
         return found[0]
+
+
+class HasContext(Protocol):
+    """The Archive whose methods the operations are."""
+
+    @property
+    def context(self) -> OperationContext:
+        """The same as :attr:`own_context`; refused if the items are in the host's catalogue."""
+
+    @property
+    def own_context(self) -> OperationContext:
+        """The Archive and the database on which the operations work."""
 
 
 def canonicalize(ibi: str) -> str:
