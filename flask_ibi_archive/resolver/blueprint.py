@@ -61,7 +61,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> B
         app, endpoint = state.app, f"{NAME}.service"
         path = f"{state.url_prefix or ''}/{service_ibi}"
         app.url_map.add(app.url_rule_class(path, endpoint=endpoint, methods=None))
-        app.view_functions[endpoint] = answer_registration_request
+        app.endpoint(endpoint)(answer_registration_request)
 
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)

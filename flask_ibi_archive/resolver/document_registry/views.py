@@ -73,7 +73,7 @@ def add_document_registry(state: BlueprintSetupState) -> None:
                 path, endpoint=endpoint, methods=None, strict_slashes=False, merge_slashes=False
             )
         )
-        state.app.view_functions[endpoint] = view
+        state.app.endpoint(endpoint)(view)
 
 
 def answer_verb(word: str) -> Response:
