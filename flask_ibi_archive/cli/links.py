@@ -9,7 +9,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, json_option, note_host_items
 from flask_ibi_archive.cli.terminal import say, standard_output, write, write_json_list
@@ -48,7 +47,6 @@ delay_option = click.option(
     help="The number of hosts that are checked at the same time.",
 )
 @json_option
-@with_appcontext
 def check_links_command(
     older_than: float, host: str | None, delay: float, threads: int, as_json: bool
 ) -> None:

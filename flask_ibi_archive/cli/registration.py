@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, json_option
 from flask_ibi_archive.cli.terminal import (
@@ -99,7 +98,6 @@ parse_email_option = parse_as("parse_email")
 @click.option(
     "--to", callback=parse_email_option, help="The recipient. By default, IBI_RESOLVER_EMAIL."
 )
-@with_appcontext
 def registration_email_command(send: bool, to: str | None) -> None:
     """Print or send the e-mail that requests registration.
 
@@ -141,7 +139,6 @@ def registration_email_command(send: bool, to: str | None) -> None:
 @click.command("register-archive")
 @moved_option
 @json_option
-@with_appcontext
 def register_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to include the Archive.
 
@@ -174,7 +171,6 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
 @click.command("unregister-archive")
 @moved_option
 @json_option
-@with_appcontext
 def unregister_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to exclude the Archive.
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, json_option, read_ibi, warn_of_private_address
 from flask_ibi_archive.cli.terminal import standard_output, write, write_json
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 @click.option("--note", metavar="TEXT", help="A note on the purpose of the reservation.")
 @click.option("--list", "listing", is_flag=True, help="List the reservations. Reserve nothing.")
 @json_option
-@with_appcontext
 def reserve_command(count: int | None, note: str | None, listing: bool, as_json: bool) -> None:
     """Reserve identifiers for drafts.
 
@@ -85,7 +83,6 @@ def _write_reservations(as_json: bool) -> None:
 @click.command("release")
 @click.argument("ibis", metavar="IBI...", type=read_ibi, nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Check the identifiers. Change nothing.")
-@with_appcontext
 def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
     """Release reserved identifiers forever.
 

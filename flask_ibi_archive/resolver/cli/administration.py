@@ -8,7 +8,6 @@ from getpass import GetPassWarning
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import json_option, read_ibi
 from flask_ibi_archive.cli.registration import parse_email_option
@@ -39,7 +38,6 @@ COLUMNS = (
 
 
 @click.command("init")
-@with_appcontext
 def init_command() -> None:
     """Create or upgrade the resolver's tables.
 
@@ -66,7 +64,6 @@ def init_command() -> None:
 
 @click.command("check")
 @json_option
-@with_appcontext
 def check_command(as_json: bool) -> None:
     """Check that the resolver works and can be reached.
 
@@ -96,7 +93,6 @@ def check_command(as_json: bool) -> None:
     help='A file with the key in the first line; "-" means standard input.',
 )
 @click.option("--replace", is_flag=True, help="Replace the key of a registered Archive.")
-@with_appcontext
 def register_command(
     service_ibi: str, email: str | None, key_file: BinaryIO | None, replace: bool
 ) -> None:
@@ -177,7 +173,6 @@ def _prompt_for_key() -> str:
 
 @click.command("list")
 @json_option
-@with_appcontext
 def list_command(as_json: bool) -> None:
     """List the registered Archives.
 
@@ -226,7 +221,6 @@ def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
 
 @click.command("remove")
 @click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
-@with_appcontext
 def remove_command(service_ibi: str) -> None:
     """Remove the registration of an Archive.
 
