@@ -16,6 +16,7 @@ from flask.sansio.app import App
 from flask_ibi_archive.web import (
     crawl_lists,
     file_lists,
+    flask_interfaces,
     health,
     metadata_pages,
     oai_pmh,
@@ -23,13 +24,6 @@ from flask_ibi_archive.web import (
     statistics,
 )
 from flask_ibi_archive.web.downloads import find_media_type
-from flask_ibi_archive.web.flask_interfaces import (
-    IBIConverter,
-    OwnItemConverter,
-    OwnWordConverter,
-    answer_before_hooks,
-    finish_last,
-)
 from flask_ibi_archive.web.item_pages import name_file_type
 from flask_ibi_archive.web.local_resolution import answer_persistent_url
 from flask_ibi_archive.web.persistent_urls import Hook, is_unrouted
@@ -54,15 +48,15 @@ def prepare_app(state: BlueprintSetupState) -> None:
 
     The blueprint of an Archive and the blueprint of a resolver call this function.
     """
-    state.app.url_map.converters[OWN_WORD] = OwnWordConverter
+    state.app.url_map.converters[OWN_WORD] = flask_interfaces.OwnWordConverter
     state.app.jinja_env.add_extension(PageFunctions)
     state.app.jinja_env.globals["ibi_media_type"] = find_media_type
     state.app.jinja_env.globals["ibi_file_type"] = name_file_type
     if ANSWERS not in state.app.extensions:
         state.app.extensions[ANSWERS] = []
         app = cast(Flask, state.app)
-        answer_before_hooks(app, answer_protocol)
-        finish_last(app, add_policy)
+        flask_interfaces.answer_before_hooks(app, answer_protocol)
+        flask_interfaces.finish_last(app, add_policy)
 
 
 def add_page(
@@ -86,6 +80,20 @@ def add_page(
     blueprint.add_url_rule(
         rule, endpoint, view_without_word, defaults={"word": word}, methods=methods
     )
+
+
+def add_rule_for_all_methods(
+    state: BlueprintSetupState, name: str, path: str, view: Callable[..., Response], **options: Any
+) -> None:
+    """Add a rule to an app for a view that itself rejects the methods that it does not support.
+
+    :param options: further arguments of the rule.
+    """
+    endpoint = f"{state.blueprint.name}.{name}"
+    path = f"{state.url_prefix or ''}{path}"
+    rule = state.app.url_rule_class(path, endpoint=endpoint, methods=None, **options)
+    state.app.url_map.add(rule)
+    state.app.endpoint(endpoint)(view)
 
 
 def create_blueprint() -> Blueprint:
@@ -169,4 +177,6 @@ def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
 
 
 def _add_item_converters(state: BlueprintSetupState) -> None:
-    state.app.url_map.converters.update({CONVERTER: IBIConverter, OWN_ITEM: OwnItemConverter})
+    state.app.url_map.converters.update(
+        {CONVERTER: flask_interfaces.IBIConverter, OWN_ITEM: flask_interfaces.OwnItemConverter}
+    )
