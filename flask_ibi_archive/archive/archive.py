@@ -166,10 +166,7 @@ class Archive:
         return self._find()[0]
 
     def facts(self) -> ArchiveFacts:
-        """Return the facts that the Archive publishes about itself.
-
-        The errors are the same as for :meth:`served`.
-        """
+        """Return what the Archive publishes about itself; the same errors as :meth:`served`."""
         return self._find()[1]
 
     def _find(self) -> tuple[ServedArchive, ArchiveFacts]:
@@ -179,6 +176,11 @@ class Archive:
             facts = setup.build_facts(self.config, self.addresses, served, self.formats)
             self._served = served, facts
         return self._served
+
+    def serves(self, ibi: str) -> bool:
+        """Return whether an identifier in canonical case is an IBI of the Archive service."""
+        served = self.served()
+        return ibi in (served.rep, served.ibip)
 
     init = setup.init
     upgrade = setup.upgrade
@@ -238,7 +240,7 @@ class Archive:
         :raises StorageError: if the object has no identifier yet.
         """
         text = parse_identifier(require_ibi(ibi)).text
-        if self.host_items is not None and not self.served().has_ibi(text):
+        if self.host_items is not None and not self.serves(text):
             record = self.host_items.get(text)
             if record is None:
                 return None

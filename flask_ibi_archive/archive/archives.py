@@ -42,10 +42,6 @@ class ServedArchive:
         """The IBI of the Archive service: the rep if there is one, otherwise the ibip."""
         return self.rep or self.ibip or ""
 
-    def has_ibi(self, ibi: str) -> bool:
-        """Return whether an identifier in canonical case is an IBI of the Archive service."""
-        return ibi in (self.rep, self.ibip)
-
     def make_entry(self, database: Database, files: FileStore) -> FolderEntry:
         """Return the entry of the Archive in its folder of stored files.
 

@@ -92,10 +92,10 @@ def route_service_request() -> bool:
 
 def _is_service(archive: Archive, ibi: str) -> bool:
     """Return whether a text is an IBI of the service, in upper or lower case."""
-    if archive.served().has_ibi(ibi):
+    if archive.serves(ibi):
         return True
     try:
-        return archive.served().has_ibi(parse_identifier(ibi).text)
+        return archive.serves(parse_identifier(ibi).text)
     except IdentifierError:
         return False
 

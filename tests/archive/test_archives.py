@@ -114,7 +114,7 @@ def test_a_database_may_hold_several_Archives(new_app: NewApp) -> None:
     assert archives[0].get(minted.rep) is None
     for archive, one in zip(archives, served, strict=True):
         assert archive.served() == one
-        assert archive.served().has_ibi(one.service_ibi)
+        assert archive.serves(one.service_ibi)
         assert archive.init() == (one, False)
 
 
