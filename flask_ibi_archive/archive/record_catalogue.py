@@ -28,6 +28,7 @@ from flask_ibi_archive.protocol.catalogue import (
     choose_file,
     choose_last_edition,
 )
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.records.record import (
@@ -37,7 +38,6 @@ from flask_ibi_archive.records.record import (
     MetadataItem,
     Record,
 )
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: The fields of a CatalogueRecord that a deposited item gets from the Archive.
 IDENTITY = ("rep", "ibip", "timestamp")

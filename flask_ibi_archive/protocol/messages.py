@@ -39,6 +39,7 @@ from flask_ibi_archive.protocol.inclusion import (
 from flask_ibi_archive.protocol.pairs import format_notice, format_pairs
 from flask_ibi_archive.protocol.query import SERVICE_SUBJECT, format_query_string
 from flask_ibi_archive.protocol.registration import is_key
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList, format_verb_list, parse_verb_list
 
 #: Maximum length of a query string in bytes. The Archive answers a longer query with status 414.
@@ -62,7 +63,7 @@ URL_PAIRS = frozenset({URL, PERSISTENT_URL, FILE_PATH})
 
 CONTENT_TYPES = frozenset({"Data", "Metadata"})
 #: The states of items that can be delivered ([R] Table 6.11).
-DELIVERED_STATES = frozenset({"Original", "Copy"})
+DELIVERED_STATES = frozenset({State.ORIGINAL.value, State.COPY.value})
 
 RECEIVED = format_notice("acknowledgment received")
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeGuard
 
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, OwnMetadata
 from flask_ibi_archive.protocol.relations import SHAPES, Step, StepKind, split_shapes
+from flask_ibi_archive.protocol.states import State
 
 #: The format that metadata in another Archive are assumed to have.
 ASSUMED_FORMAT = "oai_dc"
@@ -82,7 +83,7 @@ def _formats_of_translations(item: CatalogueItem) -> tuple[str, ...]:
 
 def _create_target(item: CatalogueItem | None, format: str | None = None) -> RelationTarget | None:
     """Return a target for an item; None if the item is unknown, deleted or not in the format."""
-    if item is None or item.state == "Deleted":
+    if item is None or item.state == State.DELETED:
         return None
     if format is not None and format not in _formats_of(item):
         return None

@@ -26,6 +26,7 @@ from flask_ibi_archive.protocol.relation_targets import (
     follow_path,
     list_relations,
 )
+from flask_ibi_archive.protocol.states import State
 
 #: The name and the value of a pair. The value is one word or several words.
 UrlPair = tuple[str, "str | tuple[str, ...]"]
@@ -194,8 +195,8 @@ def _find_item(
         ("ibi.archiveservice", facts.service),
         ("ibi.platformsoftware", facts.platform_software),
     ]
-    if item.state == "Deleted":
-        return None, [*pairs, ("state", "Deleted"), ("timestamp", item.timestamp)]
+    if item.state == State.DELETED:
+        return None, [*pairs, ("state", State.DELETED.value), ("timestamp", item.timestamp)]
     return item, pairs
 
 
@@ -278,7 +279,7 @@ class _View:
             return None
         if isinstance(found, OwnMetadata):
             return found.url or self.addresses.metadata(item)
-        if found.state in (None, "Deleted") or not found.allows(self.user):
+        if found.state in (None, State.DELETED) or not found.allows(self.user):
             return None
         target = found.target()
         if target is None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, timezone
 from typing import Any
 
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
@@ -38,7 +39,7 @@ def format_record(record: Record) -> dict[str, Any]:
         "rep": record.rep,
         "ibip": record.ibip,
         "aliases": _format_list(record.aliases),
-        "state": None if record.state == "Original" else record.state,
+        "state": None if record.state == State.ORIGINAL else record.state,
         "original_archive": record.original_archive,
         "timestamp": record.timestamp and _format_moment(record.timestamp),
         "content_type": None if record.content_type == "Data" else record.content_type,

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from flask_ibi_archive.identifiers import Form
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records import fields
 from flask_ibi_archive.records.dublin_core import ELEMENTS, LANGUAGE_TAG, NOT_XML
 from flask_ibi_archive.records.fields import FieldError, quoted, quoted_name
@@ -122,23 +123,23 @@ def _find_conflicts(record: Record) -> Iterator[FieldError]:
 
 
 def _find_conflicts_with_state(record: Record) -> Iterator[FieldError]:
-    if record.state == "Copy" and record.original_archive is None:
+    if record.state == State.COPY and record.original_archive is None:
         yield FieldError(
             "original_archive", "a Copy must have the service IBI of the Archive of its Original"
         )
-    if record.state != "Copy" and record.original_archive is not None:
+    if record.state != State.COPY and record.original_archive is not None:
         yield FieldError(
             "original_archive",
             f"only a Copy may have an original_archive; the state of this item is {record.state}",
         )
-    if record.state == "Deleted" and record.timestamp is None:
+    if record.state == State.DELETED and record.timestamp is None:
         yield FieldError("timestamp", "a Deleted item must have the time of its removal")
-    if record.state != "Deleted" and record.tombstone is not None:
+    if record.state != State.DELETED and record.tombstone is not None:
         yield FieldError(
             "tombstone",
             f"only a Deleted item may have a tombstone; the state of this item is {record.state}",
         )
-    if record.state == "Deleted" and record.embargo is not None:
+    if record.state == State.DELETED and record.embargo is not None:
         yield FieldError("embargo", "a Deleted item has no files, and therefore no embargo")
 
 
@@ -190,7 +191,7 @@ def _parse_aliases(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _parse_state(name: str, value: Any) -> str:
-    return fields.parse_choice(name, value, ("Original", "Copy", "Deleted"))
+    return fields.parse_choice(name, value, tuple(state.value for state in State))
 
 
 def _parse_content_type(name: str, value: Any) -> str:

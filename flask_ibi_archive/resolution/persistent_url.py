@@ -26,6 +26,7 @@ from flask_ibi_archive.identifiers.diagnosis import explain_refusal
 from flask_ibi_archive.identifiers.identifier import match_identifier
 from flask_ibi_archive.protocol.query import decode_query_string, encode_url, to_bytes
 from flask_ibi_archive.protocol.relations import SHAPES, Relation, Step, StepKind, refuse_order
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.verbs import (
     GET_FILE_LIST,
     NO_VERBS,
@@ -47,7 +48,6 @@ MAX_PREFIXES = 16
 SYSTEM_PREFIX = "ibiurl."
 REQUIRED_ITEM_STATUS = "ibiurl.requireditemstatus"
 VERB_LIST = "ibiurl.verblist"
-ORIGINAL = "Original"
 
 _KINDS = {
     "!": StepKind.LAST_EDITION,
@@ -283,9 +283,12 @@ def _read_query(query: str) -> tuple[bool, str, str]:
             else:
                 values[name] = value
     status = values.get(REQUIRED_ITEM_STATUS)
-    if status not in (None, ORIGINAL):
+    if status not in (None, State.ORIGINAL):
         raise RefusedText(
-            "parameter_value", name=REQUIRED_ITEM_STATUS, value=status[:80], allowed=ORIGINAL
+            "parameter_value",
+            name=REQUIRED_ITEM_STATUS,
+            value=status[:80],
+            allowed=State.ORIGINAL.value,
         )
     return status is not None, values.get(VERB_LIST, ""), "&".join(passed)
 
@@ -333,7 +336,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
             )
     pairs = []
     if url.requires_original:
-        pairs.append(f"{REQUIRED_ITEM_STATUS}={ORIGINAL}")
+        pairs.append(f"{REQUIRED_ITEM_STATUS}={State.ORIGINAL.value}")
     if url.verbs.file_list:
         pairs.append(f"{VERB_LIST}={GET_FILE_LIST}")
     if url.passed_query:

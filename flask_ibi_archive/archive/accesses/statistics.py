@@ -14,11 +14,11 @@ from typing import Any
 
 from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.storage.access_counts import ASKED, DELIVERED, DayCounts, read_counts
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.item_counts import read_months
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: For each kind of period: how many characters of an ISO date the label of the period has.
 LABEL_LENGTHS = {"day": 10, "month": 7, "year": 4}

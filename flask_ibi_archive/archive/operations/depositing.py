@@ -20,12 +20,12 @@ from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.noting import note, note_changed_item
 from flask_ibi_archive.archive.operations.updating import insert_minted_item, upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import item_minted
 from flask_ibi_archive.storage.identifiers import USED, settle_reservation
 from flask_ibi_archive.storage.items import Contents, ItemStore
-from flask_ibi_archive.storage.states import ELSEWHERE, Event, next_state
 
 #: A record contains this identifier while the record is validated. The real identifier is minted
 #: after the validation.
@@ -123,7 +123,7 @@ def check_new(description: ItemDescription) -> None:
             "previous_edition can't be used with translation_of; deposit the new edition first, "
             "and then its translation"
         )
-    if description.state != "Original":
+    if description.state != State.ORIGINAL:
         raise StorageError(
             f"state: {quoted(description.state)} is not Original, the state of a new item; to "
             "reserve an identifier, use reserve()"

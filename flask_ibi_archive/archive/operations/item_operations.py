@@ -54,7 +54,7 @@ class ItemOperations(ABC):
     transaction. If the host has a session, the operation is a savepoint in the transaction of the
     host instead. An operation that raises an exception changes nothing. The exceptions are
     UnknownItem, RuleBroken, ForbiddenMove and other StorageErrors.
-    :data:`flask_ibi_archive.storage.states.TRANSITIONS` lists the operations that each state of an
+    :data:`flask_ibi_archive.protocol.states.TRANSITIONS` lists the operations that each state of an
     item allows.
     """
 

@@ -19,6 +19,7 @@ from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, File, Scope, choose_last_edition
 from flask_ibi_archive.protocol.document_registry import MetadataLocation
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.url_list import build_url_list
 from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.resolution.answer import Answer, Question
@@ -153,7 +154,9 @@ class _RegistrationCatalogue:
         if document.next_edition is not None:
             following = RegisteredItem(None, ibi=parse_identifier(document.next_edition))
         elif document.next_edition_url is not None:
-            following = RegisteredItem("Copy", document.next_edition_url, is_whole=is_whole)
+            following = RegisteredItem(
+                State.COPY.value, document.next_edition_url, is_whole=is_whole
+            )
         return RegisteredItem(
             self.registration.state,
             location.url,
