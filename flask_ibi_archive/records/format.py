@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import date, datetime, timezone
+from datetime import date, datetime
 from typing import Any
 
 from flask_ibi_archive.protocol.states import State
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
@@ -68,17 +69,6 @@ def format_line(record: Record) -> str:
     return json.dumps(format_record(record), ensure_ascii=False)
 
 
-def format_moment(moment: datetime | None) -> str | None:
-    """Return a time as text in the format ``YYYY-MM-DDThh:mm:ssZ``.
-
-    :param moment: the time in UTC.
-    :returns: the text, or None if the time is None.
-    """
-    if moment is None:
-        return None
-    return moment.replace(tzinfo=None, microsecond=0).isoformat() + "Z"
-
-
 def format_dublin_core(elements: Any) -> Any:
     """Return Dublin Core metadata as JSON.
 
@@ -121,7 +111,7 @@ def _format_object(value: Any) -> Any:
 
 def _format_moment(value: Any) -> Any:
     is_aware = isinstance(value, datetime) and value.tzinfo is not None
-    return format_moment(value.astimezone(timezone.utc)) if is_aware else value
+    return format_timestamp(value) if is_aware else value
 
 
 def _format_day(value: Any) -> Any:

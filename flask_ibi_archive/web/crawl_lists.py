@@ -18,8 +18,8 @@ from flask_ibi_archive.archive.crawl_lists import (
 from flask_ibi_archive.archive.record_catalogue import CannotList
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.records.formats.xml_text import DECLARATION, element
-from flask_ibi_archive.records.oai_pmh.responses import format_time
 from flask_ibi_archive.web.pages import page, unavailable_page
 from flask_ibi_archive.web.requests import current_archive
 from flask_ibi_archive.web.responses import find_items_path, set_headers
@@ -63,7 +63,7 @@ def show_year(year: int) -> Response:
         return unavailable_page(error)
     if not found.works:
         abort(404)
-    following = None if found.next is None else f"{format_time(found.next[0])}_{found.next[1]}"
+    following = None if found.next is None else f"{format_timestamp(found.next[0])}_{found.next[1]}"
     return _list_page(works=found.works, year=year, after=after, next=following)
 
 
@@ -104,7 +104,7 @@ def send_sitemap_part(number: int) -> Response:
 def _send_xml(root: str, name: str, entries: Iterable[tuple[str, datetime | None]]) -> Response:
     lines = [f"{DECLARATION}<{root} {_NAMESPACE}>"]
     for url, changed in entries:
-        time = "" if changed is None else element("lastmod", format_time(changed))
+        time = "" if changed is None else element("lastmod", format_timestamp(changed))
         lines.append(f"<{name}>{element('loc', url)}{time}</{name}>")
     text = "\n".join([*lines, f"</{root}>", ""])
     return set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
