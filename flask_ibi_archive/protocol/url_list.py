@@ -19,7 +19,7 @@ from flask_ibi_archive.protocol.catalogue import (
     OwnMetadata,
     Scope,
 )
-from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.messages import UrlRequest, list_ibi_words
 from flask_ibi_archive.protocol.query import list_candidate_paths
 from flask_ibi_archive.protocol.relation_targets import (
     RelationTarget,
@@ -158,13 +158,6 @@ def list_url_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
         for place, kind in enumerate(URL_PAIR_NAMES)
         for name, values in shown
     ]
-
-
-def list_ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
-    """Return the words of an ``ibi`` value: ``rep R``, ``ibip I`` or both ([R] Table 7.4)."""
-    if rep is None:
-        return ("ibip", ibip) if ibip is not None else ()
-    return ("rep", rep) if ibip is None else ("rep", rep, "ibip", ibip)
 
 
 def create_next_edition_pair(item: CatalogueItem) -> list[UrlPair]:
