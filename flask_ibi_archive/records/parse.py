@@ -74,14 +74,15 @@ def _read_json(line: str | bytes) -> Any:
         raise FieldError("", f"the text is not JSON: {error}") from None
 
 
-def parse_record(data: Any) -> Record:
+def parse_record(data: Any, has_identifier: bool = True) -> Record:
     """Parse a record from a JSON object.
 
     :param data: the result of json.loads.
+    :param has_identifier: False if the identifiers of the item will be minted later.
     :raises FieldError: if a field is wrong.
     """
     record = _read_fields(data)
-    check_record(record)
+    check_record(record, has_identifier)
     return record
 
 
@@ -92,17 +93,18 @@ def _read_fields(data: Any) -> Record:
     )
 
 
-def check_record(record: Record) -> None:
+def check_record(record: Record, has_identifier: bool = True) -> None:
     """Check that the fields of a record do not contradict each other.
 
+    :param has_identifier: False if the identifiers of the item will be minted later.
     :raises FieldError: if two fields contradict each other.
     """
-    for error in _find_conflicts(record):
+    for error in _find_conflicts(record, has_identifier):
         raise error
 
 
-def _find_conflicts(record: Record) -> Iterator[FieldError]:
-    if record.rep is None and record.ibip is None:
+def _find_conflicts(record: Record, has_identifier: bool = True) -> Iterator[FieldError]:
+    if has_identifier and record.rep is None and record.ibip is None:
         yield FieldError("rep", "an item needs a rep, an ibip or both")
     own = record.identifiers
     if len(set(own)) != len(own):

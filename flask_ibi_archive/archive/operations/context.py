@@ -235,7 +235,7 @@ def validate_record(record: Record, name: str | None) -> Record:
         data = format_record(record)
         if "translations" in data:
             _check_own_language(data, name)
-        return parse_record(data)
+        return parse_record(data, has_identifier=name is not None)
     except FieldError as error:
         field = f"{name_field(error.field)}: " if error.field else ""
         raise StorageError(f"{name or 'the new item'}: {field}{error.reason}") from error

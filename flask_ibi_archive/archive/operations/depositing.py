@@ -27,10 +27,6 @@ from flask_ibi_archive.signals import item_minted
 from flask_ibi_archive.storage.identifiers import USED, settle_reservation
 from flask_ibi_archive.storage.items import Contents, ItemStore
 
-#: A record contains this identifier while the record is validated. The real identifier is minted
-#: after the validation.
-PLACEHOLDER = "not-yet.invalid/x/1970/01.01.00.00"
-
 #: A function that inserts an item and returns its row ID.
 InsertItem: TypeAlias = "Callable[[ItemStore, Record, Contents, datetime], int]"
 
@@ -53,8 +49,7 @@ def deposit(
     minter = context.get_minter() if reserved is None else None
     with context.staging() as staging:
         files, contents = stage_files(staging, description.files)
-        record = Record(**{**description.values, "rep": PLACEHOLDER, "files": files})
-        record = validate_record(record, None)
+        record = validate_record(Record(**{**description.values, "files": files}), None)
         if related_to is not None:
             # Errors are reported here, before an identifier is used up.
             with context.reading() as store:
