@@ -13,7 +13,7 @@ Source: [R] 4.2, Table 4.2.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import NamedTuple
@@ -67,6 +67,7 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and not text.encode().translate(None, _WORD_BYTES)
 
 
+@lru_cache(maxsize=1024)  # the names and many of the words are the same in all lists
 def encode_word(text: str) -> str:
     """Return a text as one word: printable ASCII without spaces and braces.
 
@@ -78,10 +79,6 @@ def encode_word(text: str) -> str:
     if _is_plain(text):
         return text
     return quote(to_bytes(text), safe=_WORD_CHARACTERS)
-
-
-# the names of many lists are the same
-_encode_name = lru_cache(maxsize=1024)(encode_word)
 
 
 def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
@@ -96,8 +93,7 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
     :raises LocalProtocolError: if a name is empty.
     Source: [R] 4.2, Table 4.2.
     """
-    in_order = sorted([(_encode_name(name), value) for name, value in pairs], key=_name_of)
-    encode = _choose_encoder([value for _, value in in_order])
+    in_order = sorted([(encode_word(name), value) for name, value in pairs], key=_name_of)
     if in_order and not in_order[0][0]:
         raise LocalProtocolError(
             "a pair has an empty name; a name must have at least one character"
@@ -105,29 +101,19 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
     lines = []
     for name, value in in_order:
         if name in TEXTS:
-            text = _format_group(value.split() if isinstance(value, str) else value, encode)
+            text = _format_group(value.split() if isinstance(value, str) else value)
         elif isinstance(value, str):
-            text = encode(value) or "{}"
+            text = encode_word(value) or "{}"
         else:
             words = [word for word in value if word]
-            text = encode(words[0]) if len(words) == 1 else _format_group(words, encode)
-        lines.append(f"{name} {text}")
+            text = encode_word(words[0]) if len(words) == 1 else _format_group(words)
+        # unlike an f-string, it uses the characters of a member of an Enum
+        lines.append(" ".join((name, text)))
     return _BETWEEN_PAIRS.join(lines)
 
 
-def _choose_encoder(values: Iterable[str | Sequence[str]]) -> Callable[[str], str]:
-    """Return the function that encodes the words of some values.
-
-    It is :func:`encode_word`, unless no word needs to be encoded: one check of all words takes less
-    time than a check of each word.
-    """
-    words = "".join([value if isinstance(value, str) else "".join(value) for value in values])
-    # unlike str(), it returns the characters of a word also for a member of an Enum
-    return str.__str__ if _is_plain(words) else encode_word
-
-
-def _format_group(words: Iterable[str], encode: Callable[[str], str] = encode_word) -> str:
-    return "{" + " ".join([encode(word) for word in words if word]) + "}"
+def _format_group(words: Iterable[str]) -> str:
+    return "{" + " ".join([encode_word(word) for word in words if word]) + "}"
 
 
 def format_alert(text: str) -> str:
