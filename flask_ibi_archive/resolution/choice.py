@@ -190,9 +190,9 @@ class Analysis:
 
     def _list_removed(self) -> set[Question]:
         tombstones = {answer.question for answer, _ in self._tombstones}
-        found = tombstones - {one.route.question for one in self._candidates}
-        origins = [one for question in found for one in self._routes[question].origins]
-        return found.union(*[one.questions for one in origins])
+        removed = tombstones - {one.route.question for one in self._candidates}
+        origins = [one for question in removed for one in self._routes[question].origins]
+        return removed.union(*[one.questions for one in origins])
 
     def _pass_over_edition(self, candidate: Candidate) -> Candidate | None:
         """Return the candidate to use instead if the next edition was removed, otherwise None."""
@@ -204,9 +204,9 @@ class Analysis:
         candidates = [self._pass_over_edition(one) or one for one in candidates]
         redirects = [one.redirect for one in candidates if one.redirect]  # rule 1
         # anyone can be an actor, so the claims of Archives outweigh those of actors
-        redirects = [found for found in redirects if not found.source.is_actor] or redirects
+        redirects = [each for each in redirects if not each.source.is_actor] or redirects
         if redirects and self.waits_for_all:
-            claimants = tuple(dict.fromkeys(found.source for found in redirects))
+            claimants = tuple(dict.fromkeys(redirect.source for redirect in redirects))
             if len(claimants) > 1:
                 return self._create_alert(AlertKind.SUSPECTS, sources=claimants)
         if redirects:

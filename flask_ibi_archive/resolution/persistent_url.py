@@ -237,13 +237,13 @@ def _find_starts(decoded: str) -> Iterator[int]:
     host_may_follow = False
     while True:
         yield start
-        if found := _PREFIX.match(decoded, start):
-            host_may_follow = found[1] is not None
-        elif host_may_follow and (found := _HOST.match(decoded, start)):
+        if match := _PREFIX.match(decoded, start):
+            host_may_follow = match[1] is not None
+        elif host_may_follow and (match := _HOST.match(decoded, start)):
             host_may_follow = False
         else:
             return
-        start = found.end()
+        start = match.end()
 
 
 def _split_parts(decoded: str, start: int, stop: int) -> list[str]:
@@ -256,13 +256,13 @@ def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:
     """Return the steps of a modifier, the text of each step, and the end position."""
     steps: list[Step] = []
     names: list[str] = []
-    while len(steps) < 5 and (found := _SIGN.match(decoded, end)):  # at most four are valid
-        names.append(f'"{found[0][:80]}"')
+    while len(steps) < 5 and (match := _SIGN.match(decoded, end)):  # at most four are valid
+        names.append(f'"{match[0][:80]}"')
         try:
-            steps.append(Step(_KINDS[found[1]], None if found[2] is None else _to_text(found[2])))
+            steps.append(Step(_KINDS[match[1]], None if match[2] is None else _to_text(match[2])))
         except RefusedText as error:
-            raise RefusedText("in_parameter", name=found[1], problem=error.reason) from error
-        end = found.end()
+            raise RefusedText("in_parameter", name=match[1], problem=error.reason) from error
+        end = match.end()
     return steps, names, end
 
 
