@@ -37,6 +37,7 @@ from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem
 from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.formats import BUILT_IN, FormatRegistry
@@ -46,7 +47,6 @@ from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.item_search import select_items
 from flask_ibi_archive.storage.reading import OnMalformed, log_malformed
-from flask_ibi_archive.storage.states import State
 
 Result = TypeVar("Result")
 

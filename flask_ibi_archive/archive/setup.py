@@ -12,11 +12,10 @@ from flask_ibi_archive.archive.archives import (
 )
 from flask_ibi_archive.archive.minting import Minter
 from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.identifiers import Form
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import DUBLIN_CORE
-from flask_ibi_archive.protocol.url_list import list_ibi_words
+from flask_ibi_archive.protocol.messages import list_ibi_words, name_form
 from flask_ibi_archive.records.formats import FormatRegistry
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_table_setup
@@ -126,11 +125,7 @@ def build_facts(
         address=config.archive_address,
         service=list_ibi_words(served.rep, served.ibip),
         addresses=addresses,
-        platform_software=(
-            ()
-            if software is None
-            else ("rep" if software.form is Form.REP else "ibip", software.text)
-        ),
+        platform_software=(() if software is None else (name_form(software), software.text)),
         relations=config.relations,
         filter_url_list=config.filter_url_list,
         follow_editions=config.follow_editions,

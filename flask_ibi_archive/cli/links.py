@@ -117,6 +117,8 @@ def format_summary(results: Mapping[str, int], reported: int) -> str:
 
 def format_failure(failure: LinkFailure) -> str:
     """Return the line of the report for a broken link. Tabs separate its fields."""
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
+
     link = failure.link
     uses = [
         f"{use.ibi} {' '.join((use.path or use.relation or '').split())}"
@@ -124,5 +126,5 @@ def format_failure(failure: LinkFailure) -> str:
     ]
     if failure.used > MAX_USES:
         uses.append(f"and {failure.used - MAX_USES} more")
-    since = link.failing_since.strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = format_timestamp(link.failing_since)
     return "\t".join([link.url, since, link.error, ", ".join(uses)])

@@ -265,7 +265,8 @@ def list_archives(archive: Archive, as_json: bool) -> None:
 
 
 def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:
-    from flask_ibi_archive.archive.registration.state import state_of, timestamp
+    from flask_ibi_archive.archive.registration.state import state_of
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
     state, since = state_of(line.registration)
     return {
@@ -273,13 +274,13 @@ def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:
         "address": line.address,
         "ip": line.ip,
         "state": state,
-        "since": None if since is None else timestamp(since),
+        "since": format_timestamp(since),
         "resolver": getattr(line.registration, "resolver_url", None),
         **{name: _format_value(getattr(line.registration, name, None)) for name in COLUMNS},
     }
 
 
 def _format_value(value: datetime | str | None) -> str | None:
-    from flask_ibi_archive.archive.registration.state import timestamp
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
-    return timestamp(value) if isinstance(value, datetime) else value
+    return format_timestamp(value) if isinstance(value, datetime) else value

@@ -17,7 +17,7 @@ from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol import document_registry
 from flask_ibi_archive.protocol.hosts import extract_host, is_like_ipv4
-from flask_ibi_archive.records.format import format_moment
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.registry_client import RegistryClient
@@ -69,12 +69,12 @@ def _send(
 
     :param create: returns the request.
     """
-    from flask_ibi_archive.archive.registration.resolver_answer import one_line
+    from flask_ibi_archive.archive.registration.resolver_answer import make_printable
 
     client = _get_client()
     actor_id = client.actor_id
     request = create(document_registry.Credentials(actor_id, read_password(password_file)))
-    say(one_line(client.send(request, document_registry.Confirmation).text))
+    say(make_printable(client.send(request, document_registry.Confirmation).text))
 
 
 def _parse_id(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -324,6 +324,6 @@ def display_command(document_id: str, password_file: str | None, as_json: bool) 
         document_registry.DocumentRecord,
     )
     if as_json:
-        write(json.dumps(asdict(record), default=format_moment, ensure_ascii=False, indent=2))
+        write(json.dumps(asdict(record), default=format_timestamp, ensure_ascii=False, indent=2))
     else:
         write(document_registry.format_registry_answer(record), nl=False)

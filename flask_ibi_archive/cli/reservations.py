@@ -56,7 +56,7 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
 
 def _write_reservations(as_json: bool) -> None:
     """Write all reservations. Their status is held, used or released."""
-    from flask_ibi_archive.records.format import format_moment
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
     found = get_archive().reservations()
     if as_json:
@@ -67,15 +67,15 @@ def _write_reservations(as_json: bool) -> None:
                     "ibip": one.ibip,
                     "status": one.status,
                     "note": one.note,
-                    "reserved_at": format_moment(one.reserved_at),
-                    "settled_at": format_moment(one.settled_at),
+                    "reserved_at": format_timestamp(one.reserved_at),
+                    "settled_at": format_timestamp(one.settled_at),
                 }
                 for one in found
             ]
         )
         return
     for one in found:
-        date = format_moment(one.reserved_at) or ""
+        date = format_timestamp(one.reserved_at) or ""
         note = " ".join((one.note or "").split())
         write("\t".join([one.rep, one.ibip, one.status, date, note]))
 

@@ -12,8 +12,8 @@ from flask import Response, abort
 from flask_ibi_archive.archive import crawl_lists
 from flask_ibi_archive.archive.record_catalogue import CannotList
 from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.records.formats.xml_text import DECLARATION, element
-from flask_ibi_archive.records.oai_pmh.responses import format_time
 from flask_ibi_archive.web.pages import page, unavailable_page
 from flask_ibi_archive.web.requests import current_archive, read_query
 from flask_ibi_archive.web.responses import find_items_path, set_headers
@@ -64,7 +64,7 @@ def show_year(year: int) -> Response:
     found = crawl_lists.list_year(archive, year, after, SHOWN)
     if not found.works:
         abort(404)
-    following = None if found.next is None else f"{format_time(found.next[0])}_{found.next[1]}"
+    following = None if found.next is None else f"{format_timestamp(found.next[0])}_{found.next[1]}"
     return _list_page(works=found.works, year=year, after=after, next=following)
 
 
@@ -97,7 +97,7 @@ def send_sitemap_part(number: int) -> Response:
 def _send_xml(root: str, name: str, entries: Iterable[tuple[str, datetime | None]]) -> Response:
     lines = [f"{DECLARATION}<{root} {_NAMESPACE}>"]
     for url, changed in entries:
-        time = "" if changed is None else element("lastmod", format_time(changed))
+        time = "" if changed is None else element("lastmod", format_timestamp(changed))
         lines.append(f"<{name}>{element('loc', url)}{time}</{name}>")
     text = "\n".join([*lines, f"</{root}>", ""])
     return set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)

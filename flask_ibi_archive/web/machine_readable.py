@@ -16,6 +16,7 @@ from markupsafe import Markup
 from werkzeug.datastructures import MIMEAccept
 
 from flask_ibi_archive.archive.viewing import ItemView
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records import signposting
 from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.formats.json_ld import write_json_ld
@@ -117,7 +118,7 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
         tags = list_meta_tags(work, _find_pdf_url(item))
     return {
         # the original of a copy is in another Archive
-        "canonical_url": work.url if work.state == "Copy" else work.page_url,
+        "canonical_url": work.url if work.state == State.COPY else work.page_url,
         "meta_tags": list(tags),
         "json_ld": Markup(write_json_ld(work, indent=None)) if is_described else None,
     }

@@ -12,6 +12,7 @@ from flask_ibi_archive.archive.viewing import ItemView, find_metadata_url
 from flask_ibi_archive.errors import CannotWriteMetadata
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.relations import Step, StepKind
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
 from flask_ibi_archive.web import pages
@@ -42,7 +43,9 @@ def metadata(item: ItemView) -> ResponseReturnValue:
         return _no_metadata_page(item, choice)
     format = None if choice is None else current_archive().formats.get(choice)
     # resolvers do not ask for the metadata of a removed item, but readers may
-    is_own = isinstance(item.record.metadata, DublinCoreMetadata) or item.record.state == "Deleted"
+    is_own = (
+        isinstance(item.record.metadata, DublinCoreMetadata) or item.record.state == State.DELETED
+    )
     is_listed = format is None or format.name in current_archive().facts().own_formats
     # a metadata item itself has the page of its metadata, and their Dublin Core
     if not is_own and (is_listed or not item.dublin_core):
@@ -69,7 +72,7 @@ def _metadata_page(item: ItemView) -> Response:
     closes the files. This user sees the landing page, which says so, with all metadata.
     """
     readable = select_readable_files(item)
-    if item.record.state == "Deleted" or item.allows(user_address()):
+    if item.record.state == State.DELETED or item.allows(user_address()):
         response = pages.page("metadata", item=readable)
     else:
         response = pages.landing_page(item, readable, describe_work(readable), shows_metadata=True)

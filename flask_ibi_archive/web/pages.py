@@ -21,6 +21,7 @@ from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, Not
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import list_candidate_paths
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.formats.abnt import cite
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_values import name_licence
@@ -213,7 +214,7 @@ def with_item(
             item = view_item(text)
             if item is None:
                 return no_item_page(text)
-            if item.record.state == "Deleted" and not (
+            if item.record.state == State.DELETED and not (
                 shows_description and item.dublin_core and find_refusal(item) is None
             ):
                 return tombstone(item)

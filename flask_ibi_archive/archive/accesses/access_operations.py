@@ -28,6 +28,7 @@ from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.messages import Acknowledgment
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.signals import Notice, Notifier, access_acknowledged
 from flask_ibi_archive.storage.access_counts import (
     ASKED,
@@ -42,7 +43,6 @@ from flask_ibi_archive.storage.accesses import PURGING, delete_old_salts, get_ut
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.item_counts import read_months
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: Additional seconds for which accesses with expired URL keys are kept.
 #: An acknowledgment may be delayed.

@@ -19,6 +19,7 @@ from flask_ibi_archive.archive.operations.noting import name_archives
 from flask_ibi_archive.archive.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.records.fields import FieldError, parse_text, quoted
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
@@ -29,7 +30,6 @@ from flask_ibi_archive.storage.database_errors import can_be_repeated
 from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import RULES, find_broken_rule
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 #: Clock returns the current time with a time zone. Tests can replace the clock of an Archive.
 Clock: TypeAlias = "Callable[[], datetime]"
@@ -247,7 +247,7 @@ def validate_record(record: Record, name: str | None) -> Record:
         data = format_record(record)
         if "translations" in data:
             _check_own_language(data, name)
-        return parse_record(data)
+        return parse_record(data, has_identifier=name is not None)
     except FieldError as error:
         field = f"{name_field(error.field)}: " if error.field else ""
         raise StorageError(f"{name or 'the new item'}: {field}{error.reason}") from error

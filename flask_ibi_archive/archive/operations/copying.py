@@ -20,11 +20,11 @@ from flask_ibi_archive.archive.operations.noting import note, note_change, note_
 from flask_ibi_archive.archive.operations.removing import add_tombstone
 from flask_ibi_archive.archive.operations.updating import Update, update_item, upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError, UnknownItem
+from flask_ibi_archive.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.records.record import Tombstone
 from flask_ibi_archive.signals import item_state_changed
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.locks import lock_relations
-from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 
 def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None) -> None:

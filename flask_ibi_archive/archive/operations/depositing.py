@@ -29,19 +29,15 @@ from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.noting import note, note_changed_item
 from flask_ibi_archive.archive.operations.updating import insert_minted_item, upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import item_minted
 from flask_ibi_archive.storage.identifiers import USED, settle_reservation
 from flask_ibi_archive.storage.items import Contents, ItemStore
-from flask_ibi_archive.storage.states import ELSEWHERE, Event, next_state
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-#: A record contains this identifier while the record is validated. The real identifier is minted
-#: after the validation.
-PLACEHOLDER = "not-yet.invalid/x/1970/01.01.00.00"
 
 #: A function that inserts an item and returns its row ID.
 InsertItem: TypeAlias = "Callable[[ItemStore, Record, Contents, datetime], int]"
@@ -167,8 +163,7 @@ def _deposit(
     minter = context.get_minter() if reserved is None else None
     with context.staging() as staging:
         files, contents = stage_files(staging, description.files)
-        record = Record(**{**description.values, "rep": PLACEHOLDER, "files": files})
-        record = validate_record(record, None)
+        record = validate_record(Record(**{**description.values, "files": files}), None)
         if related_to is not None:
             # Errors are reported here, before an identifier is used up.
             with context.reading() as store:
@@ -237,7 +232,7 @@ def check_new(description: ItemDescription) -> None:
             "previous_edition can't be used with translation_of; deposit the new edition first, "
             "and then its translation"
         )
-    if description.state != "Original":
+    if description.state != State.ORIGINAL:
         raise StorageError(
             f"state: {quoted(description.state)} is not Original, the state of a new item; to "
             "reserve an identifier, use reserve()"

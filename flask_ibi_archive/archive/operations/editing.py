@@ -22,9 +22,9 @@ from flask_ibi_archive.archive.operations.description import (
 from flask_ibi_archive.archive.operations.given_files import list_files, stage_files
 from flask_ibi_archive.archive.operations.updating import UpdateBatch
 from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.protocol.states import Event, State, next_state
 from flask_ibi_archive.records.record import FileRecord, Record
 from flask_ibi_archive.storage.items import Contents
-from flask_ibi_archive.storage.states import Event, State, next_state
 
 #: The fields that an edit may change. Other operations change the state and the identifiers.
 EDITABLE = (

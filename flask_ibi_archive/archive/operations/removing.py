@@ -13,10 +13,10 @@ from flask_ibi_archive.archive.operations.context import (
 from flask_ibi_archive.archive.operations.description import Identified, get_ibi, require_ibi
 from flask_ibi_archive.archive.operations.updating import UpdateBatch
 from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.protocol.states import Event, State, next_state
 from flask_ibi_archive.records import fields
 from flask_ibi_archive.records.record import Record, Tombstone
 from flask_ibi_archive.storage.items import Contents
-from flask_ibi_archive.storage.states import Event, State, next_state
 
 
 def delete(

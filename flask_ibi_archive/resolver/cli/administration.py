@@ -22,7 +22,6 @@ from flask_ibi_archive.cli.terminal import (
 from flask_ibi_archive.resolver.cli import get_resolver
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from email.message import EmailMessage
 
     from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
@@ -189,11 +188,8 @@ def list_command(as_json: bool) -> None:
 
 
 def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
-    from flask_ibi_archive.archive.registration.state import timestamp
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
     from flask_ibi_archive.resolver.registry import get_state
-
-    def format_date(value: datetime | None) -> str | None:
-        return None if value is None else timestamp(value)
 
     state, since = get_state(record)
     mean = round(record.milliseconds / record.answers) if record.answers else None
@@ -205,17 +201,17 @@ def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
         "email": record.email,
         "admin_email": record.admin_email,
         "state": state,
-        "since": timestamp(since),
-        "registered_at": format_date(record.registered_at),
-        "included_at": format_date(record.included_at),
-        "confirmed_at": format_date(record.confirmed_at),
-        "excluded_at": format_date(record.excluded_at),
+        "since": format_timestamp(since),
+        "registered_at": format_timestamp(record.registered_at),
+        "included_at": format_timestamp(record.included_at),
+        "confirmed_at": format_timestamp(record.confirmed_at),
+        "excluded_at": format_timestamp(record.excluded_at),
         "answers": record.answers,
         "failures": record.failures,
         "mean_milliseconds": mean,
-        "last_answer_at": format_date(record.last_answer_at),
+        "last_answer_at": format_timestamp(record.last_answer_at),
         "last_failure": record.last_failure,
-        "last_failure_at": format_date(record.last_failure_at),
+        "last_failure_at": format_timestamp(record.last_failure_at),
     }
 
 

@@ -76,7 +76,7 @@ def actors_command(as_json: bool) -> None:
 
 
 def _actor_values(actor: ListedActor) -> dict[str, str | int | None]:
-    from flask_ibi_archive.records.format import format_moment
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
     return {
         "actor": actor.actor_id,
@@ -84,8 +84,8 @@ def _actor_values(actor: ListedActor) -> dict[str, str | int | None]:
         "email": actor.email,
         "documents": actor.documents,
         "copies": actor.copies,
-        "failing_since": format_moment(actor.failing_since),
-        "cancelled_at": format_moment(actor.cancelled_at),
+        "failing_since": format_timestamp(actor.failing_since),
+        "cancelled_at": format_timestamp(actor.cancelled_at),
     }
 
 
@@ -159,7 +159,7 @@ def list_changes(checker: ActorChecker, bars: terminal.Bars) -> Iterator[ActorCh
 
 def change_values(change: ActorChange) -> dict[str, Any]:
     """Return a change as a JSON object."""
-    from flask_ibi_archive.records.format import format_moment
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
     cancellation = change.cancellation
     return {
@@ -167,7 +167,7 @@ def change_values(change: ActorChange) -> dict[str, Any]:
         "address": change.address,
         "email": change.email,
         "state": change.state,
-        "failing_since": format_moment(change.failing_since),
+        "failing_since": format_timestamp(change.failing_since),
         "error": change.error,
         "handed_over": cancellation and cancellation.handed_over,
         "deleted_documents": cancellation and cancellation.deleted,
@@ -177,13 +177,13 @@ def change_values(change: ActorChange) -> dict[str, Any]:
 
 def format_change(change: ActorChange) -> str:
     """Return the line of a change. Tabs separate its fields."""
-    from flask_ibi_archive.records.format import format_moment
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
     details = [] if change.error is None else [change.error]
     if change.cancellation is not None:
         details.append(format_cancellation(change.cancellation))
     values = (change.actor_id, change.address, change.email, change.state)
-    return "\t".join([*values, str(format_moment(change.failing_since)), "; ".join(details)])
+    return "\t".join([*values, str(format_timestamp(change.failing_since)), "; ".join(details)])
 
 
 def format_cancellation(cancellation: Cancellation) -> str:

@@ -14,8 +14,8 @@ from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.document_registry import VERBS, DocumentRecord, list_arguments
 from flask_ibi_archive.protocol.document_registry.arguments import Arguments
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.reasons import translatable
-from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver.document_registry import responses
 from flask_ibi_archive.resolver.front_page import MAX_SHOWN, InputFault
@@ -115,7 +115,7 @@ def _registry_page(
 
 def _record_page(record: DocumentRecord) -> Response:
     base = responses.resolver_config().base_url or f"{request.scheme}://{request.host}"
-    return _page("registry_record", 200, record=record, base=base, iso_moment=format_moment)
+    return _page("registry_record", 200, record=record, base=base, iso_moment=format_timestamp)
 
 
 def _unavailable_response(error: NotReady, name: str) -> Response:
