@@ -25,12 +25,12 @@ from flask_ibi_archive.protocol.document_registry import (
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.relations import EMPTY, Relation, parse_relation
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.url_list import answer_url_request
 from flask_ibi_archive.records.fields import parse_timestamp
 from flask_ibi_archive.storage.editions import Editions
 from flask_ibi_archive.storage.identifiers import find_held, find_owners
 from flask_ibi_archive.storage.reading import ItemReader
-from flask_ibi_archive.storage.states import State
 
 #: The IP address of a reader who is in no network. It is reserved for documentation (RFC 5737).
 ANY_READER = "192.0.2.1"
@@ -60,7 +60,9 @@ def build_registration(
         raise _explain_unknown(archive, identifier.text)
     state = item.record.state
     if state == State.DELETED.value:
-        raise ForbiddenMove(identifier.text, state, "be registered", ("Original", "Copy"))
+        raise ForbiddenMove(
+            identifier.text, state, "be registered", (State.ORIGINAL.value, State.COPY.value)
+        )
     location = locate_document(archive, identifier, item)
     if location.url is None and not location.metadata:
         raise StorageError(

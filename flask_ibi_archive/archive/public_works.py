@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.record import DublinCore, DublinCoreMetadata, MetadataItem, Record
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.storage.reading import ItemReader
@@ -66,7 +67,7 @@ def is_public(record: Record) -> bool:
     The storage has the same rule: :func:`flask_ibi_archive.storage.harvests.is_described`.
     """
     return (
-        record.state in ("Original", "Copy")
+        record.state in (State.ORIGINAL, State.COPY)
         and record.content_type == "Data"
         and not record.is_hidden
     )

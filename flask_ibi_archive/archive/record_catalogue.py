@@ -28,8 +28,9 @@ from flask_ibi_archive.protocol.catalogue import (
     choose_file,
     choose_last_edition,
 )
+from flask_ibi_archive.protocol.states import ELSEWHERE
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.records.fields import quoted
-from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
     FileRecord,
@@ -37,7 +38,6 @@ from flask_ibi_archive.records.record import (
     MetadataItem,
     Record,
 )
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: The fields of a CatalogueRecord that a deposited item gets from the Archive.
 IDENTITY = ("rep", "ibip", "timestamp")
@@ -237,7 +237,7 @@ class RecordItem:
         is_elsewhere = record.state == ELSEWHERE or (moved and not is_requested)
         self.state = None if is_elsewhere else record.state
         self.content_type = record.content_type
-        self.timestamp = format_moment(record.timestamp) or ""
+        self.timestamp = format_timestamp(record.timestamp) or ""
         self.language = record.language
         self.formats = record.formats
         self.shows_metadata = not record.is_hidden
@@ -264,7 +264,7 @@ class RecordItem:
         if isinstance(found, MetadataItem):
             return self._reader.follow(found.ibi)
         if isinstance(found, MetadataAddress):
-            return OwnMetadata(found.url, found.formats, format_moment(found.timestamp))
+            return OwnMetadata(found.url, found.formats, format_timestamp(found.timestamp))
         if isinstance(found, DublinCoreMetadata):
             return OwnMetadata(None, self._reader.scope.own_formats)
         return None

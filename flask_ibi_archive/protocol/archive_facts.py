@@ -69,15 +69,7 @@ class ArchiveFacts:
 
     def answers(self, name: str) -> bool:
         """Return True if the Archive answers the relation with a text."""
-        return is_answered(self.relations, name)
-
-
-def is_answered(relations: tuple[RelationPattern, ...] | None, name: str) -> bool:
-    """Return True if an Archive with some patterns of relations answers a relation with a text.
-
-    :param relations: the patterns; None for all relations.
-    """
-    if relations is None:
-        return True
-    relation = parse_relation(name)
-    return any(pattern.matches(relation) for pattern in relations)
+        if self.relations is None:
+            return True
+        relation = parse_relation(name)
+        return any(pattern.matches(relation) for pattern in self.relations)

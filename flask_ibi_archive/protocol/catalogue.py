@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, cast
 
+from flask_ibi_archive.protocol.states import State
+
 #: The formats of Dublin Core that every Archive writes and lists.
 DUBLIN_CORE: Mapping[str, None] = {"oai_dc": None}
 
@@ -185,7 +187,7 @@ def choose_last_edition(item: Found, later: Sequence[Found], scope: Scope) -> Fo
     if not scope.follow_editions:
         return None
     for one in reversed(later):
-        if one.state != "Deleted":
+        if one.state != State.DELETED:
             return None if one.state is None else one
     return item
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal, NamedTuple
 
+from flask_ibi_archive.protocol.states import State
+
 #: A value of a Dublin Core element, and the language of the value. The language may be None.
 Text = tuple[str, "str | None"]
 #: The values of each Dublin Core element. The elements are in the order of the standard.
@@ -144,7 +146,7 @@ class Record:
     rep: str | None = None
     ibip: str | None = None
     aliases: tuple[str, ...] = ()
-    state: str = "Original"
+    state: str = State.ORIGINAL.value
     original_archive: str | None = None
     timestamp: datetime | None = None
     content_type: str = "Data"

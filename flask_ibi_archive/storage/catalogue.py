@@ -21,8 +21,8 @@ from flask_ibi_archive.protocol.catalogue import (
     choose_file,
     choose_last_edition,
 )
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.storage.statements import Fetched, driver_statement, format_time
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 
 class StoredForms(NamedTuple):

@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.records.record import (
     DublinCore,
     FileRecord,
@@ -44,7 +45,6 @@ from flask_ibi_archive.storage.models import (
     TranslationGroup,
 )
 from flask_ibi_archive.storage.reading import make_record, parse_elements
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 
 @dataclass(frozen=True, slots=True)

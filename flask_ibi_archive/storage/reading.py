@@ -21,6 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DataError
 from sqlalchemy.orm import aliased
 
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCore,
@@ -40,7 +41,6 @@ from flask_ibi_archive.storage.models import (
     TombstoneRow,
     TranslationGroup,
 )
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 #: The conditions for items that are listed and exported. Stubs and the service are not listed.
 LISTED = (Item.state != ELSEWHERE, ~Item.is_service)

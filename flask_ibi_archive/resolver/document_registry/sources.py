@@ -19,8 +19,9 @@ from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, File, Scope, choose_last_edition
 from flask_ibi_archive.protocol.document_registry import MetadataLocation
+from flask_ibi_archive.protocol.states import State
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.protocol.url_list import build_url_list
-from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.resolution.answer import Answer, Question
 from flask_ibi_archive.resolver.document_registry.source_rows import (
     RegisteredLocation,
@@ -70,7 +71,7 @@ class RegisteredItem:
     @property
     def timestamp(self) -> str:
         """The date of the last change; "" if unknown."""
-        return format_moment(self.updated_at) or ""
+        return format_timestamp(self.updated_at) or ""
 
     def allows(self, address: str) -> bool:
         """Return True if the URL of the item is known. Otherwise, the metadata may replace it."""
@@ -153,7 +154,9 @@ class _RegistrationCatalogue:
         if document.next_edition is not None:
             following = RegisteredItem(None, ibi=parse_identifier(document.next_edition))
         elif document.next_edition_url is not None:
-            following = RegisteredItem("Copy", document.next_edition_url, is_whole=is_whole)
+            following = RegisteredItem(
+                State.COPY.value, document.next_edition_url, is_whole=is_whole
+            )
         return RegisteredItem(
             self.registration.state,
             location.url,
