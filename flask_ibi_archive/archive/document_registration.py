@@ -22,11 +22,11 @@ from flask_ibi_archive.protocol.document_registry import (
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.relations import EMPTY, Relation, parse_relation
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.url_list import answer_url_request
 from flask_ibi_archive.records.fields import parse_timestamp
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.storage.identifiers import find_held
-from flask_ibi_archive.storage.states import State
 
 #: The IP address of a reader who is in no network. It is reserved for documentation (RFC 5737).
 ANY_READER = "192.0.2.1"
@@ -56,7 +56,9 @@ def build_registration(
         raise _explain_unknown(archive, identifier.text)
     state = item.record.state
     if state == State.DELETED.value:
-        raise ForbiddenMove(identifier.text, state, "be registered", ("Original", "Copy"))
+        raise ForbiddenMove(
+            identifier.text, state, "be registered", (State.ORIGINAL.value, State.COPY.value)
+        )
     location = locate_document(archive, identifier, item)
     if location.url is None and not location.metadata:
         raise StorageError(

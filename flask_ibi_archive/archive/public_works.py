@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.archive.viewing import view_host_item
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import MetadataItem, Record
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
@@ -52,7 +53,7 @@ def is_public(record: Record) -> bool:
     :func:`flask_ibi_archive.storage.visibility.is_public` is the same rule for rows.
     """
     return (
-        record.state in ("Original", "Copy")
+        record.state in (State.ORIGINAL, State.COPY)
         and record.content_type == "Data"
         and not record.is_hidden
     )

@@ -19,9 +19,14 @@ from flask_ibi_archive.archive.operations.description import ItemRecord, read_de
 from flask_ibi_archive.archive.operations.given_files import list_files, name_file
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
-from flask_ibi_archive.protocol.catalogue import CatalogueItem, OwnMetadata, Scope
+from flask_ibi_archive.protocol.catalogue import (
+    CatalogueItem,
+    OwnMetadata,
+    Scope,
+)
+from flask_ibi_archive.protocol.states import ELSEWHERE
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.records.fields import quoted
-from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
     FileRecord,
@@ -29,7 +34,6 @@ from flask_ibi_archive.records.record import (
     MetadataItem,
     Record,
 )
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: The fields of a CatalogueRecord that a deposited item gets from the Archive.
 IDENTITY = ("rep", "ibip", "timestamp")
@@ -226,7 +230,7 @@ class RecordItem(CatalogueItem):
             record.rep,
             record.ibip,
             record.content_type,
-            format_moment(record.timestamp) or "",
+            format_timestamp(record.timestamp) or "",
             record.language,
             record.formats,
             networks=record.networks,
@@ -246,7 +250,7 @@ class RecordItem(CatalogueItem):
         if isinstance(found, MetadataItem):
             return self._reader.follow(found.ibi)
         if isinstance(found, MetadataAddress):
-            return OwnMetadata(found.url, found.formats, format_moment(found.timestamp))
+            return OwnMetadata(found.url, found.formats, format_timestamp(found.timestamp))
         if isinstance(found, DublinCoreMetadata):
             return OwnMetadata(None, self.scope.own_formats)
         return None

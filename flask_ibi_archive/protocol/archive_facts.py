@@ -71,7 +71,10 @@ class ArchiveFacts:
 
     def answers(self, name: str) -> bool:
         """Return True if the Archive answers the relation with a text."""
-        return is_answered(self.relations, name)
+        if self.relations is None:
+            return True
+        relation = parse_relation(name)
+        return any(pattern.matches(relation) for pattern in self.relations)
 
     def may_read(self, item: CatalogueItem, user: str) -> bool:
         """Return True if the list is for a user who may read the files of an item.
@@ -79,14 +82,3 @@ class ArchiveFacts:
         :param user: the IP address of the user.
         """
         return not self.checks_access or item.allows(user)
-
-
-def is_answered(relations: tuple[RelationPattern, ...] | None, name: str) -> bool:
-    """Return True if an Archive with some patterns of relations answers a relation with a text.
-
-    :param relations: the patterns; None for all relations.
-    """
-    if relations is None:
-        return True
-    relation = parse_relation(name)
-    return any(pattern.matches(relation) for pattern in relations)

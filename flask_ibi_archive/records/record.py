@@ -11,6 +11,7 @@ from datetime import date, datetime
 from typing import Literal, NamedTuple
 
 from flask_ibi_archive.protocol.access import HIDDEN
+from flask_ibi_archive.protocol.states import State
 
 #: A value of a Dublin Core element, and the language of the value. The language may be None.
 Text = tuple[str, "str | None"]
@@ -146,7 +147,7 @@ class Record:
     rep: str | None = None
     ibip: str | None = None
     aliases: tuple[str, ...] = ()
-    state: str = "Original"
+    state: str = State.ORIGINAL.value
     original_archive: str | None = None
     timestamp: datetime | None = None
     content_type: str = "Data"

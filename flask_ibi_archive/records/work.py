@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal
 
+from flask_ibi_archive.errors import one_line
 from flask_ibi_archive.protocol.access import is_closed
 from flask_ibi_archive.records.dublin_core import ELEMENTS, LANGUAGE_TAG
 from flask_ibi_archive.records.grants import Grant, parse_grant
@@ -29,7 +30,6 @@ from flask_ibi_archive.records.work_values import (
     find_licence,
     format_doi,
     is_url,
-    one_line,
     parse_container,
     parse_name,
 )

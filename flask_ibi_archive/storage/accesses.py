@@ -13,10 +13,10 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, or_, select
 
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.storage.dialects import insert_or_update
 from flask_ibi_archive.storage.driver_statements import run_driver
 from flask_ibi_archive.storage.models import Access, File, VisitorSalt
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: If a user accesses an item twice within this number of seconds, the earlier access is a double
 #: click.

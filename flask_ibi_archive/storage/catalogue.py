@@ -15,9 +15,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from flask_ibi_archive.protocol.access import HIDDEN
-from flask_ibi_archive.protocol.catalogue import CatalogueItem, OwnMetadata, Scope
+from flask_ibi_archive.protocol.catalogue import (
+    CatalogueItem,
+    OwnMetadata,
+    Scope,
+)
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.storage.statements import Fetched, driver_statement, format_time
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 
 class StoredForms(NamedTuple):

@@ -37,9 +37,9 @@ from sqlalchemy import (
     tuple_,
 )
 
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.storage.dialects import UTCDateTime, insert_or_update
 from flask_ibi_archive.storage.models import ChangedItem, Harvest, HarvestEnd, HarvestSet, Item
-from flask_ibi_archive.storage.states import State
 from flask_ibi_archive.storage.visibility import is_public
 
 #: The end of a log that has never been written.

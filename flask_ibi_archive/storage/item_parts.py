@@ -27,11 +27,11 @@ from sqlalchemy import (
 from sqlalchemy.exc import DataError
 from sqlalchemy.orm import aliased
 
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.record import DublinCore, RelatedItem, RelationKind
 from flask_ibi_archive.records.record import Text as LanguageText
 from flask_ibi_archive.storage.dialects import Key
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier
-from flask_ibi_archive.storage.states import State
 from flask_ibi_archive.storage.visibility import describes, shows_description
 
 #: The exceptions that are raised if a value in a row is malformed.

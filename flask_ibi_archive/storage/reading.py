@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import (
     AccessRule,
@@ -43,7 +44,6 @@ from flask_ibi_archive.storage.models import (
     TombstoneRow,
     TranslationGroup,
 )
-from flask_ibi_archive.storage.states import ELSEWHERE
 from flask_ibi_archive.storage.visibility import LISTED, describes
 
 #: A function that gets the identifier of an item with a malformed row, and the error.

@@ -35,10 +35,10 @@ from sqlalchemy import (
 )
 
 from flask_ibi_archive.protocol.relations import split_shapes
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.storage.dialects import JSONValue, Key, UTCTime
 from flask_ibi_archive.storage.driver_statements import DriverStatement
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 
 class Fetched(NamedTuple):

@@ -14,10 +14,10 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, func, select, update
 
 from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.storage.bulk import insert_with_ids, update_rows
 from flask_ibi_archive.storage.dialects import batched, is_one_of
 from flask_ibi_archive.storage.models import Item, TranslationGroup
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 #: The first temporary id of groups that are not stored yet. This id is higher than all stored ids.
 FIRST_TEMPORARY_ID = 1 << 62

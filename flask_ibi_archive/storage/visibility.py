@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, func
 
 from flask_ibi_archive.protocol.access import HIDDEN
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.storage.models import Item
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 #: The conditions for items that are listed and exported. Stubs and the service are not listed.
 LISTED = (Item.state != ELSEWHERE, ~Item.is_service)

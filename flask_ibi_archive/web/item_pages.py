@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import date
 
@@ -18,7 +18,7 @@ from flask_ibi_archive.records.record import FileRecord, RelatedItem
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.records.work_types import WorkType
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl, format_persistent_target
-from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
+from flask_ibi_archive.web.charts import HEIGHT, Bars, draw_bars, draw_swatch
 from flask_ibi_archive.web.downloads import find_media_type
 from flask_ibi_archive.web.machine_readable import write_metadata
 from flask_ibi_archive.web.requests import current_archive
@@ -159,22 +159,22 @@ def draw_recent_months(found: Statistics, today: date) -> str | None:
     )
     if not views and not downloads:
         return None
-    return draw_bars(
-        [
-            Bars(format_date(period.label, "short"), period.views, period.downloads)
-            for period in periods
-        ],
-        "accesses",
-        gettext("Views and downloads in the last 12 months"),
-        gettext(
-            "Views: {views}. Downloads: {downloads}.",
-            views=format_number(views),
-            downloads=format_number(downloads),
-        ),
-        (gettext("Views"), gettext("Downloads")),
-        format_number,
-        CHART_HEIGHT,
+    title = gettext("Views and downloads in the last 12 months")
+    description = gettext(
+        "Views: {views}. Downloads: {downloads}.",
+        views=format_number(views),
+        downloads=format_number(downloads),
     )
+    return draw_periods(periods, "accesses", title, description, CHART_HEIGHT)
+
+
+def draw_periods(
+    periods: Iterable[Period], name: str, title: str, description: str, height: int = HEIGHT
+) -> str:
+    """Return a chart of the accesses in some periods; see :func:`.charts.draw_bars`."""
+    bars = [Bars(format_date(one.label, "short"), one.views, one.downloads) for one in periods]
+    kinds = (gettext("Views"), gettext("Downloads"))
+    return draw_bars(bars, name, title, description, kinds, format_number, height)
 
 
 def _select_recent_months(found: Statistics, today: date) -> Iterator[Period]:

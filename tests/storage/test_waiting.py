@@ -23,7 +23,7 @@ from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage import migrate, prefixes, request_budget
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import begin
-from flask_ibi_archive.storage.prefixes import driver_transaction, lock_last_date
+from flask_ibi_archive.storage.prefixes import lock_last_date, transaction
 from flask_ibi_archive.storage.request_budget import DEFAULT_TIMEOUT, Budget, Server, no_budget
 
 #: Seconds that a request may wait; seconds within which an expected failure must happen.
@@ -134,7 +134,7 @@ def test_an_interrupt_at_the_begin_of_a_transaction_leaves_no_lock(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(prefixes, "begin", interrupted)
-    with pytest.raises(KeyboardInterrupt), driver_transaction(database):
+    with pytest.raises(KeyboardInterrupt), transaction(database):
         pass
     monkeypatch.undo()
     with other.writing(0.1) as connection:
@@ -149,7 +149,7 @@ def test_a_transaction_that_cannot_begin_leaves_the_open_transaction_alone() -> 
         migrate.upgrade(connection)
     with database.writing() as connection:
         connection.execute(ADD)
-        with pytest.raises(NotReady, match="within a transaction"), driver_transaction(database):
+        with pytest.raises(NotReady, match="within a transaction"), transaction(database):
             pass
     with database.reading() as connection:
         assert connection.scalar(COUNT) == 1

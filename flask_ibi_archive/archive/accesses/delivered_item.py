@@ -24,6 +24,7 @@ from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.query import decode_url
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.url_list import list_target_urls
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList
 
@@ -105,7 +106,7 @@ def find_delivered_item(
     item = items.find(requested, scope, claim.day)
     if item is None:
         raise NotCounted(f"no item of this Archive has the identifier {requested}")
-    if item.state == "Deleted":
+    if item.state == State.DELETED:
         # The item was delivered before it was deleted. Its relations are no longer stored.
         if claim.ibi and _is_named(claim, item):
             return DeliveredItem(None, "")

@@ -14,13 +14,13 @@ from typing import TypeAlias
 
 from flask_ibi_archive.archive.operations.noting import note, note_change
 from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import item_deposited
 from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.items import Contents, ItemStore
 from flask_ibi_archive.storage.locks import lock_items
 from flask_ibi_archive.storage.rules import RULES
-from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 #: The number of items that are read or written with the same statements.
 BATCH = 500

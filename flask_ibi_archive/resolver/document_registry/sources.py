@@ -20,8 +20,9 @@ from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.protocol.document_registry import MetadataLocation
+from flask_ibi_archive.protocol.states import State
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.protocol.url_list import build_url_list
-from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.resolution.answer import Answer, Question
 from flask_ibi_archive.resolver.document_registry.source_rows import (
     RegisteredLocation,
@@ -50,7 +51,7 @@ def _create_item(
         state,
         ibi if is_rep else None,
         None if is_rep else ibi,
-        timestamp=format_moment(updated_at) or "",
+        timestamp=format_timestamp(updated_at) or "",
         networks=() if url is None else None,
         files={} if url is None else {"": url},
         target_path=None if url is None else "",
@@ -111,7 +112,7 @@ class _RegistrationCatalogue:
         if document.next_edition is not None:
             following = _create_item(None, None, scope, ibi=document.next_edition)
         elif document.next_edition_url is not None:
-            following = _create_item("Copy", document.next_edition_url, scope)
+            following = _create_item(State.COPY, document.next_edition_url, scope)
         return _create_item(
             self.registration.state,
             location.url,
