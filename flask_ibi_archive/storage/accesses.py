@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, TextClause, bindparam, delete, func, or_, select, text
 
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.storage.dialects import insert_or_update
 from flask_ibi_archive.storage.models import Access, File, Item, VisitorSalt
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: If a user accesses an item twice within this number of seconds, the earlier access is a double
 #: click.

@@ -77,11 +77,11 @@ def make_engine(
     else:
         raise NoSuchModuleError(f"{url.get_backend_name()} is neither SQLite nor PostgreSQL")
 
-    event.listen(engine, "begin", lambda connection: _begin(connection, find_budget()))
+    event.listen(engine, "begin", lambda connection: begin(connection, find_budget()))
     return engine
 
 
-def _begin(connection: Connection, budget: Budget | None) -> None:
+def begin(connection: Connection, budget: Budget | None) -> None:
     """Begin a transaction with the execution options of the connection.
 
     :param budget: the time that the current request may wait; None outside of requests.

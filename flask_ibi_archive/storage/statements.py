@@ -37,9 +37,9 @@ from sqlalchemy import (
 )
 
 from flask_ibi_archive.protocol.relations import split_shapes
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.storage.dialects import JSONRow, JSONValue, Key, UTCTime
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 
 class Fetched(NamedTuple):

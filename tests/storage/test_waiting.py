@@ -20,7 +20,7 @@ from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.prefixes import lock_last_date
+from flask_ibi_archive.storage.prefixes import lock_last_date, transaction
 from flask_ibi_archive.storage.request_budget import Budget
 
 #: Seconds that a request may wait; seconds within which an expected failure must happen.
@@ -124,7 +124,7 @@ def test_an_interrupt_in_a_transaction_leaves_no_lock(uri: str) -> None:
     database, other = Database.at(uri, timeout=0.1), Database.at(uri, timeout=0.1)
 
     def interrupted() -> None:
-        with database.writing() as connection:
+        with transaction(database) as connection:
             lock_last_date(connection, SUBSYSTEM.prefixes)
             raise KeyboardInterrupt
 
@@ -142,7 +142,7 @@ def test_a_transaction_that_cannot_begin_leaves_the_open_transaction_alone() -> 
         migrate.upgrade(connection)
     with database.writing() as connection:
         connection.execute(ADD)
-        with pytest.raises(NotReady, match="another transaction"), database.writing():
+        with pytest.raises(NotReady, match="another transaction"), transaction(database):
             pass
     with database.reading() as connection:
         assert connection.scalar(COUNT) == 1
