@@ -13,7 +13,7 @@ from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 
 from flask_ibi_archive.archive.guarded_http import run_within
-from flask_ibi_archive.archive.transport import one_line
+from flask_ibi_archive.archive.transport import make_printable
 from flask_ibi_archive.config import MailSettings
 from flask_ibi_archive.errors import ConfigError, MailError
 
@@ -130,7 +130,7 @@ def _response(error: smtplib.SMTPResponseException) -> str:
 
 
 def _reply(code: int, text: bytes) -> str:
-    return f"{code} {one_line(text.decode(errors='replace'))}".strip()
+    return f"{code} {make_printable(text.decode(errors='replace'))}".strip()
 
 
 def _recipients(error: smtplib.SMTPRecipientsRefused) -> str:
@@ -148,7 +148,7 @@ def _login(error: smtplib.SMTPAuthenticationError) -> str:
 
 
 def _system(error: OSError) -> str:
-    text = one_line(str(error.strerror or type(error).__name__))
+    text = make_printable(str(error.strerror or type(error).__name__))
     return f"can't be reached ({text}); {CHECK_ADDRESS}"
 
 
@@ -172,7 +172,7 @@ _REASONS: tuple[tuple[type[Exception], str | Callable[..., str]], ...] = (
     (smtplib.SMTPServerDisconnected, f"closed the connection; {CHECK_TLS}"),
     (
         ssl.SSLCertVerificationError,
-        lambda error: f"has no trusted certificate: {one_line(error.verify_message)}",
+        lambda error: f"has no trusted certificate: {make_printable(error.verify_message)}",
     ),
     (ssl.SSLError, f"does not speak TLS; {CHECK_TLS}"),
     (TimeoutError, f"took too long; {CHECK_ADDRESS}"),

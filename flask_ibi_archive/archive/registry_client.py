@@ -12,7 +12,12 @@ from datetime import datetime, timezone
 from typing import TypeVar
 
 from flask_ibi_archive.archive.registration.resolver_answer import REPORT, Endpoint
-from flask_ibi_archive.archive.transport import HttpResponse, fetch, one_line, without_password
+from flask_ibi_archive.archive.transport import (
+    HttpResponse,
+    fetch,
+    make_printable,
+    without_password,
+)
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import (
     ConfigError,
@@ -137,7 +142,7 @@ class RegistryClient:
             if answer.status < 400:
                 return parsed
         except DocumentRegistryError as error:
-            message = one_line(str(error), limit=MAX_ANSWER)
+            message = make_printable(str(error), limit=MAX_ANSWER)
             return _refuse(endpoint, error, f"refuses the request: {message}")
         except PeerProtocolError as error:
             reason = str(error)

@@ -19,7 +19,7 @@ from urllib3.exceptions import ConnectTimeoutError, InvalidChunkLength, NewConne
 from urllib3.exceptions import TimeoutError as PoolTimeout
 
 from flask_ibi_archive.archive.guarded_http import DeadlinePassed, InternalAddress, sending
-from flask_ibi_archive.errors import TransportError
+from flask_ibi_archive.errors import TransportError, one_line
 from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.protocol.log_keys import hide_keys
 
@@ -97,13 +97,13 @@ def fetch(
     return outcome
 
 
-def one_line(text: str, limit: int = MAX_SHOWN) -> str:
+def make_printable(text: str, limit: int = MAX_SHOWN) -> str:
     """Return a text of another server as one line, safe for terminals and databases.
 
     :param limit: the largest number of characters; a longer text is cut off.
     """
     readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    line = " ".join("".join(char if char.isprintable() else " " for char in readable).split())
+    line = one_line("".join(char if char.isprintable() else " " for char in readable))
     return line if len(line) <= limit else f"{line[:limit]}..."
 
 

@@ -6,16 +6,16 @@ An Archive and a resolver use this module.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from flask import Blueprint, Flask, Response, request
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
-from werkzeug.routing import AnyConverter
 
+from flask_ibi_archive.web import flask_interfaces
 from flask_ibi_archive.web.persistent_urls import Hook, is_unrouted
 from flask_ibi_archive.web.requests import current_flask
-from flask_ibi_archive.web.responses import add_policy_hook
+from flask_ibi_archive.web.responses import add_policy
 from flask_ibi_archive.web.translations import PageFunctions
 
 #: The key of the functions that answer persistent URLs in ``app.extensions``.
@@ -26,24 +26,18 @@ SERVICE = "ibi_service_route"
 OWN_WORD = "flask_ibi_archive_own_word"
 
 
-class OwnWordConverter(AnyConverter):
-    """Matches a fixed word in the routes of this package.
-
-    A rule of the app that contains the word itself has precedence, because werkzeug selects rules
-    without converters first. A rule of the app with another converter has a larger weight.
-    """
-
-    weight = -1
-
-
 def prepare_app(state: BlueprintSetupState) -> None:
-    """Add what the pages need to the app: a converter, functions for templates, and a hook.
+    """Add what the pages need to the app: a converter, functions for templates, and hooks.
 
     The blueprint of an Archive and the blueprint of a resolver call this function.
     """
-    state.app.url_map.converters[OWN_WORD] = OwnWordConverter
+    state.app.url_map.converters[OWN_WORD] = flask_interfaces.OwnWordConverter
     state.app.jinja_env.add_extension(PageFunctions)
-    add_policy_hook(state.app)
+    if ANSWERS not in state.app.extensions:
+        state.app.extensions[ANSWERS] = []
+        app = cast(Flask, state.app)
+        flask_interfaces.answer_before_hooks(app, answer_protocol)
+        flask_interfaces.finish_last(app, add_policy)
 
 
 def add_page(
@@ -69,33 +63,46 @@ def add_page(
     )
 
 
+def add_rule_for_all_methods(
+    state: BlueprintSetupState, name: str, path: str, view: Callable[..., Response], **options: Any
+) -> None:
+    """Add a rule to an app for a view that itself rejects the methods that it does not support.
+
+    :param options: further arguments of the rule.
+    """
+    endpoint = f"{state.blueprint.name}.{name}"
+    path = f"{state.url_prefix or ''}{path}"
+    rule = state.app.url_rule_class(path, endpoint=endpoint, methods=None, **options)
+    state.app.url_map.add(rule)
+    state.app.endpoint(endpoint)(view)
+
+
 def answer_first(app: App, answer: Hook) -> None:
-    """Let a function answer persistent URLs, whatever the hooks of the app answer.
+    """Let a function answer persistent URLs; :func:`prepare_app` is called before.
 
     :param answer: the function. It returns None if it does not answer the request.
     """
-    answers = app.extensions.setdefault(ANSWERS, [])
-    if not answers:
-        # before the hooks that the app has already; before_request() appends those of later
-        app.before_request_funcs.setdefault(None, []).insert(0, answer_protocol)
-    answers.append(answer)
+    app.extensions[ANSWERS].append(answer)
 
 
-def answer_protocol() -> Any:
+def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
     """Answer a message to the service, or a persistent URL.
 
     A resolver cannot log in, follow a redirect to https, or wait. Therefore the answers of the
     app's hooks do not count here. But the hooks run, because functions that run after the request,
-    templates and access policies may need what they prepare. As in Flask, the first hook that
-    answers is the last one to run.
+    templates and access policies may need what they prepare.
 
+    :param run_hooks: runs the hooks of the app until one answers, as Flask does.
     :returns: None if the app answers the request.
     """
     app = current_flask()
     is_for_service = SERVICE in app.extensions and app.extensions[SERVICE]()
     if not is_for_service and not is_unrouted():
-        return None
-    theirs = _run_hooks(app)
+        return run_hooks()
+    try:
+        theirs = run_hooks()
+    except Exception as error:  # noqa: BLE001 - an error handler of the app may answer it
+        theirs = error
     if is_for_service:
         return app.dispatch_request()
     # "/" is no persistent URL; a resolver has its front page there
@@ -106,17 +113,4 @@ def answer_protocol() -> Any:
                 return ours
     if isinstance(theirs, Exception):
         raise theirs
-    return app.dispatch_request() if theirs is None else theirs
-
-
-def _run_hooks(app: Flask) -> object:
-    """Run the other hooks until one answers. Return its answer, which may be an exception."""
-    hooks = app.before_request_funcs[None]
-    for hook in hooks[hooks.index(answer_protocol) + 1 :]:
-        try:
-            answer = app.ensure_sync(hook)()
-        except Exception as error:  # noqa: BLE001 - an error handler of the app may answer it
-            return error
-        if answer is not None:
-            return answer
-    return None
+    return theirs

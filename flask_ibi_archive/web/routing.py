@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 from flask.blueprints import BlueprintSetupState
-from werkzeug.routing import BaseConverter
 
 from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.web import (
     crawl_lists,
     file_lists,
+    flask_interfaces,
     health,
     metadata_pages,
     oai_pmh,
@@ -33,33 +33,11 @@ CONVERTER = "flask_ibi_archive_item"
 OWN_ITEM = "flask_ibi_archive_own_item"
 
 
-class IBIConverter(BaseConverter):
-    """Matches a text in a path that may be an identifier.
-
-    Such a text has two or four parts, in upper or lower case. The path may continue after the text.
-    The view checks that the text is an identifier.
-    """
-
-    regex = r"[^/]+/[^/]+(?:/[0-9]{4}/[0-9.]+)?"
-    part_isolating = False
-    weight = 150
-
-
-class OwnItemConverter(IBIConverter):
-    """Matches an identifier in the routes of this package.
-
-    Of several rules with the same form, werkzeug selects the rule with the smallest weights. The
-    large weight gives rules of the app precedence, whichever converter they use.
-    """
-
-    weight = 1_000_000
-
-
 def create_blueprint() -> Blueprint:
     """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
 
-    The blueprint adds a ``before_request`` hook for all requests of the app; see
-    :func:`.app_hooks.answer_first`.
+    The blueprint adds a function that sees all requests of the app first; see
+    :func:`.app_hooks.answer_protocol`.
     """
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
     blueprint.record_once(_add_item_functions)
@@ -98,7 +76,9 @@ def create_blueprint() -> Blueprint:
 
 def _add_item_functions(state: BlueprintSetupState) -> None:
     app = state.app
-    app.url_map.converters.update({CONVERTER: IBIConverter, OWN_ITEM: OwnItemConverter})
+    app.url_map.converters.update(
+        {CONVERTER: flask_interfaces.IBIConverter, OWN_ITEM: flask_interfaces.OwnItemConverter}
+    )
     app.jinja_env.globals["ibi_media_type"] = find_media_type
     app.jinja_env.globals["ibi_file_type"] = name_file_type
     app.extensions[SERVICE] = route_service_request

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 
-from flask_ibi_archive.archive.transport import HttpResponse, one_line
+from flask_ibi_archive.archive.transport import HttpResponse, make_printable
 from flask_ibi_archive.errors import (
     PeerProtocolError,
     ResolverError,
@@ -82,7 +82,7 @@ class Endpoint:
     def explain_redirect(self, answer: HttpResponse) -> ResolverFailed:
         """Return the error for a redirect."""
         # The query is removed, because it may contain the registration key of the request.
-        place = one_line(answer.headers.get("location", "").partition("?")[0])
+        place = make_printable(answer.headers.get("location", "").partition("?")[0])
         if not place:
             reason = f"answers with a redirect (status {answer.status}) that has no target"
             return ResolverFailed(self.url, reason, self.wrong_url)
@@ -123,7 +123,9 @@ class Endpoint:
             return ResolverFailed(self.url, reason, REPORT)
         shown = ascii(answer.text[:60])
         return ResolverFailed(
-            self.url, f"answers {shown} instead of {self.expected}: {one_line(reason)}", REPORT
+            self.url,
+            f"answers {shown} instead of {self.expected}: {make_printable(reason)}",
+            REPORT,
         )
 
 
@@ -177,7 +179,9 @@ def _refusal(endpoint: Endpoint, answer: HttpResponse) -> ResolverError:
 def find_alert(body: bytes) -> str:
     """Return the alert (a message for readers) of an answer in one line, or "" if it has none."""
     try:
-        return next((one_line(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), "")
+        return next(
+            (make_printable(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), ""
+        )
     except PeerProtocolError:
         return ""
 
