@@ -9,12 +9,8 @@ from flask import Blueprint, Flask, Response
 
 from flask_ibi_archive.config import PAGE_POLICY
 from flask_ibi_archive.resolver.front_page import show_at_root
-from flask_ibi_archive.web.app_hooks import add_page, prepare_app
-from flask_ibi_archive.web.persistent_urls import (
-    create_fallback_hook,
-    is_like_persistent_url,
-    refuse_malformed_host,
-)
+from flask_ibi_archive.web.app_hooks import add_page, answer_first, prepare_app
+from flask_ibi_archive.web.persistent_urls import create_fallback_hook, is_like_persistent_url
 from flask_ibi_archive.web.static_files import add_static_files
 
 
@@ -38,7 +34,7 @@ def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
     blueprint = Blueprint("ibi_resolver", "flask_ibi_archive.web", template_folder="templates")
     blueprint.record_once(prepare_app)
     add_static_files(blueprint, add_page)
-    blueprint.before_app_request(refuse_malformed_host)
     blueprint.before_app_request(show_at_root)
-    blueprint.before_app_request(create_fallback_hook(answer, is_like_persistent_url))
+    hook = create_fallback_hook(answer, is_like_persistent_url)
+    blueprint.record_once(lambda state: answer_first(state.app, hook))
     app.register_blueprint(blueprint)
