@@ -15,13 +15,14 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
+from flask_ibi_archive.archive.accesses.access_storage import AccessStore
 from flask_ibi_archive.archive.accesses.acknowledgments import (
     NO_AGENTS,
     Acknowledgments,
     Agents,
     Outcome,
 )
-from flask_ibi_archive.archive.accesses.daily_counts import PurgeResult, purge_accesses
+from flask_ibi_archive.archive.accesses.purging import PurgeResult, purge_accesses
 from flask_ibi_archive.archive.accesses.resolver_addresses import ResolverAddresses, name_network
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.accesses.statistics import (
@@ -375,14 +376,17 @@ class Archive(ItemOperations):
     @cached_property
     def accesses(self) -> Acknowledgments:
         """The object that checks acknowledgments and stores the accesses that they report."""
-        return Acknowledgments(
+        store = AccessStore(
             self.database,
-            self.url_keys,
             Spool(self.config.spool_folder),
             self._find,
             self.config.anonymise_ips,
-            clock=lambda: self.clock().timestamp(),
             host_items=self.host_items,
+        )
+        return Acknowledgments(
+            store,
+            self.url_keys,
+            clock=lambda: self.clock().timestamp(),
             is_resolver=ResolverAddresses(
                 urlsplit(self.config.resolver_url).hostname or "", self.config.resolver_networks
             ).contain,
@@ -437,7 +441,7 @@ class Archive(ItemOperations):
         This method needs fewer SQL statements than :meth:`statistics`.
         """
         if item.id is not None:
-            return read_monthly_counts(self.database, self.served().id, item.id)
+            return read_monthly_counts(self.database, item.id)
         return self.statistics(item.ibi)
 
     def purge(self, days: int | None = None, dry_run: bool = False) -> PurgeResult:
@@ -450,7 +454,7 @@ class Archive(ItemOperations):
         """
         if not dry_run:
             # After the purge, a spool file with a deleted access would be counted again.
-            self.accesses.import_spool()
+            self.accesses.store.import_spool()
         return purge_accesses(
             self.database,
             self.served().id,

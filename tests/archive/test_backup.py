@@ -46,7 +46,6 @@ from flask_ibi_archive.records.format import format_line
 from flask_ibi_archive.records.parse import parse_line
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage import migrate, models
-from flask_ibi_archive.storage.access_counts import count_batch, find_newest_counted_id
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.prefixes import EVERY_PREFIX, read_last_dates
 from flask_ibi_archive.storage.table_rows import dump_rows, read_last_ids, reflect_tables
@@ -217,7 +216,8 @@ def test_a_backup_of_version_1_is_restored(empty: Archive) -> None:
         0,
     )
     rows = tables_of(empty.database)
-    assert sum(map(len, rows.values())) == done.rows - 2  # without those of ibi_prefix
+    # without the two rows of ibi_prefix and one of a former table, with two counts of an access
+    assert sum(map(len, rows.values())) == done.rows - 2 - 1 + 2
     # the backup is older than the harvest log
     harvests = {"ibi_harvest", "ibi_harvest_end", "ibi_harvest_set"}
     assert {name for name in rows if not rows[name]} == harvests
@@ -280,8 +280,6 @@ def test_the_statistics_are_the_same_after_a_restore(
     import_records(old, [{"rep": REPORT}])
     item = item_id(old, REPORT)
     insert_accesses(old, [{"item_id": item, "second": 1_772_409_540 + n * 10} for n in range(9)])
-    with old.database.writing() as connection:
-        assert count_batch(connection, 4) == 4
     before = old.statistics(REPORT, "day"), old.statistics(None, "day")
     assert before[1].double_clicks == 8
     if revision is not None:
@@ -289,8 +287,6 @@ def test_the_statistics_are_the_same_after_a_restore(
     back_up(old, tmp_path / "old.zip")
     restore(empty, tmp_path / "old.zip")
     assert (empty.statistics(REPORT, "day"), empty.statistics(None, "day")) == before
-    counted = empty.database.read(find_newest_counted_id)
-    assert counted == (4 if revision is None else 9)
 
 
 # --- consistent while others write ------------------------------------------------------------

@@ -14,10 +14,15 @@ from typing import Any
 
 from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.storage.access_counts import ASKED, DELIVERED, DayCounts, read_counts
+from flask_ibi_archive.storage.accesses import (
+    ASKED,
+    DELIVERED,
+    DayCounts,
+    read_counts,
+    read_months,
+)
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.identifiers import find_owners
-from flask_ibi_archive.storage.item_counts import read_months
 from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: For each kind of period: how many characters of an ISO date the label of the period has.
@@ -165,12 +170,12 @@ def read_statistics(
     )
 
 
-def read_monthly_counts(database: Database, archive_id: int, item_id: int) -> Statistics:
+def read_monthly_counts(database: Database, item_id: int) -> Statistics:
     """Return the accesses of readers who requested an item, by month, without double clicks.
 
     :param item_id: the id of the item.
     """
-    counts = database.read(lambda connection: read_months(connection, archive_id, item_id))
+    counts = database.read(lambda connection: read_months(connection, item_id))
     days = [row.day for row in counts]
     starts = list(_period_starts(min(days), max(days), "month")) if days else []
     return Statistics(None, "month", _sum_by_period(starts, counts, "month"), None)
