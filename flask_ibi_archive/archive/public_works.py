@@ -6,14 +6,13 @@ its own: it is part of the descriptions of these items.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from mimetypes import guess_type
 
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.records.record import DublinCore, DublinCoreMetadata, MetadataItem, Record
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.storage.reading import ItemReader
@@ -50,10 +49,15 @@ def read_works(
     return works
 
 
-def describe_host_item(archive: Archive, items: HostItems, record: Record) -> Work:
-    """Return the description of an item in the catalogue of a host."""
+def describe_host_item(
+    archive: Archive, find_record: Callable[[str], Record | None], record: Record
+) -> Work:
+    """Return the description of an item in the catalogue of a host.
+
+    :param find_record: returns the record of the item with an identifier.
+    """
     if isinstance(record.metadata, MetadataItem):
-        metadata = items.get(record.metadata.ibi)
+        metadata = find_record(record.metadata.ibi)
         if metadata is not None and not metadata.is_hidden:
             elements = getattr(metadata.metadata, "elements", {})
             return _describe(archive, record, elements, metadata.language)

@@ -8,14 +8,8 @@ from datetime import datetime, timezone
 
 from flask import Response, abort, request
 
-from flask_ibi_archive.archive.crawl_lists import (
-    Place,
-    list_sitemap,
-    list_sitemaps,
-    list_year,
-    list_years,
-)
-from flask_ibi_archive.archive.record_catalogue import CannotList
+from flask_ibi_archive.archive.crawl_lists import Place, open_lists
+from flask_ibi_archive.archive.item_catalogue import CannotList
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.records.formats.xml_text import DECLARATION, element
@@ -40,7 +34,7 @@ _NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 def show_years() -> Response:
     """Show the years in which items were changed last."""
     try:
-        return _list_page(years=list_years(current_archive()), year=None)
+        return _list_page(years=open_lists(current_archive()).list_years(), year=None)
     except CannotList:
         abort(404)
     except (NotReady, ConfigError) as error:
@@ -56,7 +50,7 @@ def show_year(year: int) -> Response:
         abort(404)
     archive, after = current_archive(), _read_place(year)
     try:
-        found = list_year(archive, year, after, SHOWN)
+        found = open_lists(archive).list_year(year, after, SHOWN)
     except CannotList:
         abort(404)
     except (NotReady, ConfigError) as error:
@@ -71,7 +65,7 @@ def send_sitemap() -> Response:
     """Send the sitemap; if there are many items, an index of sitemaps."""
     archive = current_archive()
     try:
-        numbers = list_sitemaps(archive, SITEMAP_SIZE)
+        numbers = open_lists(archive).list_sitemaps(SITEMAP_SIZE)
         if not numbers:  # a sitemap must not be empty
             return _send_xml("urlset", "url", [(_base(), None)])
         if len(numbers) == 1:
@@ -91,7 +85,7 @@ def send_sitemap_part(number: int) -> Response:
     if number > MAX_SITEMAP:
         abort(404)
     try:
-        found = list_sitemap(current_archive(), number, SITEMAP_SIZE)
+        found = open_lists(current_archive()).list_sitemap(number, SITEMAP_SIZE)
     except CannotList:
         abort(404)
     except (NotReady, ConfigError) as error:

@@ -39,7 +39,7 @@ from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
 from flask_ibi_archive.archive.accesses.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
 from flask_ibi_archive.archive.archives import ServedArchive
-from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.archive.item_catalogue import ItemCatalogue
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.client_addresses import CLIENT_ADDRESSES
@@ -87,10 +87,10 @@ class Acknowledgments(AccessStorage):
 
     :param find_served: a function that returns the Archive and its description. The function raises
         NotReady if the Archive does not exist yet.
+    :param items: the items of the Archive.
     :param anonymises: whether the IP addresses of users are anonymised before they are stored.
     :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
     :param clock: a function that returns the time in POSIX seconds.
-    :param host_items: the items of the host; None if the items are in the tables of this package.
     :param is_resolver: returns whether an IP address is one of the resolver.
     """
 
@@ -100,13 +100,13 @@ class Acknowledgments(AccessStorage):
         url_keys: URLKeys,
         spool: Spool,
         find_served: Callable[[], tuple[ServedArchive, ArchiveFacts]],
+        items: ItemCatalogue,
         anonymises: bool = True,
         lock_timeout: float = LOCK_TIMEOUT,
         clock: Callable[[], float] = time.time,
-        host_items: HostItems | None = None,
         is_resolver: Callable[[str], bool] = lambda address: False,
     ) -> None:
-        super().__init__(database, spool, find_served, anonymises, lock_timeout, host_items)
+        super().__init__(database, spool, find_served, items, anonymises, lock_timeout)
         self.url_keys = url_keys
         self.clock = clock
         self.is_resolver = is_resolver
@@ -161,7 +161,7 @@ class Acknowledgments(AccessStorage):
             access = replace(access, archive=served.id)
             delivered = self.database.read(
                 lambda connection: find_delivered_item(
-                    AccessedItems(connection, served, self.host_items), facts, access.item, claim
+                    AccessedItems(connection, served, self.items), facts, access.item, claim
                 )
             )
             access = replace(access, delivery=delivered)

@@ -7,18 +7,16 @@ of two accesses by one user to one item within 30 seconds, so the later one coun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from flask_ibi_archive.errors import UnknownItem
+from flask_ibi_archive.archive.item_catalogue import ItemCatalogue
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.storage.access_counts import ASKED, DELIVERED, DayCounts, read_counts
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.item_counts import read_months
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: For each kind of period: how many characters of an ISO date the label of the period has.
 LABEL_LENGTHS = {"day": 10, "month": 7, "year": 4}
@@ -122,16 +120,14 @@ def _periods_to_json(periods: tuple[Period, ...]) -> dict[str, Any]:
 def read_statistics(
     database: Database,
     archive_id: int,
+    items: ItemCatalogue,
     ibi: str | None = None,
     by: str = "month",
-    known: Sequence[str] = (),
 ) -> Statistics:
     """Return the counts of an item, or of the whole Archive.
 
     :param ibi: one of the item's identifiers, in upper or lower case; None for the whole Archive.
     :param by: the kind of the periods: day, month or year.
-    :param known: all identifiers of the item, if it is an item of the host. Such an item has a row
-        only if it was accessed.
     :raises IdentifierError: if ``ibi`` is not an identifier.
     :raises UnknownItem: if no item of the Archive has the identifier.
     :raises ValueError: if ``by`` is not day, month or year.
@@ -144,13 +140,11 @@ def read_statistics(
             asked = read_counts(connection, archive_id, ASKED)
             delivered = []
         else:
-            owners = find_owners(connection, archive_id, known or [text])
-            if not known and owners.get(text, (0, ELSEWHERE))[1] == ELSEWHERE:
-                raise UnknownItem(text)
+            ids = items.find_rows(connection, text)
             asked, delivered = (
                 [
                     row
-                    for item_id in {item_id for item_id, _ in owners.values()}
+                    for item_id in ids
                     for row in read_counts(connection, archive_id, role, item_id)
                 ]
                 for role in (ASKED, DELIVERED)
