@@ -19,6 +19,7 @@ from flask_ibi_archive.archive.harvest_sets import HarvestSets
 from flask_ibi_archive.archive.item_catalogue import RecordSource
 from flask_ibi_archive.archive.public_works import describe_host_item, is_public, read_works
 from flask_ibi_archive.errors import CannotWriteMetadata, NotReady
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.oai_pmh.requests import Position, Selection
 from flask_ibi_archive.records.oai_pmh.responses import Header
 from flask_ibi_archive.records.record import Record
@@ -234,7 +235,7 @@ class HostHarvests:
                 datestamp = after[0].replace(microsecond=0)
                 if selection.until is not None and datestamp > selection.until:
                     return
-                if record is not None and (record.state == "Deleted" or is_public(record)):
+                if record is not None and (record.state == State.DELETED or is_public(record)):
                     yield after, record
             if len(batch) < limit:
                 return
@@ -242,7 +243,7 @@ class HostHarvests:
     def find_record(self, ibi: str) -> HarvestedRecord | None:
         """Return the record of an item; None if harvesters must not see the item."""
         record = self._records.find_record(ibi)
-        if record is None or not (record.state == "Deleted" or is_public(record)):
+        if record is None or not (record.state == State.DELETED or is_public(record)):
             return None
         assert record.timestamp is not None  # parse_catalogue_record() has checked this
         return self._make(record, (record.timestamp, ""))
@@ -254,7 +255,7 @@ class HostHarvests:
 
     def _make(self, record: Record, position: tuple[datetime, str]) -> HarvestedRecord:
         work = describe_host_item(self._archive, self._records.find_record, record)
-        is_deleted = record.state == "Deleted"
+        is_deleted = record.state == State.DELETED
         header = Header(
             record.ibip or record.identifiers[0],
             position[0].replace(microsecond=0),

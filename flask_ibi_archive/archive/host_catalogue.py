@@ -17,9 +17,10 @@ from flask_ibi_archive.archive.record_catalogue import (
     parse_catalogue_record,
     read_record,
 )
-from flask_ibi_archive.archive.viewing import ItemView, view_host_item
+from flask_ibi_archive.archive.viewing import view_host_item
 from flask_ibi_archive.errors import NotReady, StorageError, UnknownItem
 from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem, Scope
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import MetadataItem, Record
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.reading import OnMalformed, log_malformed

@@ -14,9 +14,11 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.archives import ServedArchive
 from flask_ibi_archive.archive.exporting import export_records
-from flask_ibi_archive.archive.viewing import ItemView, view_item
+from flask_ibi_archive.archive.viewing import view_item
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.protocol.catalogue import Catalogue
+from flask_ibi_archive.protocol.states import ELSEWHERE
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.accesses import find_files
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
@@ -25,7 +27,6 @@ from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.item_search import select_items
 from flask_ibi_archive.storage.reading import ItemReader, OnMalformed, log_malformed
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: The key of an item: its row ID, or an identifier of an item of the host.
 ItemKey: TypeAlias = int | str

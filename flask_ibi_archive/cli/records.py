@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, resume_option
 from flask_ibi_archive.cli.terminal import Bars, say, standard_input, standard_output, write
@@ -52,7 +51,6 @@ ITEMS_PER_UPDATE = 100
     is_flag=True,
     help="With --resume: start again at the first line. Imported items remain.",
 )
-@with_appcontext
 def import_command(source: str, files_folder: Path | None, dry_run: bool, **options: Any) -> None:
     """Import items from a JSON Lines file.
 
@@ -194,7 +192,6 @@ def _check_options(
     type=click.Path(file_okay=False, path_type=Path),
     help='Copy the files to FOLDER. "source" is then relative to the folder of FILE.',
 )
-@with_appcontext
 def export_command(target: str, files: Path | None) -> None:
     """Export all items as JSON Lines.
 

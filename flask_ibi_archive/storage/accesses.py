@@ -1,8 +1,7 @@
 """The statements that store accesses to items. :mod:`.access_counts` counts the accesses.
 
 Only one row is inserted to store an access. Therefore an access waits for another access no longer
-than a commit takes. The statements of each access are sent to the driver as text, because
-SQLAlchemy would need more time than the database.
+than a commit takes.
 """
 
 from __future__ import annotations
@@ -11,12 +10,11 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, delete, or_, select
+from sqlalchemy import Connection, TextClause, bindparam, delete, func, or_, select, text
 
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.storage.dialects import insert_or_update
-from flask_ibi_archive.storage.driver_statements import run_driver
-from flask_ibi_archive.storage.models import Access, File, VisitorSalt
-from flask_ibi_archive.storage.states import ELSEWHERE
+from flask_ibi_archive.storage.models import Access, File, Item, VisitorSalt
 
 #: If a user accesses an item twice within this number of seconds, the earlier access is a double
 #: click.
@@ -37,10 +35,10 @@ PURGING = LOCK.format("SHARE ROW EXCLUSIVE")
 #: There are two locks. Other transactions can insert accesses until the first lock is obtained.
 COUNTING = f"{PURGING}; {LOCK.format('EXCLUSIVE')}"
 
-_SELECT_ITEM = f"""
-    SELECT archive_id, coalesce(rep, ibip) FROM ibi_item
-     WHERE id = %(item_id)s AND state <> '{ELSEWHERE}'
-"""
+
+_SELECT_ITEM = select(Item.archive_id, func.coalesce(Item.rep, Item.ibip)).where(
+    Item.id == bindparam("item_id"), Item.state != ELSEWHERE
+)
 
 
 def get_utc_day(second: int) -> date:
@@ -63,15 +61,16 @@ def insert_access(connection: Connection, values: dict[str, Any]) -> int | None:
     :param values: the values of the columns.
     :returns: None if an access with the same URL key already exists. Then nothing is stored.
     """
-    rows = run_driver(connection, _insert_access(tuple(values)), values).fetchall()
-    return rows[0][0] if rows else None
+    number: int | None = connection.scalar(_insert_access(tuple(values)), values)
+    return number
 
 
 @lru_cache
-def _insert_access(columns: tuple[str, ...]) -> str:
-    placeholders = ", ".join([f"%({name})s" for name in columns])
-    return (
-        f"INSERT INTO ibi_access ({', '.join(columns)}) VALUES ({placeholders})"
+def _insert_access(columns: tuple[str, ...]) -> TextClause:
+    # to build this statement for each access would take longer than to run it
+    values = ", ".join([f":{name}" for name in columns])
+    return text(
+        f"INSERT INTO ibi_access ({', '.join(columns)}) VALUES ({values})"
         " ON CONFLICT (url_key) DO NOTHING RETURNING id"
     )
 
@@ -81,8 +80,8 @@ def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
 
     :returns: None if the item does not exist, or if the item is a stub (see :data:`ELSEWHERE`).
     """
-    rows = run_driver(connection, _SELECT_ITEM, {"item_id": item_id}).fetchall()
-    return (rows[0][0], rows[0][1]) if rows else None
+    row = connection.execute(_SELECT_ITEM, {"item_id": item_id}).first()
+    return None if row is None else (row[0], row[1])
 
 
 def find_files(

@@ -74,7 +74,7 @@ def answer_harvester() -> Response:
 
 def current_sets() -> HarvestSets:
     """Return the sets that the host has defined."""
-    return cast(HarvestSets, current_app.extensions[EXTENSION].sets)
+    return cast(HarvestSets, current_app.extensions[EXTENSION].functions.sets)
 
 
 def _read_pairs() -> list[tuple[str, str]]:

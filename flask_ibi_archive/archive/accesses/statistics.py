@@ -7,16 +7,12 @@ of two accesses by one user to one item within 30 seconds, so the later one coun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from flask_ibi_archive.archive.item_catalogue import ItemCatalogue
-from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.storage.access_counts import ASKED, DELIVERED, DayCounts, read_counts
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.item_counts import read_months
+from flask_ibi_archive.storage.access_counts import DayCounts
 
 #: For each kind of period: how many characters of an ISO date the label of the period has.
 LABEL_LENGTHS = {"day": 10, "month": 7, "year": 4}
@@ -117,57 +113,18 @@ def _periods_to_json(periods: tuple[Period, ...]) -> dict[str, Any]:
     return {**sums, "periods": [{**row, "start": row["start"].isoformat()} for row in rows]}
 
 
-def read_statistics(
-    database: Database,
-    archive_id: int,
-    items: ItemCatalogue,
-    ibi: str | None = None,
-    by: str = "month",
+def sum_counts(
+    ibi: str | None, by: str, asked: Sequence[DayCounts], delivered: Sequence[DayCounts] | None
 ) -> Statistics:
-    """Return the counts of an item, or of the whole Archive.
-
-    :param ibi: one of the item's identifiers, in upper or lower case; None for the whole Archive.
-    :param by: the kind of the periods: day, month or year.
-    :raises IdentifierError: if ``ibi`` is not an identifier.
-    :raises UnknownItem: if no item of the Archive has the identifier.
-    :raises ValueError: if ``by`` is not day, month or year.
-    """
-    if by not in LABEL_LENGTHS:
-        raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
-    text = None if ibi is None else parse_identifier(ibi).text
-    with database.snapshot() as connection:
-        if text is None:
-            asked = read_counts(connection, archive_id, ASKED)
-            delivered = []
-        else:
-            ids = items.find_rows(connection, text)
-            asked, delivered = (
-                [
-                    row
-                    for item_id in ids
-                    for row in read_counts(connection, archive_id, role, item_id)
-                ]
-                for role in (ASKED, DELIVERED)
-            )
-    days = [row.day for row in (*asked, *delivered)]
+    """Return the statistics with the daily counts; the parameters are those of Statistics."""
+    days = [row.day for row in (*asked, *(delivered or ()))]
     starts = list(_period_starts(min(days), max(days), by)) if days else []
     return Statistics(
-        text,
+        ibi,
         by,
         _sum_by_period(starts, asked, by),
-        None if text is None else _sum_by_period(starts, delivered, by),
+        None if delivered is None else _sum_by_period(starts, delivered, by),
     )
-
-
-def read_monthly_counts(database: Database, archive_id: int, item_id: int) -> Statistics:
-    """Return the accesses of readers who requested an item, by month, without double clicks.
-
-    :param item_id: the id of the item.
-    """
-    counts = database.read(lambda connection: read_months(connection, archive_id, item_id))
-    days = [row.day for row in counts]
-    starts = list(_period_starts(min(days), max(days), "month")) if days else []
-    return Statistics(None, "month", _sum_by_period(starts, counts, "month"), None)
 
 
 def _period_starts(first: date, last: date, by: str) -> Iterator[date]:

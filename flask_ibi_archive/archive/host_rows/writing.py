@@ -39,6 +39,7 @@ from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.noting import note
 from flask_ibi_archive.archive.operations.updating import UpdateBatch, upsert_item
 from flask_ibi_archive.errors import RowError, StorageError
+from flask_ibi_archive.protocol.states import ELSEWHERE, Event, State
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import item_deposited, item_minted
 from flask_ibi_archive.storage.file_io import Content
@@ -51,7 +52,6 @@ from flask_ibi_archive.storage.identifiers import (
     settle_reservation,
 )
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.states import ELSEWHERE, Event
 
 FILE_FIELDS = ("files", "target_file", "list_files")
 
@@ -106,7 +106,7 @@ class RowWriter:
             self._insert(store, new, now)
             batch.write(now)
             RowLinks(store, links, now).write()
-            withdrawn = [one.described for one in new if one.described.state == "Deleted"]
+            withdrawn = [one.described for one in new if one.described.state == State.DELETED]
             if withdrawn:
                 self._withdraw(store, withdrawn, edits)
             for content in (*self._contents, *edits.staged):
@@ -178,7 +178,7 @@ class RowWriter:
 
     def _prepare(self, one: DescribedRow, is_unknown: bool) -> NewItem:
         given = dict(one.given)
-        if one.state == "Deleted":  # a tombstone has no files
+        if one.state == State.DELETED:  # a tombstone has no files
             given = {key: value for key, value in given.items() if key not in FILE_FIELDS}
         description = read_description(given)
         check_new(description)
