@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.minting import Minted
     from flask_ibi_archive.archive.operations.description import ItemRecord
     from flask_ibi_archive.archive.record_catalogue import CatalogueRecord, RecordCatalogue
-    from flask_ibi_archive.archive.viewing import ItemView
     from flask_ibi_archive.errors import IBIError
     from flask_ibi_archive.extension import IBIArchive
+    from flask_ibi_archive.records.item_view import ItemView
     from flask_ibi_archive.records.record import (
         AccessRule,
         DublinCoreMetadata,
@@ -63,7 +63,7 @@ _MODULES = {
     "IBIError": "errors",
     "IdentifiedItem": "archive.host_rows",
     "ItemRecord": "archive.operations.description",
-    "ItemView": "archive.viewing",
+    "ItemView": "records.item_view",
     "Minted": "archive.minting",
     "RecordCatalogue": "archive.record_catalogue",
     "Work": "records.work",

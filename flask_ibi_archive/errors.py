@@ -54,6 +54,11 @@ from typing import ClassVar
 from flask_ibi_archive.reasons import Reason
 
 
+def one_line(text: object) -> str:
+    """Return the text of an object on one line: a space replaces each sequence of white space."""
+    return " ".join(str(text).split())
+
+
 class IBIError(Exception):
     """The base class of all errors that flask_ibi_archive raises."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from typing import Any
 from click import ClickException
 from flask import Flask, Response, current_app, has_app_context, has_request_context
 
+from flask_ibi_archive import host_functions
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.harvest_sets import HarvestSets
 from flask_ibi_archive.archive.host_rows import IdentifiedItem, announce_removal, refresh
-from flask_ibi_archive.archive.host_rows.current import set_finder
+from flask_ibi_archive.archive.host_rows.identified_item import set_finder
 from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock
 from flask_ibi_archive.archive.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
@@ -27,12 +28,10 @@ from flask_ibi_archive.cli.group import is_flask_command
 from flask_ibi_archive.cli.host_migrations import hide_tables_from_host
 from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.host_functions import HostFunctions
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.signals import Notifier
 from flask_ibi_archive.storage.engines import ArgumentError, is_same_database
 from flask_ibi_archive.storage.migrate import ARCHIVE, archive_history, replica_history
-from flask_ibi_archive.web.access import AccessControl
 from flask_ibi_archive.web.databases import BIND, find_bind, hide_password, open_database
 from flask_ibi_archive.web.pages import landing
 from flask_ibi_archive.web.requests import (
@@ -72,7 +71,7 @@ class StartError(ConfigError, ClickException):
         super().__init__(error.key, error.value, error.expected)
 
 
-class IBIArchive(HostFunctions):
+class IBIArchive:
     """Provides persistent identifiers for the items of a Flask app, and answers resolvers.
 
     ::
@@ -107,7 +106,7 @@ class IBIArchive(HostFunctions):
         catalogue: RecordCatalogue | None = None,
         clock: Clock = read_utc_clock,
     ) -> None:
-        super().__init__()
+        self.functions = host_functions.HostFunctions()
         self.addresses = addresses
         self.session = session
         self.catalogue = catalogue
@@ -122,6 +121,11 @@ class IBIArchive(HostFunctions):
         :raises RuntimeError: outside of an app context, or if the current app has no Archive.
         """
         return find_current_archive()
+
+    address = host_functions.address
+    access_policy = host_functions.access_policy
+    metadata_format = host_functions.metadata_format
+    oai_sets = host_functions.oai_sets
 
     def removing(
         self,
@@ -202,7 +206,9 @@ class IBIArchive(HostFunctions):
         if EXTENSION in app.extensions:
             raise RuntimeError("this app already has an IBIArchive; an app can have only one")
         try:
-            self._check_catalogue()
+            if not isinstance(self.catalogue, RecordCatalogue | None):
+                expected = "an object of a subclass of RecordCatalogue"
+                raise ConfigError("catalogue", self.catalogue, expected)
             session, settings = self._session(app)
             config = ArchiveConfig.from_mapping(settings, app.instance_path)
             history = archive_history(config.version_table)
@@ -219,21 +225,18 @@ class IBIArchive(HostFunctions):
             raise StartError(error) from None
         warn_of_unknown_keys(app)
         addresses = self._create_addresses(app, config)
-        app.extensions[EXTENSION] = ExtensionState(
-            Archive(
-                config,
-                database,
-                addresses,
-                session=session,
-                catalogue=self.catalogue,
-                notifier=Notifier(app),
-                clock=self.clock,
-                formats=self.formats,
-                replica=replica or None,
-            ),
-            self._access,
-            self._sets,
+        archive = Archive(
+            config,
+            database,
+            addresses,
+            session=session,
+            catalogue=self.catalogue,
+            notifier=Notifier(app),
+            clock=self.clock,
+            formats=self.functions.formats,
+            replica=replica or None,
         )
+        app.extensions[EXTENSION] = ExtensionState(archive, self.functions)
         app.register_blueprint(create_blueprint())
         app.cli.add_command(ibi)
         app.add_template_global(
@@ -244,25 +247,17 @@ class IBIArchive(HostFunctions):
             # imported here, because apps without this setting do not need the module
             from flask_ibi_archive.archive.registration.start import register_on_start
 
-            register_on_start(
-                app.extensions[EXTENSION].archive, Path(app.instance_path), app.logger
-            )
-
-    def _check_catalogue(self) -> None:
-        if not isinstance(self.catalogue, RecordCatalogue | None):
-            expected = "an object of a subclass of RecordCatalogue"
-            raise ConfigError("catalogue", self.catalogue, expected)
+            register_on_start(archive, Path(app.instance_path), app.logger)
 
     def _create_addresses(self, app: Flask, config: ArchiveConfig) -> ArchiveUrls:
         """Return the object that builds the URLs of an app."""
 
         def find_address(page: PageKind, item: Named, path: str | None) -> str | None:
-            if self._find_address is None:
-                return None
-            if has_request_context():
-                return self._find_address(page, item, path)
+            find = self.functions.find_address
+            if find is None or has_request_context():
+                return find and find(page, item, path)
             with app.test_request_context(base_url=addresses.base):
-                return self._find_address(page, item, path)
+                return find(page, item, path)
 
         addresses = self.addresses(config.base_url)
         addresses.find_root = partial(find_root, config.application_root)
@@ -302,13 +297,12 @@ class IBIArchive(HostFunctions):
         return "<IBIArchive>"
 
 
+@dataclass(frozen=True)
 class ExtensionState:
-    """The Archive of one app, who may read, and its sets. The object is in ``app.extensions``."""
+    """What is in ``app.extensions``: the Archive of an app, and the functions of the host."""
 
-    def __init__(self, archive: Archive, access: AccessControl, sets: HarvestSets) -> None:
-        self.archive = archive
-        self.access = access
-        self.sets = sets
+    archive: Archive
+    functions: host_functions.HostFunctions
 
 
 def warn_of_unknown_keys(app: Flask) -> None:

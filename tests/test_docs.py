@@ -20,6 +20,7 @@ from flask_ibi_archive.identifiers import is_private_address
 from flask_ibi_archive.records.parse import FIELDS
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.storage.migrate import ARCHIVE, RESOLVER, migrations_path
 from flask_ibi_archive.web.translations import COOKIE
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
@@ -130,8 +131,10 @@ def test_the_changes_name_every_command() -> None:
 
 
 def test_the_changes_name_every_migration() -> None:
-    for path in (ROOT / "migrations/versions").glob("[0-9]*.py"):
-        assert f"Migration {path.name[:4]}" in CHANGES
+    for history in (ARCHIVE, RESOLVER):
+        for path in (migrations_path(history) / "versions").glob("[0-9]*.py"):
+            [revision] = re.findall(r'^revision = "(.*)"', path.read_text(), re.MULTILINE)
+            assert f"``{revision}``" in CHANGES
 
 
 def test_the_address_of_the_example_causes_no_warning() -> None:

@@ -121,6 +121,7 @@ def test_python_and_the_imported_libraries_are_required(setup: configparser.Conf
         for line in lines_of(setup["options"]["install_requires"])
     }
     assert {"flask", "sqlalchemy", "alembic", "click", "itsdangerous", "requests"} <= required
+    assert {"werkzeug", "jinja2", "markupsafe", "urllib3"} <= required
 
 
 def test_a_source_distribution_contains_tests_example_and_migrations() -> None:

@@ -1,7 +1,7 @@
 """The Archive that an app serves. Hosts, web pages and commands use it.
 
-:class:`Archive` reads the Archive and counts accesses. It inherits the methods that change
-items from :class:`ItemOperations`.
+Several methods are functions of the modules about their subject, whose first argument is the
+Archive.
 """
 
 from __future__ import annotations
@@ -11,64 +11,43 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timezone
 from functools import cached_property
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.accesses.access_storage import AccessStore
+from flask_ibi_archive.archive import setup
+from flask_ibi_archive.archive.accesses import access_operations
 from flask_ibi_archive.archive.accesses.acknowledgments import (
-    NO_AGENTS,
     Acknowledgments,
-    Agents,
-    Outcome,
 )
-from flask_ibi_archive.archive.accesses.purging import PurgeResult, purge_accesses
-from flask_ibi_archive.archive.accesses.resolver_addresses import ResolverAddresses, name_network
-from flask_ibi_archive.archive.accesses.spool import Spool
-from flask_ibi_archive.archive.accesses.statistics import (
-    Statistics,
-    read_monthly_counts,
-    read_statistics,
-)
+from flask_ibi_archive.archive.accesses.resolver_addresses import name_network
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
-from flask_ibi_archive.archive.announcing import announce_access, announce_minted
+from flask_ibi_archive.archive.announcing import announce_minted
 from flask_ibi_archive.archive.archives import ServedArchive, find_served
-from flask_ibi_archive.archive.exporting import export_records
-from flask_ibi_archive.archive.host_catalogue import HostItems, open_catalogue
+from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.archive.item_catalogue import ItemCatalogue, StoredItems
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.archive.operations.context import (
-    Clock,
-    OperationContext,
-    read_utc_clock,
-)
+from flask_ibi_archive.archive.operations import copying, depositing, editing, removing, reserving
+from flask_ibi_archive.archive.operations.context import Clock, OperationContext, read_utc_clock
 from flask_ibi_archive.archive.operations.description import Identified, require_ibi
-from flask_ibi_archive.archive.operations.item_operations import ItemOperations
 from flask_ibi_archive.archive.operations.sessions import HostSession
 from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
-from flask_ibi_archive.archive.setup import (
-    build_facts,
-    downgrade_tables,
-    set_up,
-    upgrade_tables,
-)
-from flask_ibi_archive.archive.viewing import ItemView, view_host_item, view_item
 from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.errors import StorageError, UnknownItem
+from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem
-from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest
+from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.formats import BUILT_IN, FormatRegistry
-from flask_ibi_archive.records.record import MetadataItem, Record
-from flask_ibi_archive.signals import NOBODY, Notifier, item_minted
+from flask_ibi_archive.records.item_view import ItemView
+from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.signals import NOBODY, Notifier
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
-from flask_ibi_archive.storage.item_search import select_items
 from flask_ibi_archive.storage.reading import OnMalformed, log_malformed
-from flask_ibi_archive.storage.states import State
 
 Result = TypeVar("Result")
 
@@ -77,7 +56,7 @@ STATES = (State.ORIGINAL.value, State.COPY.value, State.DELETED.value)
 
 
 @dataclass(repr=False)
-class Archive(ItemOperations):
+class Archive:
     """The Archive that an app serves.
 
     :param addresses: builds the URLs of items and pages.
@@ -120,29 +99,27 @@ class Archive(ItemOperations):
 
     @cached_property
     def minter(self) -> Minter:
-        """The object that mints identifiers.
-
-        :raises ConfigError: if the settings do not allow minting.
-        """
+        """The object that mints identifiers; a ConfigError if the settings allow no minting."""
         host, ip = self.config.check_minting()
         port = self.config.mint_port
         subsystem = Subsystem(host, ip, port or 80, port or 800)
         return Minter(self.database, subsystem, self.config.granularity, self.config.mint_max_wait)
 
     @cached_property
-    def host_items(self) -> HostItems | None:
-        """The items in the host's own catalogue; None if the host has no catalogue."""
-        return None if self.catalogue is None else HostItems(self.catalogue)
+    def items(self) -> ItemCatalogue:
+        """The items, in the tables of this package or in the host's own catalogue."""
+        stored = StoredItems(self.database, self.served, self.files_folder)
+        return stored if self.catalogue is None else HostItems(self.catalogue, stored)
 
     def check_has_items(self) -> None:
         """Check that the items of this Archive are in the tables of this package.
 
         :raises StorageError: if the items are in the catalogue of the host.
         """
-        if self.catalogue is not None:
+        if self.items.records is not None:
             raise StorageError(
                 "the items of this Archive are in the tables of the repository "
-                f"({type(self.catalogue).__name__}); change them there"
+                f"({self.items.records.name}); change them there"
             )
 
     @property
@@ -159,6 +136,15 @@ class Archive(ItemOperations):
         )
 
     @property
+    def context(self) -> OperationContext:
+        """The same as :attr:`own_context`, for operations on items.
+
+        :raises StorageError: if the items are in the catalogue of the host.
+        """
+        self.check_has_items()
+        return self.own_context
+
+    @property
     def today(self) -> date:
         """The current day (UTC), on which embargoes depend."""
         return self.clock().astimezone(timezone.utc).date()
@@ -169,8 +155,6 @@ class Archive(ItemOperations):
         Each operation of the returned object is committed at once.
         """
         return replace(self, session=None) if self.session else self
-
-    # --- the Archive -----------------------------------------------------------------------------
 
     def served(self) -> ServedArchive:
         """Return the Archive that this app serves.
@@ -184,67 +168,37 @@ class Archive(ItemOperations):
         return self._find()[0]
 
     def facts(self) -> ArchiveFacts:
-        """Return the facts that the Archive publishes about itself.
-
-        The errors are the same as for :meth:`served`.
-        """
+        """Return what the Archive publishes about itself; the same errors as :meth:`served`."""
         return self._find()[1]
 
     def _find(self) -> tuple[ServedArchive, ArchiveFacts]:
         if self._served is None:
             wanted = self.config.archive_service_ibi
             served = self.database.read(lambda connection: find_served(connection, wanted))
-            self._served = (served, build_facts(self.config, self.addresses, served, self.formats))
+            facts = setup.build_facts(self.config, self.addresses, served, self.formats)
+            self._served = served, facts
         return self._served
 
     def serves(self, ibi: str) -> bool:
-        """Return whether an identifier is the rep or the ibip of the Archive service.
-
-        :param ibi: the identifier in canonical case.
-        """
+        """Return whether an identifier in canonical case is an IBI of the Archive service."""
         served = self.served()
         return ibi in (served.rep, served.ibip)
 
-    def init(self) -> tuple[ServedArchive, bool]:
-        """Upgrade the tables; create the Archive and the folder of stored files if missing.
+    init = setup.init
+    upgrade = setup.upgrade
+    downgrade = setup.downgrade
 
-        If the Archive exists, the published facts about the Archive are updated.
-
-        :returns: the Archive, and whether the Archive is new.
-        :raises ConfigError: if the settings contain no service IBI and do not allow minting.
-            Nothing was written in this case.
-        :raises RuleBroken: if an item of another Archive has the service IBI of the settings.
-        """
-        return set_up(self.config, self.database, self.files_folder, lambda: self.minter)
-
-    def upgrade(self, revision: str = "head") -> None:
-        """Upgrade the tables to a revision; the database is created if it does not exist.
-
-        If our migrations are part of the history of the host, the revision is only checked.
-
-        :raises NotReady: if the host must upgrade the tables.
-        """
-        upgrade_tables(self.database, revision)
-
-    def downgrade(self, revision: str) -> None:
-        """Downgrade the tables to a revision.
-
-        :raises StorageError: if our migrations are part of the history of the host.
-        """
-        downgrade_tables(self.database, revision)
+    def forget(self) -> None:
+        """Discard the cached Archive; its tables were removed."""
         self._served = None
-
-    # --- reading ---------------------------------------------------------------------------------
 
     def read_catalogue(self, read: Callable[[Catalogue], Result]) -> Result:
         """Call a function with the catalogue of the items, and return its result.
 
         :raises NotReady: if the database or the catalogue of the host does not respond.
         """
-        served, host, today = self.served(), self.host_items, self.today
-        return self.database.read(
-            lambda connection: read(open_catalogue(connection, served, today, host))
-        )
+        items, today = self.items, self.today
+        return self.database.read(lambda connection: read(items.open(connection, today)))
 
     def list_urls(
         self, request: UrlRequest, requested_only: bool = False, sender: str | None = None
@@ -258,13 +212,13 @@ class Archive(ItemOperations):
             to no network.
         :raises NotReady: if the database does not respond.
         """
-        served, facts = self._find()
+        facts = self.facts()
 
         def issue_key(item: CatalogueItem) -> str:
             return self.url_keys.issue(item.key, name_network(sender))
 
         def answer(connection: Connection) -> Sequence[UrlPair]:
-            catalogue = open_catalogue(connection, served, self.today, self.host_items)
+            catalogue = self.items.open(connection, self.today)
             return answer_url_request(catalogue, request, facts, issue_key, requested_only)
 
         return (self.replica or self.database).read(answer)
@@ -285,15 +239,7 @@ class Archive(ItemOperations):
         :raises IdentifierError: if the text is not an identifier.
         :raises StorageError: if the object has no identifier yet.
         """
-        text = parse_identifier(require_ibi(ibi)).text
-        if self.host_items is not None and not self.serves(text):
-            record = self.host_items.get(text)
-            if record is None:
-                return None
-            named = record.metadata
-            metadata = self.host_items.get(named.ibi) if isinstance(named, MetadataItem) else None
-            return view_host_item(record, metadata, self.today)
-        return view_item(self.database, self.served().id, self.files_folder, text, self.today)
+        return self.items.view(parse_identifier(require_ibi(ibi)).text, self.today)
 
     def find(
         self, search: str | None = None, *, state: str | None = None, limit: int | None = None
@@ -330,12 +276,7 @@ class Archive(ItemOperations):
         """
         if state not in (None, *STATES):
             raise StorageError(f"state: {quoted(state)} is not one of {', '.join(STATES)}")
-        if self.host_items is not None:
-            return self.host_items.list(search, state, limit)
-        selection = select_items(state, search)
-        return export_records(
-            self.database, self.served().id, self.files_folder, selection, limit, on_malformed
-        )
+        return self.items.list(search, state, limit, on_malformed)
 
     def persistent_url(self, item: str | Identified) -> str:
         """Return the persistent URL of an item.
@@ -367,99 +308,29 @@ class Archive(ItemOperations):
         :raises NotReady: if the database does not respond.
         """
         minted = self.minter.mint(count)
-        if item_minted.receivers:
-            announce_minted(self.notifier, minted, self.served().service_ibi)
+        announce_minted(self.notifier, minted, lambda: self.served().service_ibi)
         return minted
 
-    # --- accesses --------------------------------------------------------------------------------
+    # --- operations on items ---------------------------------------------------------------------
+    deposit = depositing.deposit
+    new_edition = depositing.new_edition
+    add_translation = depositing.add_translation
+    attach_metadata = editing.attach_metadata
+    replace_files = editing.replace_files
+    edit = editing.edit
+    make_copy = copying.make_copy
+    transfer = copying.transfer
+    delete = removing.delete
+    reserve = reserving.reserve
+    release = reserving.release
+    reservations = reserving.reservations
 
     @cached_property
     def accesses(self) -> Acknowledgments:
         """The object that checks acknowledgments and stores the accesses that they report."""
-        store = AccessStore(
-            self.database,
-            Spool(self.config.spool_folder),
-            self._find,
-            self.config.anonymise_ips,
-            host_items=self.host_items,
-        )
-        return Acknowledgments(
-            store,
-            self.url_keys,
-            clock=lambda: self.clock().timestamp(),
-            is_resolver=ResolverAddresses(
-                urlsplit(self.config.resolver_url).hostname or "", self.config.resolver_networks
-            ).contain,
-        )
+        return access_operations.create_acknowledgments(self)
 
-    def take_acknowledgment(
-        self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS, sender: str | None = None
-    ) -> Outcome:
-        """Store the access that an acknowledgment reports, if it counts.
-
-        :param agents: the User-Agent headers, by which robots are recognised.
-        :param sender: the IP address of the sender if only the resolver may acknowledge accesses.
-            None if everybody may, or if the acknowledgment comes from this process.
-        :raises NotReady: if the access can be stored neither in the database nor in the spool.
-        """
-        outcome = self.accesses.record(acknowledgment, agents, sender)
-        announce_access(self.notifier, acknowledgment, outcome, self.config.anonymise_ips)
-        return outcome
-
-    def statistics(self, ibi: str | None = None, by: str = "month") -> Statistics:
-        """Return the counts of the accesses to an item or to the whole Archive.
-
-        ::
-
-            found = ibi.archive.statistics(item.ibi)
-            found.views, found.downloads
-
-        This method writes nothing. Accesses in the spool are not counted yet. The next
-        acknowledgment or the next purge imports the accesses of the spool into the database.
-
-        :param ibi: an identifier of the item; None for the whole Archive.
-        :param by: the kind of the periods: day, month or year.
-        :raises IdentifierError: if ``ibi`` is not an identifier.
-        :raises UnknownItem: if no item of this Archive has the identifier.
-        """
-        known: tuple[str, ...] = ()
-        if ibi is not None and self.host_items is not None:
-            item = self.get(ibi)
-            if item is None:
-                raise UnknownItem(ibi)
-            known = item.record.identifiers
-        return read_statistics(self.database, self.served().id, ibi, by, known)
-
-    def count_views(self, item: ItemView) -> Statistics:
-        """Return the accesses of readers who requested an item, by month.
-
-        ::
-
-            for item in ibi.archive.find("calibration"):
-                print(item.title, ibi.archive.count_views(item).views)
-
-        This method needs fewer SQL statements than :meth:`statistics`.
-        """
-        if item.id is not None:
-            return read_monthly_counts(self.database, item.id)
-        return self.statistics(item.ibi)
-
-    def purge(self, days: int | None = None, dry_run: bool = False) -> PurgeResult:
-        """Delete old accesses, but keep the daily counts.
-
-        :param days: the number of days after which accesses are deleted; None means the value of
-            the setting IBI_KEEP_ACCESSES.
-        :param dry_run: if true, accesses are only counted and not deleted.
-        :raises NotReady: if the database does not respond.
-        """
-        if not dry_run:
-            # After the purge, a spool file with a deleted access would be counted again.
-            self.accesses.store.import_spool()
-        return purge_accesses(
-            self.database,
-            self.served().id,
-            self.config.keep_accesses if days is None else days,
-            self.config.url_key_max_age,
-            self.accesses.clock(),
-            dry_run,
-        )
+    take_acknowledgment = access_operations.take_acknowledgment
+    count_views = access_operations.count_views
+    statistics = access_operations.read_statistics
+    purge = access_operations.purge

@@ -13,10 +13,6 @@ members:
     only if rows are malformed: the values that the tables lack, with one value per line;
 ``manifest.json``
     a :class:`BackupManifest`.
-
-In version 1 of the format, each table was divided into several members:
-``tables/NAME/000001.jsonl`` and so on. The manifest contained the checksums of these members.
-Backups in version 1 can still be restored.
 """
 
 from __future__ import annotations

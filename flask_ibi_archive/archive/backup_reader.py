@@ -1,4 +1,4 @@
-"""Reads and checks backups, in version 1 or 2 of the format (see :mod:`..backup`)."""
+"""Reads and checks backups (see :mod:`..backup`)."""
 
 from __future__ import annotations
 
@@ -90,34 +90,40 @@ class BackupReader:
     def manifest(self) -> BackupManifest:
         """The manifest of the backup.
 
-        The format of the backup has version 1 or 2.
+        :raises BackupError: if this version of the package cannot read the tables of the backup.
         """
-        return self._manifest_and_members[0]
-
-    @cached_property
-    def _manifest_and_members(self) -> tuple[BackupManifest, dict[str, list[str]]]:
         with self._open(MANIFEST) as stream:
             text = stream.read(MAX_TEXT + 1)
         if len(text) > MAX_TEXT:
             raise ValueError(f"{MANIFEST} is too long")
-        manifest, members = parse_manifest(json.loads(text))
-        if not migrate.is_known(manifest.revision):
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ValueError(f"{MANIFEST} is not the manifest of a {FORMAT}")
+        revision = str(data.get("revision"))
+        if data.get("version") == 1 or migrate.OLD_REVISION.fullmatch(revision):
             raise BackupError(
                 str(self.path),
-                f"the tables have the revision {manifest.revision[:40]!r}, which this version of "
+                "the backup was made by a development version before 0.1.0; "
+                f"make a new database and {migrate.IMPORT_EXPORT}",
+            )
+        manifest = parse_manifest(data)
+        if not migrate.is_known(revision):
+            raise BackupError(
+                str(self.path),
+                f"the tables have the revision {revision[:40]!r}, which this version of "
                 "the package does not know; install the version that made the backup or a newer "
                 "version",
             )
-        return manifest, members
+        return manifest
 
     def rows(self, table: str) -> Iterator[Any]:
         """Yield the rows of a table."""
-        for member in self._manifest_and_members[1][table]:
-            with self._streams.enter_context(self._open(member)) as stream:
-                while line := stream.readline(MAX_TEXT + 1):
-                    if len(line) > MAX_TEXT:
-                        raise ValueError(f"a row in {member} is too long")
-                    yield json.loads(line)
+        member = _member(table)
+        with self._streams.enter_context(self._open(member)) as stream:
+            while line := stream.readline(MAX_TEXT + 1):
+                if len(line) > MAX_TEXT:
+                    raise ValueError(f"a row in {member} is too long")
+                yield json.loads(line)
 
     @cached_property
     def faulty(self) -> frozenset[str]:
@@ -168,10 +174,10 @@ class BackupReader:
 
     def _check_members(self) -> None:
         """Check that the ZIP file contains exactly the members that the manifest names."""
-        manifest, members = self._manifest_and_members
+        manifest = self.manifest
         for table in manifest.tables.keys() - NAMES:
             raise ValueError(f"{table[:80]!r} is not a table of an Archive")
-        expected = {MANIFEST, FAULTS, *(name for names in members.values() for name in names)}
+        expected = {MANIFEST, FAULTS, *map(_member, manifest.tables)}
         seen = set()
         for info in self._backup.infolist():
             name = info.filename
@@ -195,17 +201,16 @@ class BackupReader:
             )
 
     def _check_table(self, table: str, progress: Callable[[int], None]) -> None:
-        """Check the CRC-32 and the size of the members of a table, and the number of its rows."""
-        rows = 0
-        for member in self._manifest_and_members[1][table]:
-            size = 0
-            with self._open(member) as stream:
-                while block := stream.read(BLOCK):
-                    size += len(block)
-                    rows += block.count(b"\n")
-                    progress(len(block))
-            if size != self._backup.getinfo(member).file_size:
-                raise ValueError(f"{member} does not have the size that the ZIP file states")
+        """Check the CRC-32 and the size of the member of a table, and the number of its rows."""
+        member = _member(table)
+        rows = size = 0
+        with self._open(member) as stream:
+            while block := stream.read(BLOCK):
+                size += len(block)
+                rows += block.count(b"\n")
+                progress(len(block))
+        if size != self._backup.getinfo(member).file_size:
+            raise ValueError(f"{member} does not have the size that the ZIP file states")
         stated = self.manifest.tables[table]
         if rows != stated:
             raise ValueError(f"{table} has {rows} rows, but {MANIFEST} states {stated}")
@@ -237,31 +242,23 @@ class BackupReader:
         return io.BufferedReader(cast(io.RawIOBase, self._backup.open(name)), BLOCK)
 
 
-def parse_manifest(data: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
-    """Return a manifest, and the names of the ZIP members of each table.
+def _member(table: str) -> str:
+    """Return the name of the member of the ZIP file that contains a table."""
+    return f"tables/{table}.jsonl"
 
-    :param data: the decoded JSON of a manifest in version 1 or 2 of the format.
-    :raises ValueError: if the data are not a manifest, or if the version is unknown.
+
+def parse_manifest(values: dict[str, Any]) -> BackupManifest:
+    """Return a manifest.
+
+    :param values: the decoded JSON of a manifest.
+    :raises ValueError: if the values are not a manifest, or if the version is unknown.
     """
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ValueError(f"{MANIFEST} is not the manifest of a {FORMAT}")
-    values = dict(data)
     version = values.get("version")
-    if version not in (1, VERSION):
+    if version != VERSION:
         raise ValueError(
             f"the backup format has the version {str(version)[:20]!r}, but this version of the "
-            f"package reads only the versions 1 to {VERSION}"
+            f"package reads only the version {VERSION}"
         )
-    members = {}
-    if version == 1:
-        _check_types(values, dict, "parts")
-        _check_types(values["parts"], list, *values["parts"])
-        tables = {}
-        for table, parts in values.pop("parts").items():
-            tables[table] = sum(part["rows"] for part in parts)
-            members[table] = [f"tables/{table}/{n:06}.jsonl" for n in range(1, len(parts) + 1)]
-        values.pop("digest", None)
-        values["tables"] = tables
     names = BackupManifest.__dataclass_fields__.keys()
     if values.keys() != {"format", "version", *names}:
         raise ValueError(f"{MANIFEST} does not have the expected fields")
@@ -272,9 +269,7 @@ def parse_manifest(data: Any) -> tuple[BackupManifest, dict[str, list[str]]]:
     _check_types(dict(enumerate(values["archives"])), str, *range(len(values["archives"])))
     _check_types(values["numbers"], int, *values["numbers"])
     _check_types(values["tables"], int, *values["tables"])
-    if version == VERSION:
-        members = {table: [f"tables/{table}.jsonl"] for table in values["tables"]}
-    return BackupManifest(**{name: values[name] for name in names}), members
+    return BackupManifest(**{name: values[name] for name in names})
 
 
 def _check_types(data: dict[Any, Any], kind: type, *names: Any) -> None:

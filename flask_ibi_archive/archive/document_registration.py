@@ -10,10 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from sqlalchemy import Connection
-
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ForbiddenMove, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import Identifier, parse_identifier
 from flask_ibi_archive.protocol.document_registry import (
@@ -25,12 +22,11 @@ from flask_ibi_archive.protocol.document_registry import (
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.relations import EMPTY, Relation, parse_relation
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.url_list import answer_url_request
 from flask_ibi_archive.records.fields import parse_timestamp
-from flask_ibi_archive.storage.editions import Editions
-from flask_ibi_archive.storage.identifiers import find_held, find_owners
-from flask_ibi_archive.storage.reading import ItemReader
-from flask_ibi_archive.storage.states import State
+from flask_ibi_archive.records.item_view import ItemView
+from flask_ibi_archive.storage.identifiers import find_held
 
 #: The IP address of a reader who is in no network. It is reserved for documentation (RFC 5737).
 ANY_READER = "192.0.2.1"
@@ -60,7 +56,9 @@ def build_registration(
         raise _explain_unknown(archive, identifier.text)
     state = item.record.state
     if state == State.DELETED.value:
-        raise ForbiddenMove(identifier.text, state, "be registered", ("Original", "Copy"))
+        raise ForbiddenMove(
+            identifier.text, state, "be registered", (State.ORIGINAL.value, State.COPY.value)
+        )
     location = locate_document(archive, identifier, item)
     if location.url is None and not location.metadata:
         raise StorageError(
@@ -99,7 +97,7 @@ def locate_document(archive: Archive, identifier: Identifier, item: ItemView) ->
         url=url,
         updated_at=updated_at,
         metadata=_list_metadata(urls),
-        previous_edition_url=_persistent_url(archive, _find_previous_edition(archive, item)),
+        previous_edition_url=_persistent_url(archive, _find_previous_edition(item)),
         next_edition_url=_persistent_url(archive, _find_next_edition(archive, item)),
     )
 
@@ -155,24 +153,11 @@ def _find_next_edition(archive: Archive, item: ItemView) -> str | None:
     return None
 
 
-def _find_previous_edition(archive: Archive, item: ItemView) -> str | None:
+def _find_previous_edition(item: ItemView) -> str | None:
     """Return an identifier of the previous edition that is not deleted.
 
     :returns: None if there is none, or if the items are in the catalogue of the host. Such a
         catalogue states next editions only.
     """
-    if archive.catalogue is not None:
-        return None
-    archive_id, ibi = archive.served().id, item.record.identifiers[0]
-
-    def read(connection: Connection) -> str | None:
-        reader, editions = ItemReader(connection, archive_id), Editions(connection, archive_id)
-        item_id = find_owners(connection, archive_id, [ibi])[ibi][0]
-        while (previous := editions.find_previous(item_id)) is not None:
-            record = reader.read_record(previous)
-            if record.state != State.DELETED.value:
-                return record.identifiers[0]
-            item_id = previous
-        return None
-
-    return archive.database.read(read)
+    earlier = [other for other in item.related if other.kind == "earlier_edition"]
+    return next((other.ibi for other in reversed(earlier) if not other.is_removed), None)

@@ -47,11 +47,11 @@ def export_records(
             on_malformed,
         )
         after, left = 0, sys.maxsize if limit is None else limit
-        while rows := store.read_records(after, min(BATCH, left), where):
-            for _, record in rows:
-                if record is not None:
-                    yield record
-            after, left = rows[-1][0], left - len(rows)
+        while items := store.read_listed(after, min(BATCH, left), where):
+            for item in items.values():
+                if item is not None:
+                    yield item.record
+            after, left = max(items), left - len(items)
 
 
 def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[Record]:

@@ -32,6 +32,7 @@ from flask_ibi_archive.archive.link_requests import (
     clean_url,
     host_of,
 )
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.storage.link_rows import (
     MAX_HOST,
     BrokenLink,
@@ -75,9 +76,9 @@ class LinkFailure:
             "url": link.url,
             "error": link.error,
             "failures": link.failures,
-            "failing_since": _iso(link.failing_since),
-            "checked_at": _iso(link.checked_at),
-            "noticed_at": link.noticed_at and _iso(link.noticed_at),
+            "failing_since": format_timestamp(link.failing_since),
+            "checked_at": format_timestamp(link.checked_at),
+            "noticed_at": format_timestamp(link.noticed_at),
             "used": self.used,
             "uses": [
                 {"ibi": use.ibi, "path": use.path}
@@ -86,10 +87,6 @@ class LinkFailure:
                 for use in self.uses
             ],
         }
-
-
-def _iso(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class _Stopped(Exception):

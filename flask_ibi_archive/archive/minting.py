@@ -23,22 +23,18 @@ from flask_ibi_archive.identifiers import (
     find_granularity,
     format_date,
     format_decimal,
-    list_suffix_dates,
     next_suffix_dates,
     wait_until,
 )
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.engines import limit_lock_wait
 from flask_ibi_archive.storage.last_date_file import LastDateFile
 from flask_ibi_archive.storage.prefixes import (
-    Labels,
-    driver_transaction,
     find_used_identifiers,
     insert_prefixes,
     lock_last_date,
     store_free_date,
     store_last_date,
-    store_next_date,
+    transaction,
 )
 
 #: The largest granularity, in seconds, for an identifier that is issued in the host's transaction.
@@ -47,8 +43,6 @@ from flask_ibi_archive.storage.prefixes import (
 COARSEST_IN_TRANSACTION = Fraction(1, 1000)
 #: The maximum number of seconds that a flush of the host waits for its identifiers.
 FLUSH_WAIT = Fraction(1, 10)
-#: How often :class:`Minter` tries to issue an identifier while others mint, before it locks.
-ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +132,7 @@ class Minter:
         self.max_wait = max_wait
         self.clock = clock
         self.wait = wait
-        #: On PostgreSQL: a date that was issued, and perhaps not the last one.
+        #: On PostgreSQL: the date of the last identifier that this minter has issued.
         self._last: Fraction | None = None
 
     def mint(self, count: int = 1) -> list[Minted]:
@@ -153,47 +147,37 @@ class Minter:
         """
         if count < 1:
             return []
-        if count == 1 and self._last is not None:
-            found = self._mint_later(self._last)
-            if found is not None:
-                return [found]
-        with driver_transaction(self.database) as connection:
-            issued = self._issue(connection, count, self.granularity)
-            is_postgresql = connection.dialect.name == "postgresql"
-        self._last = issued.date if is_postgresql else None
+        issued = self._issue_after_last() if count == 1 else None
+        if issued is None:
+            with transaction(self.database) as connection:
+                issued = self._issue(connection, count, self.granularity)
+                is_postgresql = connection.dialect.name == "postgresql"
+            self._last = issued.date if is_postgresql else None
         self.wait_for(issued)
         return issued.minted
 
-    def _mint_later(self, last: Fraction) -> Minted | None:
-        """Issue one identifier, without locking the prefixes before its date is computed.
+    def _issue_after_last(self) -> Issued | None:
+        """Issue one identifier with one statement, if nobody has issued another one since.
 
-        The dates that are possible are computed, and the database chooses one of them.
+        A transaction of four statements would take PostgreSQL twice as long. On SQLite statements
+        are quick, and the file with the last date must be read while the database is locked.
 
-        :param last: a date that was issued. Others may have issued later dates since.
-        :returns: None if no attempt was successful.
+        :returns: None if others have issued identifiers, or if the identifier is used.
         """
-        refused: list[Fraction] = []
+        if self._last is None:
+            return None
+        now = self.clock()
+        [date], delay = next_suffix_dates(now, self._last, self.granularity, 1)
+        if delay > self.max_wait:
+            return None
+        minted = self.build(date)
         with self.database.reading() as connection:
-            for _ in range(ATTEMPTS):
-                now = self.clock()
-                dates, delay = list_suffix_dates(now, last, self.granularity)
-                if delay > self.max_wait or dates == refused:
-                    return None
-                minted = self.build(dates[0])
-                lock_timeout = limit_lock_wait(self.database.find_budget())
-                date = store_next_date(connection, self._pair(minted), dates, lock_timeout)
-                if date is not None:
-                    break
-                refused = dates
-            else:
+            if not store_free_date(
+                connection, self.prefixes, (minted.rep, minted.ibip), date, self._last
+            ):
                 return None
-            self._last = date
-            if date != dates[0]:
-                minted = self.build(date)
-                if find_used_identifiers(connection, [minted.rep], [minted.ibip]):
-                    return None
-        self.wait_for(Issued([minted], date, now, delay))
-        return minted
+        self._last = date
+        return Issued([minted], date, now, delay)
 
     def for_flush(self, count: int) -> FlushMinter:
         """Return a minter that issues identifiers almost without a wait.
@@ -229,28 +213,6 @@ class Minter:
         self.wait_for(issued)
         return issued.minted
 
-    def issue_for_item(self, connection: Connection) -> Issued:
-        """Issue one identifier in the transaction that stores its item.
-
-        Nobody may see the identifier before the commit. After a rollback, call :meth:`use_up`. If
-        the identifier has a delay, commit and call :meth:`wait_for` before the item is stored.
-
-        :param connection: a connection to SQLite that has begun a transaction of this package.
-        :raises ClockError: as in :meth:`mint`.
-        :raises MintingError: as in :meth:`mint`.
-        """
-        return self._issue(connection, 1, self.granularity)
-
-    def use_up(self, issued: Issued) -> None:
-        """Store again the date of identifiers whose transaction was rolled back.
-
-        :raises NotReady: if the database does not respond.
-        """
-        with driver_transaction(self.database) as connection:
-            last = lock_last_date(connection, self.prefixes)
-            date = issued.date if last is None else max(last, issued.date)
-            store_last_date(connection, self.prefixes, date)
-
     def _issue(self, connection: Connection, count: int, granularity: Fraction) -> Issued:
         """Return new identifiers, and store the date of the last one.
 
@@ -270,8 +232,10 @@ class Minter:
                 raise self._refuse(count, now, last, delay)
             last = dates[-1]
             fresh = list(map(self.build, dates))
-            if count == 1 and store_free_date(connection, self._pair(fresh[0]), last):
-                return Issued(fresh, last, now, delay)
+            if count == 1:
+                if store_free_date(connection, self.prefixes, (fresh[0].rep, fresh[0].ibip), last):
+                    return Issued(fresh, last, now, delay)
+                continue
             used = find_used_identifiers(
                 connection, [one.rep for one in fresh], [one.ibip for one in fresh]
             )
@@ -297,11 +261,6 @@ class Minter:
             )
         except ValueError as error:
             raise MintingError(f"the clock of the server is wrong: {error}") from error
-
-    def _pair(self, minted: Minted) -> Labels:
-        """Return the labels of an identifier with their prefixes."""
-        rep, ibip = self.prefixes
-        return (rep, minted.rep), (ibip, minted.ibip)
 
     def _refuse(
         self, count: int, now: Fraction, last: Fraction | None, delay: Fraction

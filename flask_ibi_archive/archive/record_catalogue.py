@@ -14,22 +14,20 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
+from flask_ibi_archive.archive.item_catalogue import CannotList
 from flask_ibi_archive.archive.operations.context import validate_record
 from flask_ibi_archive.archive.operations.description import ItemRecord, read_description
 from flask_ibi_archive.archive.operations.given_files import list_files, name_file
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.catalogue import (
     CatalogueItem,
-    File,
     OwnMetadata,
     Scope,
-    choose_file,
-    choose_last_edition,
 )
+from flask_ibi_archive.protocol.states import ELSEWHERE
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.records.fields import quoted
-from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
     FileRecord,
@@ -37,7 +35,6 @@ from flask_ibi_archive.records.record import (
     MetadataItem,
     Record,
 )
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: The fields of a CatalogueRecord that a deposited item gets from the Archive.
 IDENTITY = ("rep", "ibip", "timestamp")
@@ -48,10 +45,6 @@ EDITIONS_ADVICE = (
 TRANSLATIONS_ADVICE = (
     "a catalogue states all translations: give each of these records the field translations"
 )
-
-
-class CannotList(StorageError):
-    """The catalogue of a host has no method that lists its items."""
 
 
 class CatalogueRecord(ItemRecord, total=False):
@@ -218,55 +211,45 @@ def _read_file(number: int, file: Any) -> FileRecord:
     return FileRecord(path, source=str(content))
 
 
-class RecordItem:
-    """An item of a host, with its related items.
+class RecordItem(CatalogueItem):
+    """An item of a host, which reads its related items when they are needed.
 
     :param record: the record of the item. For an item of another Archive, the state is Elsewhere.
     :param is_requested: True if the item is the requested item; False if a relation leads to it.
     """
 
-    is_service = False
-
     def __init__(self, record: Record, reader: _RecordReader, is_requested: bool = False) -> None:
-        self._record = record
-        self._reader = reader
-        self.key = record.ibip or record.identifiers[0]
-        self.rep = record.rep
-        self.ibip = record.ibip
         moved = record.tombstone is not None and record.tombstone.original_archive is not None
         is_elsewhere = record.state == ELSEWHERE or (moved and not is_requested)
-        self.state = None if is_elsewhere else record.state
-        self.content_type = record.content_type
-        self.timestamp = format_moment(record.timestamp) or ""
-        self.language = record.language
-        self.formats = record.formats
-        self.shows_metadata = not record.is_hidden
+        super().__init__(
+            record.ibip or record.identifiers[0],
+            None if is_elsewhere else record.state,
+            record.rep,
+            record.ibip,
+            record.content_type,
+            format_timestamp(record.timestamp) or "",
+            record.language,
+            record.formats,
+            networks=record.networks,
+            embargo=record.embargo,
+            shows_metadata=not record.is_hidden,
+            files={file.path: file.url for file in record.files},
+            target_path=record.target_path,
+            scope=reader.scope,
+            today=reader.today,
+        )
+        self._record = record
+        self._reader = reader
 
-    def allows(self, address: str) -> bool:
-        """Return True if a user at an IP address may read the files."""
-        return ItemView(self._record, False, self._reader.today).allows(address)
-
-    def file(self) -> File | None:
-        """Return the requested file, or None if the item does not have this file."""
-        paths = self._reader.scope.paths
-        files = {file.path: file.url for file in self._record.files}
-        return choose_file(paths, files) if paths else self.target()
-
-    def target(self) -> File | None:
-        """Return the target file, or None if the item has no target file."""
-        path = self._record.target_path
-        found = next((file for file in self._record.files if file.path == path), None)
-        return None if found is None else File(found.path, found.url)
-
-    def metadata(self) -> RecordItem | OwnMetadata | None:
+    def metadata(self) -> CatalogueItem | OwnMetadata | None:
         """Return the metadata of the item, or None if the item has no metadata."""
         found = self._record.metadata
         if isinstance(found, MetadataItem):
             return self._reader.follow(found.ibi)
         if isinstance(found, MetadataAddress):
-            return OwnMetadata(found.url, found.formats, format_moment(found.timestamp))
+            return OwnMetadata(found.url, found.formats, format_timestamp(found.timestamp))
         if isinstance(found, DublinCoreMetadata):
-            return OwnMetadata(None, self._reader.scope.own_formats)
+            return OwnMetadata(None, self.scope.own_formats)
         return None
 
     def next_edition(self) -> RecordItem | None:
@@ -274,15 +257,15 @@ class RecordItem:
         following = self._record.next_edition
         return None if following is None else self._reader.follow(following)
 
-    def last_edition(self) -> RecordItem | None:
-        """Return the last edition that is not Deleted; None if it is in another Archive."""
+    def list_later_editions(self) -> list[RecordItem]:
+        """Return the later editions; only the next one if the scope does not follow editions."""
         later: list[RecordItem] = []
         following = self.next_edition()
         # editions of a host may form a circle by mistake
         while following is not None and following not in (self, *later):
             later.append(following)
-            following = following.next_edition() if self._reader.scope.follow_editions else None
-        return choose_last_edition(self, later, self._reader.scope)
+            following = following.next_edition() if self.scope.follow_editions else None
+        return later
 
     def translations(self) -> Mapping[str, RecordItem]:
         """Return the item and all its translations, by language."""

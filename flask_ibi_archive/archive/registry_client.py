@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TypeVar
 
-from flask_ibi_archive.archive.registration.resolver_answer import REPORT, Endpoint, one_line
+from flask_ibi_archive.archive.registration.resolver_answer import REPORT, Endpoint, make_printable
 from flask_ibi_archive.archive.transport import HttpResponse, fetch, without_password
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import (
@@ -137,7 +137,7 @@ class RegistryClient:
             if answer.status < 400:
                 return parsed
         except DocumentRegistryError as error:
-            message = one_line(str(error), limit=MAX_ANSWER)
+            message = make_printable(str(error), limit=MAX_ANSWER)
             return _refuse(endpoint, error, f"refuses the request: {message}")
         except PeerProtocolError as error:
             reason = str(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from flask_ibi_archive.archive.archives import (
     ArchiveRecord,
@@ -12,21 +12,45 @@ from flask_ibi_archive.archive.archives import (
 )
 from flask_ibi_archive.archive.minting import Minter
 from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.identifiers import Form
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import DUBLIN_CORE
-from flask_ibi_archive.protocol.url_list import list_ibi_words
+from flask_ibi_archive.protocol.messages import list_ibi_words, name_form
 from flask_ibi_archive.records.formats import FormatRegistry
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database, lock_table_setup
 from flask_ibi_archive.storage.file_store import FileStore
 
 
-def set_up(
-    config: ArchiveConfig, database: Database, folder: FileStore, get_minter: Callable[[], Minter]
-) -> tuple[ServedArchive, bool]:
-    """Upgrade the tables, and create or update the Archive; see :meth:`.Archive.init`."""
+class NewArchive(Protocol):
+    """The Archive whose methods the functions of this module are."""
+
+    config: ArchiveConfig
+    database: Database
+
+    @property
+    def files_folder(self) -> FileStore:
+        """The folder with the stored files."""
+
+    @property
+    def minter(self) -> Minter:
+        """The object that mints identifiers."""
+
+    def forget(self) -> None:
+        """Discard the cached Archive."""
+
+
+def init(archive: NewArchive) -> tuple[ServedArchive, bool]:
+    """Upgrade the tables; create the Archive and the folder of stored files if missing.
+
+    If the Archive exists, the published facts about the Archive are updated.
+
+    :returns: the Archive, and whether the Archive is new.
+    :raises ConfigError: if the settings contain no service IBI and do not allow minting.
+        Nothing was written in this case.
+    :raises RuleBroken: if an item of another Archive has the service IBI of the settings.
+    """
+    config, database, folder = archive.config, archive.database, archive.files_folder
     wanted = config.archive_service_ibi
     if wanted is None and not has_archive(database):
         config.check_minting()
@@ -34,7 +58,7 @@ def set_up(
     upgrade_tables(database)
     minted = None
     if wanted is None and not has_archive(database):
-        [minted] = get_minter().mint()
+        [minted] = archive.minter.mint()
     facts = ArchiveRecord(
         config.archive_address,
         config.archive_ip,
@@ -47,8 +71,18 @@ def set_up(
     return served, created
 
 
+def upgrade(archive: NewArchive, revision: str = "head") -> None:
+    """Upgrade the tables to a revision; the database is created if it does not exist.
+
+    If our migrations are part of the history of the host, the revision is only checked.
+
+    :raises NotReady: if the host must upgrade the tables.
+    """
+    upgrade_tables(archive.database, revision)
+
+
 def upgrade_tables(database: Database, revision: str = "head") -> None:
-    """Upgrade the tables to a revision; see :meth:`.Archive.upgrade`."""
+    """Upgrade the tables of a database to a revision; see :func:`upgrade`."""
     history = database.history
     if history.is_shared:
         if revision != "head":
@@ -61,14 +95,18 @@ def upgrade_tables(database: Database, revision: str = "head") -> None:
         migrate.upgrade(connection, revision, history)
 
 
-def downgrade_tables(database: Database, revision: str) -> None:
-    """Downgrade the tables to a revision; see :meth:`.Archive.downgrade`."""
-    history = database.history
+def downgrade(archive: NewArchive, revision: str) -> None:
+    """Downgrade the tables to a revision.
+
+    :raises StorageError: if our migrations are part of the history of the host.
+    """
+    database, history = archive.database, archive.database.history
     if history.is_shared:
         migrate.refuse_shared(history, f"flask db downgrade ibi@{revision}")
     with database.writing() as connection:
         lock_table_setup(connection)
         migrate.downgrade(connection, revision, history)
+    archive.forget()
 
 
 def build_facts(
@@ -87,11 +125,7 @@ def build_facts(
         address=config.archive_address,
         service=list_ibi_words(served.rep, served.ibip),
         addresses=addresses,
-        platform_software=(
-            ()
-            if software is None
-            else ("rep" if software.form is Form.REP else "ibip", software.text)
-        ),
+        platform_software=(() if software is None else (name_form(software), software.text)),
         relations=config.relations,
         filter_url_list=config.filter_url_list,
         follow_editions=config.follow_editions,

@@ -14,6 +14,7 @@ from typing import IO
 from flask_ibi_archive.archive.archives import find_archives
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.file_io import Content, measure
@@ -26,7 +27,6 @@ from flask_ibi_archive.storage.file_rows import (
 )
 from flask_ibi_archive.storage.file_store import GRACE, FileStore, StoredFile
 from flask_ibi_archive.storage.identifiers import find_owners
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: At most this number of files is deleted in one transaction. The transaction blocks other writers.
 BATCH = 2000

@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, resume_option
 from flask_ibi_archive.cli.terminal import Bars, standard_output, write
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 @click.option("--where", metavar="SQL", help="Adopt only the rows that fulfil an SQL condition.")
 @click.option("--dry-run", is_flag=True, help="Report all problems. Change nothing.")
 @resume_option
-@with_appcontext
 def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) -> None:
     """Assign identifiers and items to existing rows of a model.
 
@@ -44,7 +42,7 @@ def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) ->
       flask --app example_app ibi adopt example_app.models:Publication --where "year > 1990"
     """
     from flask_ibi_archive.archive.host_rows.adopting import Adopter
-    from flask_ibi_archive.archive.host_rows.current import get_archive_with_session
+    from flask_ibi_archive.archive.host_rows.identified_item import get_archive_with_session
 
     if resume and dry_run:
         raise click.UsageError(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, json_option, note_host_items, read_ibi
 from flask_ibi_archive.cli.terminal import Bars, say, standard_output, warn, write, write_json
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 @click.command("backup")
 @click.argument("target", metavar="FILE", type=click.Path(path_type=Path))
 @json_option
-@with_appcontext
 def backup_command(target: Path, as_json: bool) -> None:
     """Write the database and all stored files to a ZIP file.
 
@@ -80,7 +78,6 @@ def backup_command(target: Path, as_json: bool) -> None:
 @click.option("--replace", is_flag=True, help="Delete the contents of the database first.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
-@with_appcontext
 def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_json: bool) -> None:
     """Restore a backup, completely or not at all.
 
@@ -152,7 +149,6 @@ def _write_summary(summary: BackupSummary, verb: str, as_json: bool) -> None:
     help="With --prune: also delete more than 10 files that are more than a tenth of all files.",
 )
 @json_option
-@with_appcontext
 def verify_command(
     identifiers: tuple[str, ...], prune: bool, dry_run: bool, yes: bool, as_json: bool
 ) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, json_option, read_ibi, warn_of_private_address
 from flask_ibi_archive.cli.terminal import say, standard_output, write, write_json
@@ -33,6 +32,21 @@ OPTIONS = (
     "relation",
     "coverage",
     "rights",
+)
+
+
+CONTENT_TYPE = click.Choice(["Data", "Metadata"])
+OTHERS = click.Choice(["metadata", "none"])
+OTHERS_HELP = "What users outside the networks can see: the metadata or nothing."
+language_option = click.option("--language", help="The language of the item, such as pt or pt-BR.")
+network_option = click.option(
+    "--network",
+    "networks",
+    multiple=True,
+    help="Restrict access to the files to this network (CIDR).",
+)
+embargo_option = click.option(
+    "--embargo", metavar="DATE", help="The first day (UTC) on which readers may read the files."
 )
 
 
@@ -71,26 +85,13 @@ def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
     help="Give the item this identifier. The command reserve has reserved it.",
 )
 @dublin_core_options
-@click.option("--language", help="The language of the item, such as pt or pt-BR.")
-@click.option("--content-type", type=click.Choice(["Data", "Metadata"]), default="Data")
-@click.option(
-    "--network",
-    "networks",
-    multiple=True,
-    help="Restrict access to the files to this network (CIDR).",
-)
-@click.option(
-    "--others",
-    type=click.Choice(["metadata", "none"]),
-    default="metadata",
-    help="What users outside the networks can see: the metadata or nothing.",
-)
-@click.option(
-    "--embargo", metavar="DATE", help="The first day (UTC) on which readers may read the files."
-)
+@language_option
+@click.option("--content-type", type=CONTENT_TYPE, default="Data")
+@network_option
+@click.option("--others", type=OTHERS, default="metadata", help=OTHERS_HELP)
+@embargo_option
 @click.option("--no-file-list", is_flag=True, help="Do not publish the list of the files.")
 @json_option
-@with_appcontext
 def add_command(
     files: tuple[Path, ...],
     edition_of: str | None,

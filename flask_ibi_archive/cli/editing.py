@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask.cli import with_appcontext
 
-from flask_ibi_archive.cli.deposit import OPTIONS, dublin_core_options, get_elements
+from flask_ibi_archive.cli import deposit
 from flask_ibi_archive.cli.group import get_archive, read_ibi
 from flask_ibi_archive.cli.items import find_item
 from flask_ibi_archive.cli.terminal import standard_output, write
@@ -43,107 +42,71 @@ EXCLUSIVE_OPTIONS = (
     ("files", "add_files"),
     ("files", "remove_files"),
     ("metadata_item", "metadata_url", "no_metadata"),
-    *(("metadata_item", f"dc_{name}") for name in OPTIONS),
-    *(("metadata_url", f"dc_{name}") for name in OPTIONS),
+    *(("metadata_item", f"dc_{name}") for name in deposit.OPTIONS),
+    *(("metadata_url", f"dc_{name}") for name in deposit.OPTIONS),
 )
 
-FILE_OPTION: dict[str, Any] = {
+FILES: dict[str, Any] = {
     "type": click.Path(exists=True, dir_okay=False, path_type=Path),
     "multiple": True,
 }
-FLAG_OPTION: dict[str, Any] = {"is_flag": True}
-IDENTIFIER_OPTION: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
-
-#: The options that describe the changes. The value of an unused option is None, False or ().
-ITEM_OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--language",), {"help": "The language of the item, such as pt or pt-BR."}),
-    (("--no-language",), {**FLAG_OPTION, "help": "Remove the language of the item."}),
-    (("--content-type",), {"type": click.Choice(["Data", "Metadata"])}),
-    (
-        ("--network", "networks"),
-        {"multiple": True, "help": "Restrict access to the files to this network (CIDR)."},
-    ),
-    (
-        ("--others",),
-        {
-            "type": click.Choice(["metadata", "none"]),
-            "help": "What users outside the networks can see: the metadata or nothing.",
-        },
-    ),
-    (("--open",), {**FLAG_OPTION, "help": "Remove the restriction to networks."}),
-    (
-        ("--embargo",),
-        {"metavar": "DATE", "help": "The first day (UTC) on which readers may read the files."},
-    ),
-    (("--no-embargo",), {**FLAG_OPTION, "help": "Remove the embargo."}),
-    (
-        ("--file-list/--no-file-list",),
-        {"default": None, "help": "Publish or hide the list of the files."},
-    ),
-    (
-        ("--transferable/--not-transferable",),
-        {"default": None, "help": "Allow or forbid the transfer to another Archive."},
-    ),
-    (("--next-edition",), {**IDENTIFIER_OPTION, "help": "The next edition of the item."}),
-    (("--no-next-edition",), {**FLAG_OPTION, "help": "Remove the link to the next edition."}),
-    (
-        ("--translation", "translations"),
-        {
-            "metavar": "xx=IBI",
-            "multiple": True,
-            "help": "The translation of the item into the language xx.",
-        },
-    ),
-    (("--no-translations",), {**FLAG_OPTION, "help": "Remove the links to all translations."}),
-    (
-        ("--metadata-item",),
-        {**IDENTIFIER_OPTION, "help": "The item that contains the metadata."},
-    ),
-    (("--metadata-url",), {"metavar": "URL", "help": "The URL of the metadata."}),
-    (("--no-metadata",), {**FLAG_OPTION, "help": "Remove the metadata."}),
-    (
-        ("--file", "files"),
-        {
-            **FILE_OPTION,
-            "help": "Replace all files by this file. The option may be repeated.",
-        },
-    ),
-    (("--add-file", "add_files"), {**FILE_OPTION, "help": "Add this file after the other files."}),
-    (
-        ("--remove-file", "remove_files"),
-        {"metavar": "PATH", "multiple": True, "help": "Remove the file with this path."},
-    ),
-    (
-        ("--add-alias", "add_aliases"),
-        {**IDENTIFIER_OPTION, "multiple": True, "help": "Add this identifier as an alias."},
-    ),
-    (
-        ("--remove-alias", "remove_aliases"),
-        {
-            **IDENTIFIER_OPTION,
-            "multiple": True,
-            "help": "Remove this alias. Use only for an alias that was added by mistake.",
-        },
-    ),
-    (
-        ("--target-file",),
-        {"metavar": "PATH", "help": "The file to which the persistent URL leads."},
-    ),
-)
-
-
-def item_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of :data:`ITEM_OPTIONS` to a command."""
-    for names, attributes in reversed(ITEM_OPTIONS):
-        command = click.option(*names, **attributes)(command)
-    return command
+IBI: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
 
 
 @click.command("edit")
 @click.argument("ibi", type=read_ibi)
-@dublin_core_options
-@item_options
-@with_appcontext
+@deposit.dublin_core_options
+@deposit.language_option
+@click.option("--no-language", is_flag=True, help="Remove the language of the item.")
+@click.option("--content-type", type=deposit.CONTENT_TYPE)
+@deposit.network_option
+@click.option("--others", type=deposit.OTHERS, help=deposit.OTHERS_HELP)
+@click.option("--open", is_flag=True, help="Remove the restriction to networks.")
+@deposit.embargo_option
+@click.option("--no-embargo", is_flag=True, help="Remove the embargo.")
+@click.option(
+    "--file-list/--no-file-list", default=None, help="Publish or hide the list of the files."
+)
+@click.option(
+    "--transferable/--not-transferable",
+    default=None,
+    help="Allow or forbid the transfer to another Archive.",
+)
+@click.option("--next-edition", **IBI, help="The next edition of the item.")
+@click.option("--no-next-edition", is_flag=True, help="Remove the link to the next edition.")
+@click.option(
+    "--translation",
+    "translations",
+    metavar="xx=IBI",
+    multiple=True,
+    help="The translation of the item into the language xx.",
+)
+@click.option("--no-translations", is_flag=True, help="Remove the links to all translations.")
+@click.option("--metadata-item", **IBI, help="The item that contains the metadata.")
+@click.option("--metadata-url", metavar="URL", help="The URL of the metadata.")
+@click.option("--no-metadata", is_flag=True, help="Remove the metadata.")
+@click.option(
+    "--file", "files", **FILES, help="Replace all files by this file. The option may be repeated."
+)
+@click.option("--add-file", "add_files", **FILES, help="Add this file after the other files.")
+@click.option(
+    "--remove-file",
+    "remove_files",
+    metavar="PATH",
+    multiple=True,
+    help="Remove the file with this path.",
+)
+@click.option(
+    "--add-alias", "add_aliases", **IBI, multiple=True, help="Add this identifier as an alias."
+)
+@click.option(
+    "--remove-alias",
+    "remove_aliases",
+    **IBI,
+    multiple=True,
+    help="Remove this alias. Use only for an alias that was added by mistake.",
+)
+@click.option("--target-file", metavar="PATH", help="The file to which the persistent URL leads.")
 def edit_command(ibi: str, **options: Any) -> None:
     """Change the record or the files of an item.
 
@@ -170,7 +133,7 @@ def edit_command(ibi: str, **options: Any) -> None:
     archive = get_archive()
     item = find_item(archive, ibi)
     try:
-        changes = build_changes(item.record, values, get_elements(options))
+        changes = build_changes(item.record, values, deposit.get_elements(options))
     except FieldError as error:
         raise click.UsageError(str(error)) from error
     standard_output()

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-from flask import current_app
-from flask.cli import AppGroup
+from flask import current_app, has_app_context
+from flask.cli import AppGroup, ScriptInfo
 
 from flask_ibi_archive.cli.terminal import say, warn
 from flask_ibi_archive.errors import IBIError
@@ -21,70 +21,37 @@ from flask_ibi_archive.errors import IBIError
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-#: The sections of the help page. Each section maps its commands to their modules.
+#: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
-    "Set up": {
-        "init": "setup",
-        "check": "setup",
-        "upgrade": "setup",
-        "downgrade": "setup",
-    },
-    "Identifiers": {
-        "mint": "identifiers",
-        "decode": "identifiers",
-        "reserve": "reservations",
-        "release": "reservations",
-    },
-    "Items": {
-        "add": "deposit",
-        "edit": "editing",
-        "show": "items",
-        "list": "items",
-        "copy": "life",
-        "transfer": "life",
-        "delete": "life",
-        "url-list": "items",
-    },
-    "Many items": {
-        "import": "records",
-        "export": "records",
-        "adopt": "adoption",
-        "backup": "backup",
-        "restore": "backup",
-    },
-    "Registration with a resolver": {
-        "generate-key": "registration",
-        "registration-email": "registration",
-        "register-archive": "registration",
-        "unregister-archive": "registration",
-    },
-    "Registry of documents of a resolver": {
-        "registry": "registry",
-    },
-    "Maintenance": {
-        "verify": "backup",
-        "check-links": "links",
-        "stats": "statistics",
-        "purge": "statistics",
-        "renew-harvests": "harvests",
-    },
+    "Set up": "setup.init setup.check setup.upgrade setup.downgrade",
+    "Identifiers": "identifiers.mint identifiers.decode reservations.reserve reservations.release",
+    "Items": "deposit.add editing.edit items.show items.list life.copy life.transfer life.delete "
+    "items.url-list",
+    "Many items": "records.import records.export adoption.adopt backup.backup backup.restore",
+    "Registration with a resolver": "registration.generate-key registration.registration-email "
+    "registration.register-archive registration.unregister-archive",
+    "Registry of documents of a resolver": "registry.registry",
+    "Maintenance": "backup.verify links.check-links statistics.stats statistics.purge "
+    "harvests.renew-harvests",
 }
 
 
 class IBIGroup(AppGroup):
     """A command group whose help page has sections. Commands are imported when they are used.
 
-    :param sections: for each title of a section, the names of the commands and of their modules.
+    :param sections: for each title of a section, its commands, such as ``setup.init``.
     :param package: the package that contains the modules.
     """
 
     def __init__(
-        self, *args: Any, sections: Mapping[str, Mapping[str, str]], package: str, **options: Any
+        self, *args: Any, sections: Mapping[str, str], package: str, **options: Any
     ) -> None:
         super().__init__(*args, **options)
-        self.sections = sections
+        self.sections = {
+            title: [name.split(".") for name in names.split()] for title, names in sections.items()
+        }
         self.modules = {
-            name: module for commands in sections.values() for name, module in commands.items()
+            command: module for names in self.sections.values() for module, command in names
         }
         self.package = package
 
@@ -114,7 +81,7 @@ class IBIGroup(AppGroup):
         """Write the sections of the help page. Each line is a command and its summary."""
         for title, names in self.sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name, self._summary(ctx, name)) for name in names])
+                formatter.write_dl([(name, self._summary(ctx, name)) for _, name in names])
 
     def _summary(self, ctx: click.Context, name: str) -> str:
         command = self.get_command(ctx, name)
@@ -151,6 +118,18 @@ def ibi() -> None:
     """
 
 
+def find_extension(name: str) -> Any:
+    """Return what an extension keeps in the app of the command; None if the app has none.
+
+    The app is loaded now, so that a command which does not call this function needs no app.
+    """
+    if not has_app_context():
+        context = click.get_current_context()
+        app = context.ensure_object(ScriptInfo).load_app()
+        context.with_resource(app.app_context())
+    return current_app.extensions.get(name)
+
+
 def get_archive() -> Archive:
     """Return the Archive of the current app.
 
@@ -158,7 +137,7 @@ def get_archive() -> Archive:
     """
     from flask_ibi_archive.web.requests import EXTENSION
 
-    state = current_app.extensions.get(EXTENSION)
+    state = find_extension(EXTENSION)
     if state is None:
         raise click.ClickException(
             "this app has no IBIArchive; call IBIArchive(app) where the app is created"
@@ -198,8 +177,9 @@ def note_host_items(archive: Archive, command: str) -> None:
 
     :param command: what the command does, such as "verified".
     """
-    if archive.catalogue is not None:
-        name = type(archive.catalogue).__name__
+    records = archive.items.records
+    if records is not None:
+        name = records.name
         say(f"the items and files are in the tables of the repository ({name}): not {command}")
 
 

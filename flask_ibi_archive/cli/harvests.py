@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive
 from flask_ibi_archive.cli.terminal import write
 
 
 @click.command("renew-harvests")
-@with_appcontext
 def renew_harvests_command() -> None:
     """Let harvesters (OAI-PMH) read all items again.
 

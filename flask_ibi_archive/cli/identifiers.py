@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.deposit import build_identifier_json
 from flask_ibi_archive.cli.group import get_archive, json_option, read_ibi, warn_of_private_address
@@ -15,7 +14,6 @@ from flask_ibi_archive.cli.terminal import say, standard_output, write, write_js
     "-n", "count", default=1, type=click.IntRange(1, 1_000_000), help="The number of identifiers."
 )
 @json_option
-@with_appcontext
 def mint_command(count: int, as_json: bool) -> None:
     """Mint new identifiers.
 

@@ -7,14 +7,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, json_option, read_ibi
 from flask_ibi_archive.cli.terminal import say, write, write_json, write_json_list
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.viewing import ItemView
+    from flask_ibi_archive.records.item_view import ItemView
 
 
 def find_item(archive: Archive, ibi: str) -> ItemView:
@@ -36,7 +35,6 @@ def find_item(archive: Archive, ibi: str) -> ItemView:
 @click.command("show")
 @click.argument("ibi", type=read_ibi)
 @json_option
-@with_appcontext
 def show_command(ibi: str, as_json: bool) -> None:
     """Show the record of an item.
 
@@ -87,7 +85,6 @@ def _format_field(name: str, value: Any) -> list[str]:
     help="List only items with TEXT in a title, a creator or an identifier.",
 )
 @json_option
-@with_appcontext
 def list_command(
     archives: bool, limit: int | None, state: str | None, search: str | None, as_json: bool
 ) -> None:
@@ -141,7 +138,6 @@ def _write_items(items: Iterable[ItemView], as_json: bool) -> None:
 @click.option("--filepath", default="", help="The path of a file of the item.")
 @click.option("--ip", default="127.0.0.1", show_default=True, help="The IP address of the user.")
 @json_option
-@with_appcontext
 def url_list_command(ibi: str, verbs: str, filepath: str, ip: str, as_json: bool) -> None:
     """Show how the Archive answers the urlRequest of a resolver.
 

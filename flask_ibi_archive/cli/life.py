@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, read_ibi, yes_option
 from flask_ibi_archive.cli.items import find_item
@@ -19,7 +18,6 @@ from flask_ibi_archive.cli.terminal import confirm, standard_output, write
     help="The service IBI of the Archive that gets the copy. Without this option, the item "
     "belongs to another Archive, and this Archive gets the copy.",
 )
-@with_appcontext
 def copy_command(ibi: str, to: str | None) -> None:
     """Copy an item to another Archive of the database.
 
@@ -52,7 +50,6 @@ def copy_command(ibi: str, to: str | None) -> None:
 @click.option(
     "--keep-copy", is_flag=True, help="Keep a copy in this Archive instead of a tombstone."
 )
-@with_appcontext
 def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
     """Transfer an item to another Archive of the database.
 
@@ -97,7 +94,6 @@ def transfer_command(ibi: str, to: str, keep_copy: bool) -> None:
     help="Also delete the metadata of the item. The tombstone then has no title.",
 )
 @yes_option
-@with_appcontext
 def delete_command(
     ibi: str,
     reason: str,

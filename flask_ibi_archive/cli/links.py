@@ -9,7 +9,6 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, json_option, note_host_items
 from flask_ibi_archive.cli.terminal import say, standard_output, write, write_json_list
@@ -48,7 +47,6 @@ delay_option = click.option(
     help="The number of hosts that are checked at the same time.",
 )
 @json_option
-@with_appcontext
 def check_links_command(
     older_than: float, host: str | None, delay: float, threads: int, as_json: bool
 ) -> None:
@@ -119,6 +117,8 @@ def format_summary(results: Mapping[str, int], reported: int) -> str:
 
 def format_failure(failure: LinkFailure) -> str:
     """Return the line of the report for a broken link. Tabs separate its fields."""
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
+
     link = failure.link
     uses = [
         f"{use.ibi} {' '.join((use.path or use.relation or '').split())}"
@@ -126,5 +126,5 @@ def format_failure(failure: LinkFailure) -> str:
     ]
     if failure.used > MAX_USES:
         uses.append(f"and {failure.used - MAX_USES} more")
-    since = link.failing_since.strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = format_timestamp(link.failing_since)
     return "\t".join([link.url, since, link.error, ", ".join(uses)])

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, resume_option
 from flask_ibi_archive.cli.terminal import Bars, say, standard_input, standard_output, write
@@ -52,7 +51,6 @@ ITEMS_PER_UPDATE = 100
     is_flag=True,
     help="With --resume: start again at the first line. Imported items remain.",
 )
-@with_appcontext
 def import_command(source: str, files_folder: Path | None, dry_run: bool, **options: Any) -> None:
     """Import items from a JSON Lines file.
 
@@ -194,7 +192,6 @@ def _check_options(
     type=click.Path(file_okay=False, path_type=Path),
     help='Copy the files to FOLDER. "source" is then relative to the folder of FILE.',
 )
-@with_appcontext
 def export_command(target: str, files: Path | None) -> None:
     """Export all items as JSON Lines.
 
@@ -249,18 +246,13 @@ def _show_progress(
 
     There is no bar if the records themselves are written to a terminal.
     """
-    from flask_ibi_archive.storage.reading import ItemReader
-
     if target == "-" and standard_output().isatty():
         yield from records
         return
-    archive_id = archive.served().id
-    if archive.catalogue is not None:  # nobody has counted the items of a host
+    total = archive.items.count()
+    if total is None:
         yield from records
         return
-    total = archive.database.read(
-        lambda connection: ItemReader(connection, archive_id).count_records()
-    )
     for number, record in enumerate(records, 1):
         yield record
         if number % ITEMS_PER_UPDATE == 0 or number == total:

@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, json_option
 from flask_ibi_archive.cli.terminal import (
@@ -99,7 +98,6 @@ parse_email_option = parse_as("parse_email")
 @click.option(
     "--to", callback=parse_email_option, help="The recipient. By default, IBI_RESOLVER_EMAIL."
 )
-@with_appcontext
 def registration_email_command(send: bool, to: str | None) -> None:
     """Print or send the e-mail that requests registration.
 
@@ -141,7 +139,6 @@ def registration_email_command(send: bool, to: str | None) -> None:
 @click.command("register-archive")
 @moved_option
 @json_option
-@with_appcontext
 def register_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to include the Archive.
 
@@ -174,7 +171,6 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
 @click.command("unregister-archive")
 @moved_option
 @json_option
-@with_appcontext
 def unregister_archive_command(moved: bool, as_json: bool) -> None:
     """Ask the resolver to exclude the Archive.
 
@@ -269,7 +265,8 @@ def list_archives(archive: Archive, as_json: bool) -> None:
 
 
 def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:
-    from flask_ibi_archive.archive.registration.state import state_of, timestamp
+    from flask_ibi_archive.archive.registration.state import state_of
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
     state, since = state_of(line.registration)
     return {
@@ -277,13 +274,13 @@ def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:
         "address": line.address,
         "ip": line.ip,
         "state": state,
-        "since": None if since is None else timestamp(since),
+        "since": format_timestamp(since),
         "resolver": getattr(line.registration, "resolver_url", None),
         **{name: _format_value(getattr(line.registration, name, None)) for name in COLUMNS},
     }
 
 
 def _format_value(value: datetime | str | None) -> str | None:
-    from flask_ibi_archive.archive.registration.state import timestamp
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
-    return timestamp(value) if isinstance(value, datetime) else value
+    return format_timestamp(value) if isinstance(value, datetime) else value

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import IBIGroup, get_archive, json_option, read_ibi
 from flask_ibi_archive.cli.passwords import new_password_option, password_option, read_password
@@ -16,42 +15,19 @@ from flask_ibi_archive.cli.registration import parse_as, parse_email_option
 from flask_ibi_archive.cli.terminal import say, standard_output, write
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.document_registry import (
-    ChangeActor,
-    ChangeEMailAddress,
-    ChangePassword,
-    Confirmation,
-    Credentials,
-    DeleteDocumentRegistration,
-    DisplayIDRegistration,
-    DocumentRecord,
-    RegisterActor,
-    RegisteredActor,
-    RegisteredDocument,
-    RegistryRequest,
-    format_registry_answer,
-    format_registry_request,
-)
+from flask_ibi_archive.protocol import document_registry
 from flask_ibi_archive.protocol.hosts import extract_host, is_like_ipv4
-from flask_ibi_archive.records.format import format_moment
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.registry_client import RegistryClient
     from flask_ibi_archive.config import ArchiveConfig
 
-#: The sections of the help page. Each section maps its commands to their modules.
+#: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
-    "The Archive as an actor": {
-        "register-actor": "registry",
-        "change-password": "registry",
-        "change-email": "registry",
-    },
-    "Documents": {
-        "register": "registry",
-        "change-actor": "registry",
-        "delete": "registry",
-        "display": "registry",
-    },
+    "The Archive as an actor": "registry.register-actor registry.change-password "
+    "registry.change-email",
+    "Documents": "registry.register registry.change-actor registry.delete registry.display",
 }
 
 
@@ -85,17 +61,20 @@ def _get_client() -> RegistryClient:
     return RegistryClient(get_archive().config)
 
 
-def _send(password_file: str | None, create: Callable[[Credentials], RegistryRequest]) -> None:
+def _send(
+    password_file: str | None,
+    create: Callable[[document_registry.Credentials], document_registry.RegistryRequest],
+) -> None:
     """Send a request of the actor, and write the confirmation.
 
     :param create: returns the request.
     """
-    from flask_ibi_archive.archive.registration.resolver_answer import one_line
+    from flask_ibi_archive.archive.registration.resolver_answer import make_printable
 
     client = _get_client()
     actor_id = client.actor_id
-    request = create(Credentials(actor_id, read_password(password_file)))
-    say(one_line(client.send(request, Confirmation).text))
+    request = create(document_registry.Credentials(actor_id, read_password(password_file)))
+    say(make_printable(client.send(request, document_registry.Confirmation).text))
 
 
 def _parse_id(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -125,7 +104,6 @@ def _parse_id(context: click.Context, parameter: click.Parameter, value: str | N
     help="An IBI for the actor. By default, the resolver mints one.",
 )
 @password_option
-@with_appcontext
 def register_actor_command(
     host: str | None,
     port: int | None,
@@ -153,7 +131,7 @@ def register_actor_command(
     client = _get_client()
     config = client.config
     computer, domain, default_port = _split_address(config, host)
-    request = RegisterActor(
+    request = document_registry.RegisterActor(
         computer_name=computer,
         domain_name=domain,
         port=port or default_port,
@@ -164,7 +142,7 @@ def register_actor_command(
         password=read_password(password_file, is_new=True),
         actor_id=actor_id,
     )
-    answer = client.send(request, RegisteredActor)
+    answer = client.send(request, document_registry.RegisteredActor)
     write(answer.actor_id)
     say(f"the Archive is registered; now set IBI_REGISTRY_ACTOR_ID = {answer.actor_id}")
 
@@ -192,7 +170,6 @@ def _split_address(config: ArchiveConfig, host: str | None) -> tuple[str, str, i
 @click.command("change-password")
 @password_option
 @new_password_option
-@with_appcontext
 def change_password_command(password_file: str | None, new_password_file: str | None) -> None:
     """Change the password of the actor.
 
@@ -207,7 +184,7 @@ def change_password_command(password_file: str | None, new_password_file: str | 
     """
     _send(
         password_file,
-        lambda credentials: ChangePassword(
+        lambda credentials: document_registry.ChangePassword(
             credentials, read_password(new_password_file, "New password", is_new=True)
         ),
     )
@@ -216,7 +193,6 @@ def change_password_command(password_file: str | None, new_password_file: str | 
 @click.command("change-email")
 @click.argument("address", callback=parse_email_option)
 @password_option
-@with_appcontext
 def change_email_command(address: str, password_file: str | None) -> None:
     """Change the e-mail address of the actor.
 
@@ -224,7 +200,10 @@ def change_email_command(address: str, password_file: str | None) -> None:
     Example:
       flask --app example_app ibi registry change-email banon@iconet.com.br
     """
-    _send(password_file, lambda credentials: ChangeEMailAddress(credentials, address))
+    _send(
+        password_file,
+        lambda credentials: document_registry.ChangeEMailAddress(credentials, address),
+    )
 
 
 # --- documents -----------------------------------------------------------------------------------
@@ -235,7 +214,6 @@ def change_email_command(address: str, password_file: str | None) -> None:
 @click.option("--no-original", is_flag=True, help="Send originalDocument=no for an Original, too.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be sent, without a password.")
 @password_option
-@with_appcontext
 def register_command(
     ibi: tuple[str, ...], no_original: bool, dry_run: bool, password_file: str | None
 ) -> None:
@@ -258,20 +236,22 @@ def register_command(
 
     archive = get_archive()
     client = _get_client()
-    credentials = Credentials(client.actor_id, "")
+    credentials = document_registry.Credentials(client.actor_id, "")
     requests = [
         build_registration(archive, one, credentials, allows_original=not no_original)
         for one in ibi
     ]
     if dry_run:
         for request in requests:
-            for name, value in format_registry_request(request):
+            for name, value in document_registry.format_registry_request(request):
                 if name != "password":
                     write(f"{name} {value}")
         return
     credentials = replace(credentials, password=read_password(password_file))
     for request in requests:
-        answer = client.send(replace(request, credentials=credentials), RegisteredDocument)
+        answer = client.send(
+            replace(request, credentials=credentials), document_registry.RegisteredDocument
+        )
         write(answer.document_id)
 
 
@@ -286,7 +266,6 @@ def register_command(
     help="The new actor.",
 )
 @password_option
-@with_appcontext
 def change_actor_command(document_id: str, new_actor_id: str, password_file: str | None) -> None:
     """Hand a document or a copy over to another actor.
 
@@ -298,13 +277,15 @@ def change_actor_command(document_id: str, new_actor_id: str, password_file: str
       flask --app example_app ibi registry change-actor 8JMKD3MGP8W/35MME4E \\
           --to sid.inpe.br/bibdigital@80/2006/04.07.15.50
     """
-    _send(password_file, lambda credentials: ChangeActor(credentials, document_id, new_actor_id))
+    _send(
+        password_file,
+        lambda credentials: document_registry.ChangeActor(credentials, document_id, new_actor_id),
+    )
 
 
 @click.command("delete")
 @click.argument("document_id", metavar="IBI", callback=_parse_id)
 @password_option
-@with_appcontext
 def delete_command(document_id: str, password_file: str | None) -> None:
     """Delete the registration of a document or of a copy.
 
@@ -315,14 +296,16 @@ def delete_command(document_id: str, password_file: str | None) -> None:
     Example:
       flask --app example_app ibi registry delete 8JMKD3MGP8W/35MME4E
     """
-    _send(password_file, lambda credentials: DeleteDocumentRegistration(credentials, document_id))
+    _send(
+        password_file,
+        lambda credentials: document_registry.DeleteDocumentRegistration(credentials, document_id),
+    )
 
 
 @click.command("display")
 @click.argument("document_id", metavar="IBI", callback=_parse_id)
 @password_option
 @json_option
-@with_appcontext
 def display_command(document_id: str, password_file: str | None, as_json: bool) -> None:
     """Show the record of a document: all actors that have it.
 
@@ -335,9 +318,12 @@ def display_command(document_id: str, password_file: str | None, as_json: bool) 
     """
     client = _get_client()
     actor_id = client.actor_id
-    credentials = Credentials(actor_id, read_password(password_file))
-    record = client.send(DisplayIDRegistration(credentials, document_id), DocumentRecord)
+    credentials = document_registry.Credentials(actor_id, read_password(password_file))
+    record = client.send(
+        document_registry.DisplayIDRegistration(credentials, document_id),
+        document_registry.DocumentRecord,
+    )
     if as_json:
-        write(json.dumps(asdict(record), default=format_moment, ensure_ascii=False, indent=2))
+        write(json.dumps(asdict(record), default=format_timestamp, ensure_ascii=False, indent=2))
     else:
-        write(format_registry_answer(record), nl=False)
+        write(document_registry.format_registry_answer(record), nl=False)

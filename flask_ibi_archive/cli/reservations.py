@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, json_option, read_ibi, warn_of_private_address
 from flask_ibi_archive.cli.terminal import standard_output, write, write_json
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 @click.option("--note", metavar="TEXT", help="A note on the purpose of the reservation.")
 @click.option("--list", "listing", is_flag=True, help="List the reservations. Reserve nothing.")
 @json_option
-@with_appcontext
 def reserve_command(count: int | None, note: str | None, listing: bool, as_json: bool) -> None:
     """Reserve identifiers for drafts.
 
@@ -58,7 +56,7 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
 
 def _write_reservations(as_json: bool) -> None:
     """Write all reservations. Their status is held, used or released."""
-    from flask_ibi_archive.records.format import format_moment
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
     found = get_archive().reservations()
     if as_json:
@@ -69,15 +67,15 @@ def _write_reservations(as_json: bool) -> None:
                     "ibip": one.ibip,
                     "status": one.status,
                     "note": one.note,
-                    "reserved_at": format_moment(one.reserved_at),
-                    "settled_at": format_moment(one.settled_at),
+                    "reserved_at": format_timestamp(one.reserved_at),
+                    "settled_at": format_timestamp(one.settled_at),
                 }
                 for one in found
             ]
         )
         return
     for one in found:
-        date = format_moment(one.reserved_at) or ""
+        date = format_timestamp(one.reserved_at) or ""
         note = " ".join((one.note or "").split())
         write("\t".join([one.rep, one.ibip, one.status, date, note]))
 
@@ -85,7 +83,6 @@ def _write_reservations(as_json: bool) -> None:
 @click.command("release")
 @click.argument("ibis", metavar="IBI...", type=read_ibi, nargs=-1, required=True)
 @click.option("--dry-run", is_flag=True, help="Check the identifiers. Change nothing.")
-@with_appcontext
 def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
     """Release reserved identifiers forever.
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 from flask import current_app
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import (
     get_archive,
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 
 @click.command("init")
-@with_appcontext
 def init_command() -> None:
     """Create or update the tables and the Archive.
 
@@ -47,7 +45,6 @@ def init_command() -> None:
 
 @click.command("check")
 @json_option
-@with_appcontext
 def check_command(as_json: bool) -> None:
     """Check that the Archive works and can be reached.
 
@@ -97,7 +94,6 @@ def write_findings(results: Iterable[Finding], as_json: bool) -> None:
 
 @click.command("upgrade")
 @click.argument("revision", default="head")
-@with_appcontext
 def upgrade_command(revision: str) -> None:
     """Upgrade the tables to a revision.
 
@@ -123,7 +119,6 @@ def _check_revision(context: click.Context, parameter: click.Parameter, value: s
 @click.command("downgrade", context_settings={"ignore_unknown_options": True})
 @click.argument("revision", default="-1", callback=_check_revision)
 @yes_option
-@with_appcontext
 def downgrade_command(revision: str, yes: bool) -> None:
     """Downgrade the tables to a revision.
 

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import get_archive, json_option, read_ibi
 from flask_ibi_archive.cli.terminal import standard_output, write, write_json
@@ -30,7 +29,6 @@ HEADER = ("period", "views", "downloads", "double clicks", "robots")
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Write CSV.")
 @json_option
-@with_appcontext
 def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None:
     """Show how often an item or the Archive was read.
 
@@ -87,7 +85,6 @@ def write_table(periods: Iterable[Period]) -> None:
     help="Print the number of accesses that would be deleted. Change nothing.",
 )
 @json_option
-@with_appcontext
 def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
     """Delete old accesses, but keep the counts of accesses.
 

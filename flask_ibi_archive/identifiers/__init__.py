@@ -20,7 +20,6 @@ from flask_ibi_archive.identifiers.decode import Decoded, decode_identifier
 from flask_ibi_archive.identifiers.distributor import (
     find_creation_date,
     find_granularity,
-    list_suffix_dates,
     next_suffix_date,
     next_suffix_dates,
     parse_granularity,
@@ -64,7 +63,6 @@ __all__ = [
     "format_date",
     "format_decimal",
     "is_private_address",
-    "list_suffix_dates",
     "next_suffix_date",
     "next_suffix_dates",
     "parse_decimal",

@@ -104,37 +104,13 @@ def next_suffix_dates(
             steps.extend(range(creation, creation + count - len(steps)))
             creation = steps[-1]
             break
-        previous = _list_steps(creation, previous, coarser)[0]
+        previous = _find_shortest_step(creation, previous, coarser)
         steps.append(previous)
     numerator, denominator = granularity.numerator, granularity.denominator
     dates = [Fraction(step * numerator, denominator) for step in steps]
     # a creation date that is not later than now needs no wait
     wait = creation * granularity - now if steps and creation > rounded else Fraction(0)
     return dates, Fraction(wait)
-
-
-def list_suffix_dates(
-    now: Fraction, last: Fraction | None, granularity: Fraction
-) -> tuple[list[Fraction], Fraction]:
-    """Return the dates that the next suffix may have. Others may have used the first of them.
-
-    The date for the next suffix is the first of these dates that is later than the last date of the
-    prefix. If none is later, call the function again with a later ``now`` or ``last``.
-
-    :param now: as in :func:`next_suffix_date`.
-    :param last: a date of the same prefix. Others may have used later dates since.
-    :param granularity: as in :func:`next_suffix_date`.
-    :returns: ``(dates, wait)``. The dates are in increasing order. ``wait`` is in seconds, 0 or
-        more.
-    :raises ValueError: if the granularity is not in the set G.
-
-    Source: [G] 6, Algorithm 4.
-    """
-    coarser = _find_coarser_steps(granularity)
-    rounded, previous = _count_steps(now, last, granularity)
-    if rounded <= previous:
-        return next_suffix_dates(now, last, granularity, 1)
-    return [step * granularity for step in _list_steps(rounded, previous, coarser)], Fraction(0)
 
 
 def wait_until(
@@ -187,20 +163,18 @@ def find_granularity(count: int, wait: Fraction) -> Fraction:
     return Fraction(1, parts)
 
 
-def _list_steps(creation: int, last: int, coarser: tuple[int, ...]) -> list[int]:
-    """Return the steps after the last date, up to the creation date, with the shortest suffixes.
+def _find_shortest_step(creation: int, last: int, coarser: tuple[int, ...]) -> int:
+    """Return the step after the last date, up to the creation date, with the shortest suffix.
 
-    :returns: the creation date rounded down to each granularity. The first step has the shortest
-        suffix of all steps after the last date.
+    :returns: the creation date rounded down to the coarsest granularity that is possible.
     """
-    steps = [creation]
+    shortest = creation
     for step in coarser:
-        candidate = creation - creation % step
-        if candidate <= last:
+        rounded = creation - creation % step
+        if rounded <= last:
             break
-        if candidate < steps[0]:
-            steps.insert(0, candidate)
-    return steps
+        shortest = rounded
+    return shortest
 
 
 def _count_steps(now: Fraction, last: Fraction | None, granularity: Fraction) -> tuple[int, int]:

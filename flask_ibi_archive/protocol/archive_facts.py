@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
-from flask_ibi_archive.protocol.catalogue import DUBLIN_CORE, Scope
+from flask_ibi_archive.protocol.catalogue import DUBLIN_CORE, CatalogueItem, Scope
 from flask_ibi_archive.protocol.relation_targets import add_prefixes
 from flask_ibi_archive.protocol.relations import SHAPES, RelationPattern, parse_relation
 
@@ -26,6 +26,7 @@ class ArchiveFacts:
         editions in this Archive.
     :param own_formats: the formats in which the Archive itself writes Dublin Core, and that URL
         lists contain.
+    :param checks_access: False if the URL list is for a user who may read all files of all items.
     """
 
     address: str
@@ -36,6 +37,7 @@ class ArchiveFacts:
     filter_url_list: bool = True
     follow_editions: bool = True
     own_formats: Mapping[str, None] = field(default_factory=lambda: DUBLIN_CORE)
+    checks_access: bool = True
 
     @cached_property
     def shapes(self) -> frozenset[str]:
@@ -69,15 +71,14 @@ class ArchiveFacts:
 
     def answers(self, name: str) -> bool:
         """Return True if the Archive answers the relation with a text."""
-        return is_answered(self.relations, name)
+        if self.relations is None:
+            return True
+        relation = parse_relation(name)
+        return any(pattern.matches(relation) for pattern in self.relations)
 
+    def may_read(self, item: CatalogueItem, user: str) -> bool:
+        """Return True if the list is for a user who may read the files of an item.
 
-def is_answered(relations: tuple[RelationPattern, ...] | None, name: str) -> bool:
-    """Return True if an Archive with some patterns of relations answers a relation with a text.
-
-    :param relations: the patterns; None for all relations.
-    """
-    if relations is None:
-        return True
-    relation = parse_relation(name)
-    return any(pattern.matches(relation) for pattern in relations)
+        :param user: the IP address of the user.
+        """
+        return not self.checks_access or item.allows(user)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, cast
+from datetime import date
+from typing import Protocol
+
+from flask_ibi_archive.protocol.access import may_read
 
 #: The formats of Dublin Core that every Archive writes and lists.
 DUBLIN_CORE: Mapping[str, None] = {"oai_dc": None}
@@ -36,6 +39,9 @@ class Scope:
     paths: tuple[str, ...] = ()
     follow_editions: bool = True
     own_formats: Mapping[str, None] = field(default_factory=lambda: DUBLIN_CORE, hash=False)
+
+
+WHOLE = Scope()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,72 +83,106 @@ class NextEdition(Protocol):
         """The IBIp of the item, or the legacy identifier of an item of another Archive."""
 
 
-class CatalogueItem(NextEdition, Protocol):
-    """An item of an Archive, with the data that the scope lists."""
+@dataclass(eq=False, slots=True)
+class CatalogueItem:
+    """An item of an Archive, with the data that the scope lists.
 
-    @property
-    def key(self) -> int | str:
-        """The row ID of the item; for an item of a host's own catalogue, one of its identifiers.
+    :param key: the row ID of the item; for an item of a host's own catalogue, one of its
+        identifiers. No other item of the Archive has this key. URL keys contain it.
+    :param state: Original, Copy or Deleted; None for an item of another Archive, of which only the
+        IBI is known. For an item that was transferred to another Archive, the value is Deleted if
+        the item is the requested item, and None if it is the target of a relation.
+    :param ibip: the IBIp, or the legacy identifier of an item of another Archive.
+    :param content_type: Data or Metadata.
+    :param timestamp: the time when the item was updated last or removed, as
+        ``YYYY-MM-DDThh:mm:ssZ``.
+    :param language: the language of the item, ``xx`` or ``xx-YY``; None if it is unknown.
+    :param formats: the formats of an item of content type Metadata. The values are the URLs.
+    :param is_service: True if the item represents the Archive service.
+    :param networks: the networks of the access rule, in CIDR form; None: there is no rule.
+    :param embargo: the first day (UTC) on which users may read the files, or None.
+    :param shows_metadata: True if the metadata are for all users, including users who may not read
+        the files.
+    :param files: the URL of each file, by path. None: the file is in this Archive. The requested
+        file and the target file are sufficient.
+    :param target_path: the path of the target file.
+    :param scope: the part of the catalogue that the request needs.
+    :param today: the current day (UTC).
 
-        No other item of the Archive has this key. URL keys contain it.
-        """
+    A catalogue that knows the related items sets the other fields:
 
-    @property
-    def state(self) -> str | None:
-        """Original, Copy or Deleted; None for an item of another Archive.
+    :ivar described_by: the result of :meth:`metadata`.
+    :ivar following: the result of :meth:`next_edition`.
+    :ivar later: the later editions of the item, in their order.
+    :ivar members: the translations, by language, including the item itself; None: there are none.
+    """
 
-        This Archive knows only the IBI of an item of another Archive. For an item that was
-        transferred to another Archive, the value is Deleted if the item is the requested item. The
-        value is None if the item is the target of a relation.
-        """
-
-    @property
-    def content_type(self) -> str:
-        """Data or Metadata."""
-
-    @property
-    def timestamp(self) -> str:
-        """The time when the item was updated last or removed, as ``YYYY-MM-DDThh:mm:ssZ``."""
-
-    @property
-    def language(self) -> str | None:
-        """The language of the item, ``xx`` or ``xx-YY``; None if the language is unknown."""
-
-    @property
-    def is_service(self) -> bool:
-        """True if the item represents the Archive service."""
-
-    @property
-    def formats(self) -> Mapping[str, str]:
-        """The formats of an item of content type Metadata. The values are the URLs."""
-
-    @property
-    def shows_metadata(self) -> bool:
-        """True if the metadata are for all users, including users who may not read the files."""
+    key: int | str
+    state: str | None
+    rep: str | None
+    ibip: str | None
+    content_type: str = "Data"
+    timestamp: str = ""
+    language: str | None = None
+    formats: Mapping[str, str] = field(default_factory=dict)
+    is_service: bool = False
+    networks: Sequence[str] | None = None
+    embargo: date | None = None
+    shows_metadata: bool = True
+    files: Mapping[str, str | None] = field(default_factory=dict)
+    target_path: str | None = None
+    scope: Scope = WHOLE
+    today: date = date.min
+    described_by: CatalogueItem | OwnMetadata | None = None
+    following: NextEdition | None = None
+    later: Sequence[CatalogueItem] = ()
+    members: Mapping[str, CatalogueItem] | None = None
 
     def allows(self, address: str) -> bool:
-        """Return True if a user at an IP address may read the files today.
-
-        Networks and embargoes decide.
-        """
+        """Return True if a user at an IP address may read the files today."""
+        return may_read(self.networks, self.embargo, address, self.today)
 
     def file(self) -> File | None:
-        """Return the file that the scope requests."""
+        """Return the file that the scope requests: the first of its paths that exists."""
+        if not self.scope.paths:
+            return self.target()
+        path = next((path for path in self.scope.paths if path in self.files), None)
+        return None if path is None else File(path, self.files[path])
 
     def target(self) -> File | None:
         """Return the target file: the file that users get without a path in the request."""
+        path = self.target_path
+        return None if path is None else File(path, self.files.get(path))
 
     def metadata(self) -> CatalogueItem | OwnMetadata | None:
         """Return the metadata of the item: another item, or metadata without an identifier."""
+        return self.described_by
 
     def next_edition(self) -> NextEdition | None:
         """Return the next edition of the requested item, in any Archive and in any state."""
+        return self.following
+
+    def list_later_editions(self) -> Sequence[CatalogueItem]:
+        """Return the later editions in their order; the first one may be sufficient."""
+        return self.later
 
     def last_edition(self) -> CatalogueItem | None:
-        """Return the last edition; None if unknown. The item itself may be the last edition."""
+        """Return the last edition that is not Deleted. This may be the item itself.
+
+        :returns: None if the last edition is in another Archive, or if later editions exist but the
+            scope does not follow editions.
+        """
+        later = self.list_later_editions()
+        if later and not self.scope.follow_editions:
+            return None
+        last = next((item for item in reversed(later) if item.state != "Deleted"), self)
+        return last if last is self or last.state is not None else None
 
     def translations(self) -> Mapping[str, CatalogueItem]:
         """Return the translations. The keys are languages. The item itself is included."""
+        if self.members is None:
+            return {} if self.language is None else {self.language: self}
+        return self.members
 
 
 class Catalogue(Protocol):
@@ -154,88 +194,3 @@ class Catalogue(Protocol):
         :param ibi: the canonical text of the identifier.
         :returns: the item; None if the identifier is unknown.
         """
-
-
-# --- the rules that all catalogues share ---------------------------------------------------------
-
-Found = TypeVar("Found", bound=CatalogueItem)
-
-
-def choose_file(paths: Sequence[str], files: Mapping[str, str | None]) -> File | None:
-    """Return the requested file of an item; None if the item does not have this file.
-
-    :param paths: the possible paths of the requested file (``Scope.paths``).
-    :param files: the URL of each file of the item, by path. None: the file is in this Archive.
-    """
-    for path in paths:
-        if path in files:
-            return File(path, files[path])
-    return None
-
-
-def choose_last_edition(item: Found, later: Sequence[Found], scope: Scope) -> Found | None:
-    """Return the last edition of an item that is not Deleted. This may be the item itself.
-
-    :param later: all later editions, in their order.
-    :returns: None if the last edition is in another Archive, or if later editions exist but the
-        scope does not follow editions.
-    """
-    if not later:
-        return item
-    if not scope.follow_editions:
-        return None
-    for one in reversed(later):
-        if one.state != "Deleted":
-            return None if one.state is None else one
-    return item
-
-
-class OpenItem:
-    """An item for users who have access to all files of all items.
-
-    :param item: the item.
-    """
-
-    def __init__(self, item: CatalogueItem) -> None:
-        self._item = item
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._item, name)
-
-    def allows(self, address: str) -> bool:
-        """Return True, because these users have access to all files."""
-        return True
-
-    def metadata(self) -> CatalogueItem | OwnMetadata | None:
-        """Return the metadata of the item."""
-        found = self._item.metadata()
-        return found if found is None or isinstance(found, OwnMetadata) else open_item(found)
-
-    def last_edition(self) -> CatalogueItem | None:
-        """Return the last edition; None if unknown."""
-        found = self._item.last_edition()
-        return None if found is None else open_item(found)
-
-    def translations(self) -> Mapping[str, CatalogueItem]:
-        """Return the translations, by language."""
-        return {language: open_item(one) for language, one in self._item.translations().items()}
-
-
-def open_item(item: CatalogueItem) -> CatalogueItem:
-    """Return an item for users who have access to all files of all items."""
-    return cast(CatalogueItem, OpenItem(item))
-
-
-class OpenCatalogue:
-    """A catalogue for users who have access to all files of all items.
-
-    :param catalogue: the catalogue with the same items.
-    """
-
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
-
-    def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
-        """Return the item with an identifier; None if the identifier is unknown."""
-        found = self._catalogue.find(ibi, scope)
-        return None if found is None else open_item(found)

@@ -39,6 +39,7 @@ from flask_ibi_archive.protocol.inclusion import (
 from flask_ibi_archive.protocol.pairs import format_notice, format_pairs
 from flask_ibi_archive.protocol.query import SERVICE_SUBJECT, format_query_string
 from flask_ibi_archive.protocol.registration import is_key
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList, format_verb_list, parse_verb_list
 
 #: Maximum length of a query string in bytes. The Archive answers a longer query with status 414.
@@ -62,7 +63,7 @@ URL_PAIRS = frozenset({URL, PERSISTENT_URL, FILE_PATH})
 
 CONTENT_TYPES = frozenset({"Data", "Metadata"})
 #: The states of items that can be delivered ([R] Table 6.11).
-DELIVERED_STATES = frozenset({"Original", "Copy"})
+DELIVERED_STATES = frozenset({State.ORIGINAL.value, State.COPY.value})
 
 RECEIVED = format_notice("acknowledgment received")
 
@@ -255,7 +256,7 @@ def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
                 'should be "rep R", "ibip I" or "rep R ibip I"'
             )
         identifier = parse_identifier(text)
-        if (identifier.form is Form.REP) is not (form == "rep"):
+        if name_form(identifier) != form:
             raise ValueError(
                 f"{text!a} follows the word {form}, but is an identifier of another form"
             )
@@ -265,16 +266,16 @@ def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
     return tuple([found[form] for form in ("rep", "ibip") if form in found])
 
 
-def format_ibi_forms(identifiers: Iterable[Identifier]) -> tuple[str, ...]:
-    """Return the words of the value of an ``ibi`` pair: ``rep R``, ``ibip I`` or both.
+def name_form(identifier: Identifier) -> str:
+    """Return the word that precedes an identifier in an ``ibi`` value: ``rep`` or ``ibip``."""
+    return "rep" if identifier.form is Form.REP else "ibip"
 
-    :param identifiers: at most one repository name, and at most one IBIp or legacy identifier.
-    Source: [R] Table 7.4.
-    """
-    forms = {"rep" if ibi.form is Form.REP else "ibip": ibi.text for ibi in identifiers}
-    return tuple(
-        [word for form in ("rep", "ibip") if form in forms for word in (form, forms[form])]
-    )
+
+def list_ibi_words(rep: str | None = None, ibip: str | None = None) -> tuple[str, ...]:
+    """Return the words of an ``ibi`` value: ``rep R``, ``ibip I`` or both ([R] Table 7.4)."""
+    if rep is None:
+        return ("ibip", ibip) if ibip is not None else ()
+    return ("rep", rep) if ibip is None else ("rep", rep, "ibip", ibip)
 
 
 def format_request(request: Request) -> str:
@@ -297,6 +298,7 @@ def format_request(request: Request) -> str:
         }
     elif isinstance(request, Acknowledgment):
         addresses = request.client_addresses
+        forms = {name_form(identifier): identifier.text for identifier in request.ibi or ()}
         values = {
             SERVICE_SUBJECT: ACKNOWLEDGMENT,
             CLIENT_ADDRESSES: None if addresses is None else format_client_addresses(addresses),
@@ -305,7 +307,7 @@ def format_request(request: Request) -> str:
             URL: request.url,
             PERSISTENT_URL: request.persistent_url,
             URL_KEY: request.url_key,
-            IBI: " ".join(format_ibi_forms(request.ibi or ())),
+            IBI: " ".join(list_ibi_words(**forms)),
         }
     else:
         values = {SERVICE_SUBJECT: INCLUSION_CONFIRMATION_REQUEST}

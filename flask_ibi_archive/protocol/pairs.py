@@ -13,10 +13,10 @@ Source: [R] 4.2, Table 4.2.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
@@ -67,6 +67,7 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and not text.encode().translate(None, _WORD_BYTES)
 
 
+@lru_cache(maxsize=1024)  # the names and many of the words are the same in all lists
 def encode_word(text: str) -> str:
     """Return a text as one word: printable ASCII without spaces and braces.
 
@@ -78,57 +79,6 @@ def encode_word(text: str) -> str:
     if _is_plain(text):
         return text
     return quote(to_bytes(text), safe=_WORD_CHARACTERS)
-
-
-class PairLayout:
-    """The names of a list of pairs in their order, and where the values are in another list.
-
-    The names of many lists are the same. Therefore a layout encodes and sorts them in advance.
-
-    :param places: the names of the pairs, and the index of the value of each pair. No name is
-        "alert" or "notice".
-    """
-
-    def __init__(self, places: Iterable[tuple[str, int]]) -> None:
-        in_order = sorted([(encode_word(name), name, place) for name, place in places])
-        self.names = [name for _, name, _ in in_order]
-        self.places = [place for _, _, place in in_order]
-        self._beginnings = [f"{_BETWEEN_PAIRS}{word} " for word, _, _ in in_order]
-
-    def format(self, values: Iterable[str | tuple[str, ...] | None]) -> str:
-        """Return the text of the pairs with some values; see :func:`format_pairs`."""
-        given = ["" if value is None else value for value in values]
-        encode = _choose_encoder(given)
-        texts = [_format_value(one, encode) for one in given]
-        found = map(texts.__getitem__, self.places)
-        text = "".join(chain.from_iterable(zip(self._beginnings, found, strict=True)))
-        return text.removeprefix(_BETWEEN_PAIRS)
-
-
-class LaidOutPairs(Sequence["tuple[str, str | tuple[str, ...]]"]):
-    """A list of pairs with a layout; :func:`format_pairs` formats it fast.
-
-    :param values: the values. A value that is in no pair may be None.
-    """
-
-    def __init__(self, layout: PairLayout, values: Sequence[str | tuple[str, ...] | None]) -> None:
-        self.layout = layout
-        self.values = values
-
-    def __len__(self) -> int:
-        return len(self.layout.names)
-
-    def __iter__(self) -> Iterator[tuple[str, str | tuple[str, ...]]]:
-        for name, place in zip(self.layout.names, self.layout.places, strict=True):
-            value = self.values[place]
-            assert value is not None
-            yield name, value
-
-    def __getitem__(self, index: Any) -> Any:
-        return list(self)[index]
-
-    def __repr__(self) -> str:
-        return repr(list(self))
 
 
 def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
@@ -143,11 +93,7 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
     :raises LocalProtocolError: if a name is empty.
     Source: [R] 4.2, Table 4.2.
     """
-    if isinstance(pairs, LaidOutPairs):
-        return pairs.layout.format(pairs.values)
-    pairs = list(pairs)
-    encode = _choose_encoder(chain.from_iterable(pairs))
-    in_order = sorted([(encode(name), value) for name, value in pairs], key=_name_of)
+    in_order = sorted([(encode_word(name), value) for name, value in pairs], key=_name_of)
     if in_order and not in_order[0][0]:
         raise LocalProtocolError(
             "a pair has an empty name; a name must have at least one character"
@@ -155,33 +101,19 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
     lines = []
     for name, value in in_order:
         if name in TEXTS:
-            text = _format_group(value.split() if isinstance(value, str) else value, encode)
+            text = _format_group(value.split() if isinstance(value, str) else value)
+        elif isinstance(value, str):
+            text = encode_word(value) or "{}"
         else:
-            text = _format_value(value, encode)
-        lines.append(f"{name} {text}")
+            words = [word for word in value if word]
+            text = encode_word(words[0]) if len(words) == 1 else _format_group(words)
+        # unlike an f-string, it uses the characters of a member of an Enum
+        lines.append(" ".join((name, text)))
     return _BETWEEN_PAIRS.join(lines)
 
 
-def _choose_encoder(values: Iterable[str | Sequence[str]]) -> Callable[[str], str]:
-    """Return the function that encodes the words of some names and values.
-
-    It is :func:`encode_word`, unless no word needs to be encoded: one check of all words takes less
-    time than a check of each word.
-    """
-    words = "".join([one if isinstance(one, str) else "".join(one) for one in values])
-    # unlike str(), it returns the characters of a word also for a member of an Enum
-    return str.__str__ if _is_plain(words) else encode_word
-
-
-def _format_value(value: str | Sequence[str], encode: Callable[[str], str]) -> str:
-    if isinstance(value, str):
-        return encode(value) or "{}"
-    words = [word for word in value if word]
-    return encode(words[0]) if len(words) == 1 else _format_group(words, encode)
-
-
-def _format_group(words: Iterable[str], encode: Callable[[str], str] = encode_word) -> str:
-    return "{" + " ".join([encode(word) for word in words if word]) + "}"
+def _format_group(words: Iterable[str]) -> str:
+    return "{" + " ".join([encode_word(word) for word in words if word]) + "}"
 
 
 def format_alert(text: str) -> str:

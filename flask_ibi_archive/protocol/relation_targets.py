@@ -8,11 +8,11 @@ Source: [R] 7.2, Table 7.5.
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import itemgetter
 from typing import NamedTuple, TypeGuard
 
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, OwnMetadata
 from flask_ibi_archive.protocol.relations import SHAPES, Step, StepKind, split_shapes
+from flask_ibi_archive.protocol.states import State
 
 #: The format that metadata in another Archive are assumed to have.
 ASSUMED_FORMAT = "oai_dc"
@@ -55,11 +55,6 @@ class RelationTarget(NamedTuple):
 TargetKey = tuple[int, bool, "str | None", int]
 #: A list of targets, each after the text of the step or steps that lead to the target.
 Targets = list[tuple[str, RelationTarget]]
-#: The place of a target, whether it has the format of its relations, and the text of each step from
-#: it with the number of the next node.
-Node = tuple[int, bool, "tuple[tuple[str, int], ...]"]
-#: All nodes of a graph.
-Structure = tuple[Node, ...]
 
 
 def _formats_of(item: CatalogueItem) -> tuple[str, ...]:
@@ -88,7 +83,7 @@ def _formats_of_translations(item: CatalogueItem) -> tuple[str, ...]:
 
 def _create_target(item: CatalogueItem | None, format: str | None = None) -> RelationTarget | None:
     """Return a target for an item; None if the item is unknown, deleted or not in the format."""
-    if item is None or item.state == "Deleted":
+    if item is None or item.state == State.DELETED:
         return None
     if format is not None and format not in _formats_of(item):
         return None
@@ -151,80 +146,38 @@ def _find_metadata(target: RelationTarget) -> Targets:
 _NEXT_TARGETS = {"u": _find_last_edition, "t": _find_translations, "m": _find_metadata}
 
 
-class RelationGraph:
-    """The targets to which the relations of an item lead, and the steps between the targets.
+def list_relations(item: CatalogueItem, shapes: frozenset[str] = SHAPES) -> Targets:
+    """Return the texts and the targets of all relations of an item.
 
-    Many relations lead to the same target and then continue in the same way. The graph contains
-    the beginning of such relations once, as a node.
-
-    :param item: the item, which is the first target.
     :param shapes: the shapes of the relations to follow, and all beginnings of these shapes.
-    :ivar targets: the targets, each once.
-    :ivar structure: the nodes. The first node is that of the item. Items with the same languages
-        and formats usually have the same structure.
+    :returns: the relations. The text of that of the item to itself is "". Relations with the same
+        target have the same RelationTarget object.
     """
+    return _continue(RelationTarget(item), shapes, {}, {})
 
-    def __init__(self, item: CatalogueItem, shapes: frozenset[str] = SHAPES) -> None:
-        self.targets: list[RelationTarget] = []
-        self._places: dict[TargetKey, int] = {}
-        self._steps: dict[tuple[int, str], list[tuple[str, int]]] = {}
-        self._nodes: list[Node] = []
-        self._numbers: dict[tuple[int, frozenset[str]], int] = {}
-        self._add_node(self._add_target(RelationTarget(item)), shapes)
-        self.structure: Structure = tuple(self._nodes)
 
-    def _add_target(self, target: RelationTarget) -> int:
-        """Return the place of a target."""
-        place = self._places.setdefault(target.key, len(self.targets))
-        if place == len(self.targets):
-            self.targets.append(target)  # also keeps the item, so that the key remains valid
-        return place
+def _continue(
+    target: RelationTarget,
+    shapes: frozenset[str],
+    targets: dict[TargetKey, RelationTarget],
+    continued: dict[tuple[TargetKey, frozenset[str]], Targets],
+) -> Targets:
+    """Return the rests of the relations that continue from a target, and where they lead.
 
-    def _add_node(self, place: int, shapes: frozenset[str]) -> int:
-        """Return the number of the node from which relations of some shapes begin."""
-        number = self._numbers.get((place, shapes))
-        if number is not None:
-            return number
-        number = self._numbers[place, shapes] = len(self._nodes)
-        target = self.targets[place]
-        has_format = target.has_format
-        self._nodes.append((place, has_format, ()))
+    :param targets: all targets so far, each once.
+    :param continued: the results so far. Many relations lead to the same target, and then continue
+        in the same way.
+    """
+    key = target.key
+    if (key, shapes) not in continued:
+        target = targets.setdefault(key, target)
+        relations = continued[key, shapes] = [("", target)] if target.has_format else []
         # if the state is None, only the identifier of the item is known
-        if target.item.state is not None:
-            steps = [
-                (step, self._add_node(following, rest))
-                for letter, rest in split_shapes(shapes)
-                for step, following in self._list_steps(place, letter)
-            ]
-            self._nodes[number] = (place, has_format, tuple(steps))
-        return number
-
-    def _list_steps(self, place: int, letter: str) -> list[tuple[str, int]]:
-        """Return the texts of the steps from a target, and the places of the next targets."""
-        steps = self._steps.get((place, letter))
-        if steps is None:
-            # sorted: the order of translations must not change the structure
-            found = sorted(_NEXT_TARGETS[letter](self.targets[place]), key=itemgetter(0))
-            steps = [(step, self._add_target(target)) for step, target in found]
-            self._steps[place, letter] = steps
-        return steps
-
-
-@lru_cache(maxsize=16)
-def list_relations(structure: Structure) -> tuple[tuple[str, int], ...]:
-    """Return the text of each relation in a graph, and the place of its target; sorted by text.
-
-    The first relation is that of the item to itself; its text is "".
-    """
-    found = []
-    waiting = [("", 0)]
-    while waiting:
-        name, number = waiting.pop()
-        place, has_format, steps = structure[number]
-        if has_format:
-            found.append((name, place))
-        waiting += [(name + step, following) for step, following in steps]
-    return tuple(sorted(found))
+        for letter, rest in split_shapes(shapes) if target.item.state is not None else ():
+            for step, following in _NEXT_TARGETS[letter](target):
+                ends = _continue(following, rest, targets, continued)
+                relations += [(step + name, end) for name, end in ends]
+    return continued[key, shapes]
 
 
 def follow_path(

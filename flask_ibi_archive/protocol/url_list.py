@@ -9,28 +9,24 @@ Source: [R] 7.2, Algorithm 2 and FILTRARLISTADEURL.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from flask_ibi_archive.protocol.archive_facts import ArchiveFacts, is_answered
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.catalogue import (
     Catalogue,
     CatalogueItem,
     OwnMetadata,
     Scope,
 )
-from flask_ibi_archive.protocol.messages import UrlRequest
-from flask_ibi_archive.protocol.pairs import LaidOutPairs, PairLayout
+from flask_ibi_archive.protocol.messages import UrlRequest, list_ibi_words
 from flask_ibi_archive.protocol.query import list_candidate_paths
 from flask_ibi_archive.protocol.relation_targets import (
-    RelationGraph,
     RelationTarget,
-    Structure,
     follow_path,
     list_relations,
 )
-from flask_ibi_archive.protocol.relations import RelationPattern
+from flask_ibi_archive.protocol.states import State
 
 #: The name and the value of a pair. The value is one word or several words.
 UrlPair = tuple[str, "str | tuple[str, ...]"]
@@ -39,7 +35,6 @@ UrlPair = tuple[str, "str | tuple[str, ...]"]
 #: in ``url.lastedition``.
 URL_PAIR_NAMES = ("contenttype", "state", "timestamp", "url")
 NEXT_EDITION = "ibi.nextedition"
-_NO_VALUES = (None,) * len(URL_PAIR_NAMES)
 
 
 class Description(NamedTuple):
@@ -52,10 +47,6 @@ class Description(NamedTuple):
     target: RelationTarget
     words: tuple[str, ...] | None
     values: tuple[str, str, str, str] | None
-
-    def list_values(self) -> tuple[str | tuple[str, ...] | None, ...]:
-        """Return the value of the ``ibi`` pair and of each pair of :data:`URL_PAIR_NAMES`."""
-        return (self.words, *(self.values or _NO_VALUES))
 
 
 #: The text of a relation, and what the URL list contains about its target.
@@ -136,48 +127,11 @@ def build_url_list(
     pairs.append(("urlkey", issue_key(item)))
     view = _View(request, facts, bool(paths))
     if requested_only:
-        levels = follow_path(item, relation.steps, scope.shapes)
-        found = list(view.describe(chain.from_iterable(levels)))
-        return [*pairs, *list_ibi_pairs(found), *list_url_pairs(found)]
-    graph = RelationGraph(item, scope.shapes)
-    values: list[str | tuple[str, ...] | None] = []
-    for target in graph.targets:
-        values += view.describe_target(target).list_values()
-    missing = tuple([place for place, value in enumerate(values) if value is None])
-    names = tuple([name for name, _ in pairs])
-    layout = _lay_out(graph.structure, missing, facts.relations, names)
-    return LaidOutPairs(layout, values + [value for _, value in pairs])
-
-
-# few layouts, because that of an item with many languages needs megabytes
-@lru_cache(maxsize=16)
-def _lay_out(
-    structure: Structure,
-    missing: tuple[int, ...],
-    relations: tuple[RelationPattern, ...] | None,
-    others: tuple[str, ...],
-) -> PairLayout:
-    """Return the layout of the pairs for the targets in a graph.
-
-    The values of all targets are in one list: the values of :meth:`Description.list_values` of the
-    first target, then those of the second target, and so on.
-
-    :param missing: the places of the values that do not exist.
-    :param relations: the relations that the Archive answers; None for all relations.
-    :param others: the names of other pairs. Their values follow those of the targets.
-    """
-    kinds = ("ibi", *URL_PAIR_NAMES)
-    absent = frozenset(missing)
-    found = [
-        (kind + name, place)
-        for number, kind in enumerate(kinds)
-        for name, target in list_relations(structure)
-        if (place := target * len(kinds) + number) not in absent
-        and (name or number)  # another pair contains the identifier of the item itself
-        and is_answered(relations, name)
-    ]
-    end = len(kinds) * (1 + max(target for target, _, _ in structure))
-    return PairLayout([*found, *[(name, end + place) for place, name in enumerate(others)]])
+        targets = list(chain.from_iterable(follow_path(item, relation.steps, scope.shapes)))
+    else:
+        targets = list_relations(item, scope.shapes)
+    described = list(view.describe(targets))
+    return [*pairs, *list_ibi_pairs(described), *list_url_pairs(described)]
 
 
 def list_target_urls(
@@ -185,9 +139,7 @@ def list_target_urls(
 ) -> list[DescribedTarget]:
     """Return the targets of all relations that the Archive answers, and what users get there."""
     view = _View(request, facts, has_path=False)
-    graph = RelationGraph(item, facts.shapes)
-    relations = list_relations(graph.structure)
-    return list(view.describe([(name, graph.targets[place]) for name, place in relations]))
+    return list(view.describe(list_relations(item, facts.shapes)))
 
 
 def list_ibi_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
@@ -206,13 +158,6 @@ def list_url_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
         for place, kind in enumerate(URL_PAIR_NAMES)
         for name, values in shown
     ]
-
-
-def list_ibi_words(rep: str | None, ibip: str | None) -> tuple[str, ...]:
-    """Return the words of an ``ibi`` value: ``rep R``, ``ibip I`` or both ([R] Table 7.4)."""
-    if rep is None:
-        return ("ibip", ibip) if ibip is not None else ()
-    return ("rep", rep) if ibip is None else ("rep", rep, "ibip", ibip)
 
 
 def create_next_edition_pair(item: CatalogueItem) -> list[UrlPair]:
@@ -243,8 +188,8 @@ def _find_item(
         ("ibi.archiveservice", facts.service),
         ("ibi.platformsoftware", facts.platform_software),
     ]
-    if item.state == "Deleted":
-        return None, [*pairs, ("state", "Deleted"), ("timestamp", item.timestamp)]
+    if item.state == State.DELETED:
+        return None, [*pairs, ("state", State.DELETED.value), ("timestamp", item.timestamp)]
     return item, pairs
 
 
@@ -281,12 +226,15 @@ class _View:
             url = self._find_written_url(target)
             content_type = "Metadata"
             timestamp = (own and own.timestamp) or timestamp
-        elif url is not None and not item.allows(self.user):
+        elif url is not None and not self._may_read(item):
             url = self._find_metadata_url(item)
             content_type = "Metadata"
         if url is None or item.state is None:
             return Description(target, words, None)
         return Description(target, words, (content_type, item.state, timestamp, url))
+
+    def _may_read(self, item: CatalogueItem) -> bool:
+        return self._facts.may_read(item, self.user)
 
     def _find_written_url(self, target: RelationTarget) -> str | None:
         own, format = target.own, target.format
@@ -295,7 +243,7 @@ class _View:
         stated = own and (own.url if format is None else own.formats[format])
         described = target.described or target.item
         # the rule of the item applies to the description that the Archive itself shows
-        if stated is None and not described.shows_metadata and not described.allows(self.user):
+        if stated is None and not described.shows_metadata and not self._may_read(described):
             return None
         return stated or self.addresses.metadata(described, format)
 
@@ -327,7 +275,7 @@ class _View:
             return None
         if isinstance(found, OwnMetadata):
             return found.url or self.addresses.metadata(item)
-        if found.state in (None, "Deleted") or not found.allows(self.user):
+        if found.state in (None, State.DELETED) or not self._may_read(found):
             return None
         target = found.target()
         if target is None:

@@ -7,10 +7,10 @@ the parser raises FieldError.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime
 from ipaddress import ip_network
-from typing import Any
+from typing import Any, TypeVar
 
 from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.identifiers import Form, parse_identifier
@@ -18,6 +18,8 @@ from flask_ibi_archive.identifiers.identifier import match_identifier
 from flask_ibi_archive.protocol import languages
 from flask_ibi_archive.protocol.hosts import check_url
 from flask_ibi_archive.protocol.relations import is_format
+
+Parsed = TypeVar("Parsed")
 
 #: The hour is checked, because ``fromisoformat`` of newer Python versions accepts 24:00:00.
 TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}Z")
@@ -94,11 +96,11 @@ def parse_flag(field: str, value: Any) -> bool:
     return value
 
 
-def parse_list(field: str, value: Any) -> list[Any]:
-    """Check that a value is a list."""
+def parse_list(field: str, value: Any, parse: Callable[[str, Any], Parsed]) -> tuple[Parsed, ...]:
+    """Check that a value is a list, and parse its members."""
     if not isinstance(value, list):
         raise FieldError(field, f"{quoted(value)} is not a list")
-    return value
+    return tuple([parse(f"{field}[{number}]", member) for number, member in enumerate(value)])
 
 
 def parse_object(field: str, value: Any, names: Collection[str]) -> dict[str, Any]:
@@ -112,6 +114,25 @@ def parse_object(field: str, value: Any, names: Collection[str]) -> dict[str, An
                 inside, f"this field is unknown; the known fields are {', '.join(names)}"
             )
     return value
+
+
+def parse_members(
+    field: str, value: Any, parsers: Mapping[str, Callable[[str, Any], Any]], required: str = ""
+) -> dict[str, Any]:
+    """Check that a value is a JSON object, and parse its fields, in the order of the parsers.
+
+    :param parsers: the parser of each field.
+    :param required: the name of the field that must not be missing.
+    """
+    members = parse_object(field, value, parsers)
+    prefix = f"{field}." if field else ""
+    if required and required not in members:
+        raise FieldError(f"{prefix}{required}", "the field is missing")
+    return {
+        name: parse(f"{prefix}{name}", members[name])
+        for name, parse in parsers.items()
+        if name in members
+    }
 
 
 def parse_choice(field: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -1,6 +1,7 @@
 """Formatting of records: converts an :class:`Record` to a JSON object.
 
-The JSON object does not contain fields that have their default value.
+The JSON object has the fields of the class, in their order, without those that have their default
+value.
 
 A host application may create a record with similar types. For example, it may use a list instead
 of a tuple, or a text instead of a list with one text. The functions convert these types. Other
@@ -12,9 +13,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import date, datetime, timezone
+from dataclasses import MISSING, fields
+from datetime import date, datetime
 from typing import Any
 
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
@@ -25,57 +28,18 @@ from flask_ibi_archive.records.record import (
     Tombstone,
 )
 
-#: The empty default values of fields, by the name of the field.
-EMPTY_VALUES: dict[str, Any] = {"aliases": [], "translations": {}, "formats": {}, "files": []}
-
 
 def format_record(record: Record) -> dict[str, Any]:
     """Return a record as a JSON object.
 
     If the JSON object is parsed, the result is an equal record.
     """
-    values: dict[str, Any] = {
-        "rep": record.rep,
-        "ibip": record.ibip,
-        "aliases": _format_list(record.aliases),
-        "state": None if record.state == "Original" else record.state,
-        "original_archive": record.original_archive,
-        "timestamp": record.timestamp and _format_moment(record.timestamp),
-        "content_type": None if record.content_type == "Data" else record.content_type,
-        "language": record.language,
-        "transferable": None if record.transferable is True else record.transferable,
-        "next_edition": record.next_edition,
-        "translations": _format_object(record.translations),
-        "metadata": _format_metadata(record.metadata),
-        "formats": _format_object(record.formats),
-        "files": [_format_file(file) for file in record.files],
-        "target_file": record.target_file,
-        "list_files": None if record.list_files is True else record.list_files,
-        "access": record.access and _format_access(record.access),
-        "embargo": _format_day(record.embargo),
-        "tombstone": record.tombstone and _format_tombstone(record.tombstone),
-    }
-    return {
-        name: value
-        for name, value in values.items()
-        if value is not None and value != EMPTY_VALUES.get(name)
-    }
+    return _format_fields(record)
 
 
 def format_line(record: Record) -> str:
     """Return a record as one line of JSON, without a line end."""
     return json.dumps(format_record(record), ensure_ascii=False)
-
-
-def format_moment(moment: datetime | None) -> str | None:
-    """Return a time as text in the format ``YYYY-MM-DDThh:mm:ssZ``.
-
-    :param moment: the time in UTC.
-    :returns: the text, or None if the time is None.
-    """
-    if moment is None:
-        return None
-    return moment.replace(tzinfo=None, microsecond=0).isoformat() + "Z"
 
 
 def format_dublin_core(elements: Any) -> Any:
@@ -93,10 +57,11 @@ def _format_dublin_core_values(values: Any) -> Any:
     if isinstance(values, tuple) and len(values) == 2 and all(isinstance(v, str) for v in values):
         # The tuple is not converted: it may be two values, or one value and its language.
         return values
-    listed = _format_list(values)
-    return (
-        [_format_dublin_core_value(one) for one in listed] if isinstance(listed, list) else listed
-    )
+    if isinstance(values, str):
+        return [values]
+    if not isinstance(values, list | tuple):
+        return values
+    return [_format_dublin_core_value(value) for value in values]
 
 
 def _format_dublin_core_value(value: Any) -> Any:
@@ -106,68 +71,49 @@ def _format_dublin_core_value(value: Any) -> Any:
     return text if language is None else {"value": text, "lang": language}
 
 
-def _format_list(value: Any) -> Any:
-    if isinstance(value, str):
-        return [value]
-    return list(value) if isinstance(value, tuple) else value
+def _format_fields(described: Any) -> dict[str, Any]:
+    """Return the fields of a record, or of a part of a record, as a JSON object."""
+    formatted = {}
+    for name, is_list, default in _FIELDS[type(described)]:
+        value = getattr(described, name)
+        value = [value] if is_list and isinstance(value, str) else _format_value(value)
+        # 1 is equal to the default True, but not right
+        if value is not None and (value != default or type(value) is not type(default)):
+            formatted[name] = value
+    return formatted
 
 
-def _format_object(value: Any) -> Any:
+def _format_value(value: Any) -> Any:
+    if value is None or isinstance(value, str):  # most values
+        return value
+    if isinstance(value, DublinCoreMetadata):
+        return {"dc": format_dublin_core(value.elements)}
+    if isinstance(value, tuple):
+        return [_format_value(member) for member in value]
     if isinstance(value, Mapping):
-        return {str(name): one for name, one in value.items()}
-    return value
-
-
-def _format_moment(value: Any) -> Any:
-    is_aware = isinstance(value, datetime) and value.tzinfo is not None
-    return format_moment(value.astimezone(timezone.utc)) if is_aware else value
-
-
-def _format_day(value: Any) -> Any:
-    # a datetime is a date too, but its day depends on the time zone
-    is_day = isinstance(value, date) and not isinstance(value, datetime)
-    return value.isoformat() if is_day else value
-
-
-def _format_metadata(found: Any) -> Any:
-    if isinstance(found, MetadataItem):
-        return {"ibi": found.ibi}
-    if isinstance(found, DublinCoreMetadata):
-        return {"dc": format_dublin_core(found.elements)}
-    if isinstance(found, MetadataAddress):
-        values = {
-            "url": found.url,
-            "formats": _format_object(found.formats),
-            "timestamp": _format_moment(found.timestamp),
-        }
-        return {name: value for name, value in values.items() if value}
-    if isinstance(found, Mapping):
         return {
-            name: format_dublin_core(value) if name == "dc" else value
-            for name, value in found.items()
+            str(name): format_dublin_core(member) if name == "dc" else member
+            for name, member in value.items()
         }
-    return found
+    if isinstance(value, datetime):
+        return value if value.tzinfo is None else format_timestamp(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    return _format_fields(value) if type(value) in _FIELDS else value
 
 
-def _format_file(file: FileRecord) -> dict[str, str]:
-    values = {"path": file.path, "url": file.url, "source": file.source, "sha256": file.sha256}
-    return {name: value for name, value in values.items() if value is not None}
+def _list_fields(kind: Any) -> list[tuple[str, bool, Any]]:
+    """Return the name of each field of a class, whether it is a list, and its default in JSON."""
+    listed = []
+    for field in fields(kind):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        if field.compare:  # other fields are not stored
+            listed.append((field.name, field.type.startswith("tuple"), _format_value(default)))
+    return listed
 
 
-def _format_access(found: Any) -> Any:
-    if not isinstance(found, AccessRule):
-        return found
-    networks = {"networks": _format_list(found.networks)}
-    return networks if found.others == "metadata" else {**networks, "others": found.others}
-
-
-def _format_tombstone(found: Any) -> Any:
-    if not isinstance(found, Tombstone):
-        return found
-    values = {
-        "reason": found.reason,
-        "citation": found.citation,
-        "successor": found.successor,
-        "original_archive": found.original_archive,
-    }
-    return {name: value for name, value in values.items() if value is not None}
+_FIELDS: dict[type, list[tuple[str, bool, Any]]] = {}
+_FIELDS.update(
+    (kind, _list_fields(kind))
+    for kind in (AccessRule, FileRecord, MetadataAddress, MetadataItem, Record, Tombstone)
+)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from flask_ibi_archive.errors import one_line
 from flask_ibi_archive.records.dublin_core import ELEMENTS
 from flask_ibi_archive.records.formats.places import split_publisher
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_types import IN_JOURNALS, WorkType
-from flask_ibi_archive.records.work_values import IssuedDate, one_line
+from flask_ibi_archive.records.work_values import IssuedDate
 
 #: The types of works whose publisher is the institution of a report.
 _REPORTS = frozenset({WorkType.REPORT, WorkType.PREPRINT})

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from flask_ibi_archive.identifiers import Form
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records import fields
 from flask_ibi_archive.records.dublin_core import ELEMENTS, LANGUAGE_TAG, NOT_XML
 from flask_ibi_archive.records.fields import FieldError, quoted, quoted_name
@@ -25,6 +26,9 @@ from flask_ibi_archive.records.record import (
     Text,
     Tombstone,
 )
+
+#: Parses the value of a field with a name; raises FieldError.
+Parser = Callable[[str, Any], Any]
 
 
 def parse_line(line: str | bytes) -> Record:
@@ -73,35 +77,34 @@ def _read_json(line: str | bytes) -> Any:
         raise FieldError("", f"the text is not JSON: {error}") from None
 
 
-def parse_record(data: Any) -> Record:
+def parse_record(data: Any, has_identifier: bool = True) -> Record:
     """Parse a record from a JSON object.
 
     :param data: the result of json.loads.
+    :param has_identifier: False if the identifiers of the item will be minted later.
     :raises FieldError: if a field is wrong.
     """
     record = _read_fields(data)
-    check_record(record)
+    check_record(record, has_identifier)
     return record
 
 
 def _read_fields(data: Any) -> Record:
-    given = fields.parse_object("", data, _PARSERS)
-    return Record(
-        **{name: parse(name, given[name]) for name, parse in _PARSERS.items() if name in given}
-    )
+    return Record(**fields.parse_members("", data, _PARSERS))
 
 
-def check_record(record: Record) -> None:
+def check_record(record: Record, has_identifier: bool = True) -> None:
     """Check that the fields of a record do not contradict each other.
 
+    :param has_identifier: False if the identifiers of the item will be minted later.
     :raises FieldError: if two fields contradict each other.
     """
-    for error in _find_conflicts(record):
+    for error in _find_conflicts(record, has_identifier):
         raise error
 
 
-def _find_conflicts(record: Record) -> Iterator[FieldError]:
-    if record.rep is None and record.ibip is None:
+def _find_conflicts(record: Record, has_identifier: bool = True) -> Iterator[FieldError]:
+    if has_identifier and record.rep is None and record.ibip is None:
         yield FieldError("rep", "an item needs a rep, an ibip or both")
     own = record.identifiers
     if len(set(own)) != len(own):
@@ -122,23 +125,23 @@ def _find_conflicts(record: Record) -> Iterator[FieldError]:
 
 
 def _find_conflicts_with_state(record: Record) -> Iterator[FieldError]:
-    if record.state == "Copy" and record.original_archive is None:
+    if record.state == State.COPY and record.original_archive is None:
         yield FieldError(
             "original_archive", "a Copy must have the service IBI of the Archive of its Original"
         )
-    if record.state != "Copy" and record.original_archive is not None:
+    if record.state != State.COPY and record.original_archive is not None:
         yield FieldError(
             "original_archive",
             f"only a Copy may have an original_archive; the state of this item is {record.state}",
         )
-    if record.state == "Deleted" and record.timestamp is None:
+    if record.state == State.DELETED and record.timestamp is None:
         yield FieldError("timestamp", "a Deleted item must have the time of its removal")
-    if record.state != "Deleted" and record.tombstone is not None:
+    if record.state != State.DELETED and record.tombstone is not None:
         yield FieldError(
             "tombstone",
             f"only a Deleted item may have a tombstone; the state of this item is {record.state}",
         )
-    if record.state == "Deleted" and record.embargo is not None:
+    if record.state == State.DELETED and record.embargo is not None:
         yield FieldError("embargo", "a Deleted item has no files, and therefore no embargo")
 
 
@@ -182,21 +185,6 @@ _DECODER = json.JSONDecoder(
 )
 
 
-def _parse_aliases(name: str, value: Any) -> tuple[str, ...]:
-    return tuple(
-        fields.parse_ibi(f"{name}[{number}]", text)
-        for number, text in enumerate(fields.parse_list(name, value))
-    )
-
-
-def _parse_state(name: str, value: Any) -> str:
-    return fields.parse_choice(name, value, ("Original", "Copy", "Deleted"))
-
-
-def _parse_content_type(name: str, value: Any) -> str:
-    return fields.parse_choice(name, value, ("Data", "Metadata"))
-
-
 def _parse_translations(name: str, value: Any) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise FieldError(name, f'{quoted(value)} is not an object such as {{"pt": "<ibi>"}}')
@@ -211,27 +199,19 @@ def _parse_metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata 
         raise FieldError(
             name, f'{quoted(value)} is not an object such as {{"dc": {{"title": ["..."]}}}}'
         )
-    given = fields.parse_object(name, value, ("ibi", "dc", "url", "formats", "timestamp"))
-    kinds = [kind for kind in ("ibi", "dc", "url") if kind in given]
+    fields.parse_object(name, value, _METADATA)
+    kinds = [kind for kind in ("ibi", "dc", "url") if kind in value]
     if len(kinds) != 1:
         raise FieldError(name, "metadata must have exactly one of the fields ibi, dc and url")
-    kind = kinds[0]
     for extra in ("formats", "timestamp"):
-        if extra in given and kind != "url":
+        if extra in value and kinds != ["url"]:
             raise FieldError(
                 f"{name}.{extra}", "the field is only allowed together with the field url"
             )
-    if kind == "ibi":
-        return MetadataItem(fields.parse_ibi(f"{name}.ibi", given["ibi"]))
-    if kind == "dc":
-        return DublinCoreMetadata(parse_dublin_core(f"{name}.dc", given["dc"]))
-    formats = fields.parse_formats(f"{name}.formats", given.get("formats", {}))
-    timestamp = given.get("timestamp")
-    return MetadataAddress(
-        fields.parse_url(f"{name}.url", given["url"]),
-        formats,
-        None if timestamp is None else fields.parse_timestamp(f"{name}.timestamp", timestamp),
-    )
+    members = fields.parse_members(name, value, _METADATA)
+    if "ibi" in members:
+        return MetadataItem(members["ibi"])
+    return DublinCoreMetadata(members["dc"]) if "dc" in members else MetadataAddress(**members)
 
 
 def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
@@ -261,39 +241,32 @@ def _parse_dublin_core_values(name: str, value: Any) -> tuple[Text, ...]:
             f"{quoted(value)} may mean two values, or one value with its language; write "
             '["a", "b"] or [("a", "en")]',
         )
-    return tuple(
-        _parse_dublin_core_value(f"{name}[{number}]", one)
-        for number, one in enumerate(fields.parse_list(name, value))
-    )
+    return fields.parse_list(name, value, _parse_dublin_core_value)
 
 
 def _parse_dublin_core_value(name: str, value: Any) -> Text:
-    language = None
     if isinstance(value, dict):
-        given = fields.parse_object(name, value, ("value", "lang"))
-        if "value" not in given:
-            raise FieldError(f"{name}.value", "the field is missing")
-        value = given["value"]
-        name = f"{name}.value"
-        if "lang" in given:
-            language = fields.parse_text(f"{name}.lang", given["lang"])
-            if not LANGUAGE_TAG.match(language):
-                raise FieldError(
-                    f"{name}.lang", f"{quoted(language)} is not a language tag such as pt-BR"
-                )
+        members = fields.parse_members(name, value, _TEXT, required="value")
+        return members["value"], members.get("lang")
+    return _parse_xml_text(name, value), None
+
+
+def _parse_xml_text(name: str, value: Any) -> str:
     text = fields.parse_text(name, value)
     if NOT_XML.search(text):
         raise FieldError(name, "the text contains a control character, which XML does not allow")
-    return text, language
+    return text
+
+
+def _parse_language_tag(name: str, value: Any) -> str:
+    tag = fields.parse_text(name, value)
+    if not LANGUAGE_TAG.match(tag):
+        raise FieldError(name, f"{quoted(tag)} is not a language tag such as pt-BR")
+    return tag
 
 
 def _parse_files(name: str, value: Any) -> tuple[FileRecord, ...]:
-    files = tuple(
-        [
-            _parse_file(f"{name}[{number}]", one)
-            for number, one in enumerate(fields.parse_list(name, value))
-        ]
-    )
+    files = fields.parse_list(name, value, _parse_file)
     paths = [file.path for file in files]
     if len(set(paths)) != len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
@@ -302,68 +275,71 @@ def _parse_files(name: str, value: Any) -> tuple[FileRecord, ...]:
 
 
 def _parse_file(name: str, value: Any) -> FileRecord:
-    given = fields.parse_object(name, value, ("path", "url", "source", "sha256"))
-    if "path" not in given:
-        raise FieldError(f"{name}.path", "the field is missing")
-    if "url" in given and "source" in given:
+    file = FileRecord(**fields.parse_members(name, value, _FILE, required="path"))
+    if file.url is not None and file.source is not None:
         raise FieldError(
             name,
             "a file may have a url (a file on another server) or a source (a file to import), "
             "but not both",
         )
-    return FileRecord(
-        fields.parse_path(f"{name}.path", given["path"]),
-        fields.parse_url(f"{name}.url", given["url"]) if "url" in given else None,
-        fields.parse_text(f"{name}.source", given["source"]) if "source" in given else None,
-        fields.parse_sha256(f"{name}.sha256", given["sha256"]) if "sha256" in given else None,
-    )
+    return file
 
 
 def _parse_access(name: str, value: Any) -> AccessRule:
-    given = fields.parse_object(name, value, ("networks", "others"))
-    networks = tuple(
-        fields.parse_network(f"{name}.networks[{number}]", network)
-        for number, network in enumerate(
-            fields.parse_list(f"{name}.networks", given.get("networks", []))
-        )
-    )
-    if not networks:
+    fields.parse_object(name, value, _ACCESS)
+    if value.get("networks", []) == []:
         raise FieldError(
             f"{name}.networks", "the list must have at least one network, such as 150.163.0.0/16"
         )
-    others = fields.parse_choice(
-        f"{name}.others", given.get("others", "metadata"), ("metadata", "none")
-    )
-    return AccessRule(networks, others)
+    return AccessRule(**fields.parse_members(name, value, _ACCESS))
 
 
 def _parse_tombstone(name: str, value: Any) -> Tombstone:
-    given = fields.parse_object(
-        name, value, ("reason", "citation", "successor", "original_archive")
-    )
-    if "reason" not in given:
+    fields.parse_object(name, value, _TOMBSTONE)
+    if "reason" not in value:
         raise FieldError(f"{name}.reason", "the field is missing; write why the item was removed")
-
-    def read(key: str, check: Callable[[str, Any], str]) -> str | None:
-        return None if given.get(key) is None else check(f"{name}.{key}", given[key])
-
-    return Tombstone(
-        fields.parse_text(f"{name}.reason", given["reason"]),
-        read("citation", fields.parse_text),
-        read("successor", fields.parse_ibi),
-        read("original_archive", fields.parse_ibi),
-    )
+    return Tombstone(**fields.parse_members(name, value, _TOMBSTONE))
 
 
-#: The parser of each field of a record. The fields are parsed in this order.
-_PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
+def _or_none(parse: Parser) -> Parser:
+    """Return the parser of a field whose value may be null."""
+    return lambda name, value: None if value is None else parse(name, value)
+
+
+#: The parsers of the fields of the parts of a record.
+_METADATA: Mapping[str, Parser] = {
+    "ibi": fields.parse_ibi,
+    "dc": parse_dublin_core,
+    "url": fields.parse_url,
+    "formats": fields.parse_formats,
+    "timestamp": _or_none(fields.parse_timestamp),
+}
+_TEXT: Mapping[str, Parser] = {"lang": _parse_language_tag, "value": _parse_xml_text}
+_FILE: Mapping[str, Parser] = {
+    "path": fields.parse_path,
+    "url": fields.parse_url,
+    "source": fields.parse_text,
+    "sha256": fields.parse_sha256,
+}
+_ACCESS: Mapping[str, Parser] = {
+    "networks": partial(fields.parse_list, parse=fields.parse_network),
+    "others": partial(fields.parse_choice, choices=("metadata", "none")),
+}
+_TOMBSTONE: Mapping[str, Parser] = {
+    "reason": fields.parse_text,
+    "citation": _or_none(fields.parse_text),
+    "successor": _or_none(fields.parse_ibi),
+    "original_archive": _or_none(fields.parse_ibi),
+}
+#: The parser of each field of a record. The fields are parsed in this order, that of the class.
+_PARSERS: Mapping[str, Parser] = {
     "rep": partial(fields.parse_ibi, form=Form.REP),
     "ibip": partial(fields.parse_ibi, form=Form.IBIP),
-    "aliases": _parse_aliases,
-    "state": _parse_state,
+    "aliases": partial(fields.parse_list, parse=fields.parse_ibi),
+    "state": partial(fields.parse_choice, choices=tuple(state.value for state in State)),
     "original_archive": fields.parse_ibi,
     "timestamp": fields.parse_timestamp,
-    "content_type": _parse_content_type,
+    "content_type": partial(fields.parse_choice, choices=("Data", "Metadata")),
     "language": fields.parse_language,
     "transferable": fields.parse_flag,
     "next_edition": fields.parse_ibi,

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal, NamedTuple
 
+from flask_ibi_archive.protocol.access import HIDDEN
+from flask_ibi_archive.protocol.states import State
+
 #: A value of a Dublin Core element, and the language of the value. The language may be None.
 Text = tuple[str, "str | None"]
 #: The values of each Dublin Core element. The elements are in the order of the standard.
@@ -144,7 +147,7 @@ class Record:
     rep: str | None = None
     ibip: str | None = None
     aliases: tuple[str, ...] = ()
-    state: str = "Original"
+    state: str = State.ORIGINAL.value
     original_archive: str | None = None
     timestamp: datetime | None = None
     content_type: str = "Data"
@@ -175,7 +178,12 @@ class Record:
     @property
     def is_hidden(self) -> bool:
         """Whether users who may not read the files must not see the description either."""
-        return self.access is not None and self.access.others == "none"
+        return self.access is not None and self.access.others == HIDDEN
+
+    @property
+    def networks(self) -> tuple[str, ...] | None:
+        """The networks whose users may read the files; None if there is no access rule."""
+        return None if self.access is None else self.access.networks
 
     @property
     def has_references(self) -> bool:

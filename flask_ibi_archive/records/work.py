@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal
 
+from flask_ibi_archive.errors import one_line
+from flask_ibi_archive.protocol.access import is_closed
 from flask_ibi_archive.records.dublin_core import ELEMENTS, LANGUAGE_TAG
 from flask_ibi_archive.records.grants import Grant, parse_grant
 from flask_ibi_archive.records.record import DublinCore, Record, Text
@@ -28,7 +30,6 @@ from flask_ibi_archive.records.work_values import (
     find_licence,
     format_doi,
     is_url,
-    one_line,
     parse_container,
     parse_name,
 )
@@ -247,7 +248,7 @@ def _find_access(record: Record, today: date) -> Access | None:
     """Return who may read the files. An item with an access rule is restricted after an embargo."""
     if record.access is not None:
         return "restricted"
-    if record.embargo is not None and today < record.embargo:
+    if is_closed(record.embargo, today):
         return "embargoed"
     return "open" if record.files else None
 

@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from datetime import date
 from urllib.parse import quote
 
+from flask_ibi_archive.errors import one_line
 from flask_ibi_archive.records.dublin_core import NOT_XML
 
 
 def clean(text: str) -> str:
     """Return a text in which U+FFFD replaces the characters that XML 1.0 does not allow."""
     return NOT_XML.sub("\ufffd", text)
-
-
-def one_line(text: str) -> str:
-    """Return a text on one line: a space replaces each sequence of white space."""
-    return " ".join(text.split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from flask_ibi_archive.protocol.messages import (
 from flask_ibi_archive.protocol.registration import is_key
 from flask_ibi_archive.protocol.relation_targets import step_matches
 from flask_ibi_archive.protocol.relations import Step, parse_relation
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.url_list import NEXT_EDITION
 from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.resolution.redirect_target import find_usable_url
@@ -133,7 +134,7 @@ def parse_answer(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> An
     :param inner_hosts: the internal hosts to which readers may be redirected.
     """
     pairs = answer.pairs
-    if pairs.get("state") == ("Deleted",):
+    if pairs.get("state") == (State.DELETED.value,):
         words = pairs.get("timestamp", ())
         is_timestamp = len(words) == 1 and _TIMESTAMP.fullmatch(words[0]) is not None
         return AnswerContent(is_tombstone=True, timestamp=words[0] if is_timestamp else None)

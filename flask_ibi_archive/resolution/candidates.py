@@ -13,12 +13,12 @@ from functools import cached_property
 
 from flask_ibi_archive.identifiers import Form, Identifier
 from flask_ibi_archive.protocol.relations import Relation, StepKind
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.verbs import VerbList
 from flask_ibi_archive.resolution.answer import Answer, AnswerContent, Question, Steps
 from flask_ibi_archive.resolution.follow_up import FollowUp, StepMatch, find_follow_up
 from flask_ibi_archive.resolution.languages import ReaderPreferences
 from flask_ibi_archive.resolution.outcome import MissingPart, Redirect
-from flask_ibi_archive.resolution.persistent_url import ORIGINAL
 
 _MISSING_PARTS = {
     StepKind.LAST_EDITION: MissingPart.EDITION,
@@ -95,7 +95,7 @@ class Candidate:
         entry = self.match.entry
         if entry is None or entry.url is None or self.route.remaining:
             return None
-        if self.match.reader.requires_original and entry.state != ORIGINAL:
+        if self.match.reader.requires_original and entry.state != State.ORIGINAL:
             return None
         return Redirect(
             entry.url,

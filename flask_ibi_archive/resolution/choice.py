@@ -1,9 +1,42 @@
-"""The choice of the next action of a resolution: a redirect, a round of questions, or an alert.
+"""The choice among the answers of a resolution: a redirect, another round of questions, an alert.
 
-:class:`Analysis` does not send questions and does not wait for answers. The caller of this class is
-the resolver or an Archive. The caller sends the questions to the Archives and adds the answers::
+A persistent URL names an item, and a path of steps that lead from it to what the reader wants: the
+last edition, a translation, the metadata. In a round, all Archives get the same questions. An
+Archive knows its own items, and the identifiers of items to which they refer. So an answer contains
+the URL at the end of the path, or it says which item lies at some place of the path.
 
-    analysis = Analysis(wanted, ranges)
+An answer with pairs about the item becomes a *candidate*, together with a choice of languages for
+the steps that name none. A candidate is in one of three states:
+
+- It has a redirect: the answer contains an acceptable URL for the whole path.
+- It has a follow-up question: the rest of the path, about an item that the answer names
+  (:mod:`.follow_up`). It may lead to an item of which only tombstones come. Then a last edition is
+  passed over, and any other step is a dead end.
+- It is a dead end. With another language, the same answer may be a new candidate.
+
+:meth:`Analysis._choose` decides about a set of candidates. The first rule that applies counts:
+
+1. A redirect is taken. Any is right, so the first one counts, before the round ends. But there can
+   be only one Original: if it is required, all answers are awaited, and two claims are an alert.
+2. Follow-up questions that were not asked yet are the next round. Those beyond
+   :data:`MAX_QUESTIONS` are postponed; they precede the questions of the round after that.
+3. For a follow-up question that was asked already, the earlier answers are candidates again, now
+   for another rest of the path.
+4. Else all are dead ends. Postponed candidates are tried, then other languages: the choice that
+   was made last is replaced first, which leads back to the candidates before it. Only then comes
+   an alert.
+
+This suffices. Each candidate is used up by a rule, is an origin of a question that is open, or is
+kept as postponed or as a dead end: no way to the item is lost. And it ends: no question is asked
+twice (``_asked``), no question with the same rest of the path is continued twice (``_visited``),
+and rounds and changes of language are limited. Except for rule 1, the order in which the answers
+come does not matter, because the other rules see all candidates of a round together. An alert says
+no more than is known: while an Archive is silent, an item is neither unknown nor removed; and
+"removed" is said only of the item that the reader named.
+
+:class:`Analysis` sends no questions and does not wait. The resolver or an Archive does::
+
+    analysis = Analysis(requested, ranges)
     while True:
         for answer in ask_all_archives(analysis.questions):
             if redirect := analysis.add_answer(answer):
@@ -141,9 +174,11 @@ class Analysis:
         if not silent:  # an Archive that did not answer may still have the item
             self._removed |= self._list_removed()
         origins = [one for route in self._routes.values() for one in route.origins]
+        # no answer leads to a removed edition: the candidates before it continue without it
         current += filter(None, map(self._pass_over_edition, origins))
         outcome = self._choose(current)
         if outcome is None:
+            # another way may still lead to the item, so these alerts come after the postponed ones
             self._has_cycle |= any(map(_is_cycle, current))
             self._is_too_long |= self._is_last_round() and any(one.follow_up for one in current)
             outcome = self._choose_postponed()
@@ -155,9 +190,9 @@ class Analysis:
 
     def _list_removed(self) -> set[Question]:
         tombstones = {answer.question for answer, _ in self._tombstones}
-        found = tombstones - {one.route.question for one in self._candidates}
-        origins = [one for question in found for one in self._routes[question].origins]
-        return found.union(*[one.questions for one in origins])
+        removed = tombstones - {one.route.question for one in self._candidates}
+        origins = [one for question in removed for one in self._routes[question].origins]
+        return removed.union(*[one.questions for one in origins])
 
     def _pass_over_edition(self, candidate: Candidate) -> Candidate | None:
         """Return the candidate to use instead if the next edition was removed, otherwise None."""
@@ -167,23 +202,24 @@ class Analysis:
     def _choose(self, candidates: Sequence[Candidate]) -> Redirect | NextRound | Alert | None:
         """Return the outcome for some candidates, or None if all candidates are dead ends."""
         candidates = [self._pass_over_edition(one) or one for one in candidates]
-        redirects = [one.redirect for one in candidates if one.redirect]
+        redirects = [one.redirect for one in candidates if one.redirect]  # rule 1
         # anyone can be an actor, so the claims of Archives outweigh those of actors
-        redirects = [found for found in redirects if not found.source.is_actor] or redirects
+        redirects = [each for each in redirects if not each.source.is_actor] or redirects
         if redirects and self.waits_for_all:
-            claimants = tuple(dict.fromkeys(found.source for found in redirects))
+            claimants = tuple(dict.fromkeys(redirect.source for redirect in redirects))
             if len(claimants) > 1:
                 return self._create_alert(AlertKind.SUSPECTS, sources=claimants)
         if redirects:
             return redirects[0]
         if not self._new_groups(candidates):
-            return self._reuse_answers(candidates)
+            return self._reuse_answers(candidates)  # rule 3
         if self._is_last_round():
             return None
-        # Postponed questions come first. Otherwise, an Archive that names new items in each round
-        # could delay the postponed questions forever.
+        # Rule 2. Postponed questions come first. Otherwise, an Archive that names new items in each
+        # round could delay the postponed questions forever.
         postponed, self._postponed = self._postponed, []
         routes = [group.create_route() for group in self._new_groups([*postponed, *candidates])]
+        # a dead end beside a way that continues is needed if that way fails
         continued = {one for route in routes for one in route.origins}
         if dead_ends := [one for one in candidates if one not in continued]:
             self._dead_ends.append(dead_ends)
@@ -259,10 +295,11 @@ class Analysis:
                 return None
             candidates = self._dead_ends.pop()
             if any(map(self._was_item_found, candidates)):
-                return None
+                return None  # the item exists in this language, so another one would be wrong
             others: dict[Candidate, None] = {}
             for candidate in candidates:
                 other = candidate.find_next_language()
+                # without another language, a choice before this question is replaced
                 others |= dict.fromkeys(candidate.route.origins if other is None else [other])
             outcome = self._choose(list(others))
             if outcome is not None:

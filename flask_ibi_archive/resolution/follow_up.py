@@ -107,10 +107,10 @@ class StepMatch:
 
     def _match(self) -> Stop:
         for step in self.path:
-            found = self._choose_language() if step.is_any_translation else self._match_step(step)
-            if isinstance(found, Stop):
-                return found
-            self.chosen = found
+            ahead = self._choose_language() if step.is_any_translation else self._match_step(step)
+            if isinstance(ahead, Stop):
+                return ahead
+            self.chosen = ahead
         return Stop.END
 
     def _match_step(self, step: Step) -> Stop | Steps:
@@ -238,8 +238,8 @@ def find_follow_up(match: StepMatch, question: Question, remaining: Steps) -> Fo
     """
     finder = _FollowUpFinder(match, question, remaining)
     for find in _FOLLOW_UPS[match.stop]:
-        if found := find(finder):
-            return found
+        if follow_up := find(finder):
+            return follow_up
     return None
 
 
@@ -259,13 +259,13 @@ class _FollowUpFinder:
 
     def ask_about_known_item(self) -> FollowUp | None:
         """Ask about the last item on the path that has a known identifier."""
-        wanted = self.match.path + self.remaining
+        path = self.match.path + self.remaining
         for length in range(len(self.chosen), 0, -1):
             prefix = self.chosen[:length]
             ibi = self.match.get_ibi(prefix)
-            steps = _find_format(prefix) + wanted[length:]
+            steps = _find_format(prefix) + path[length:]
             # metadata may be their own metadata: then the next question would be the same question
-            is_same = steps == wanted and not self._item_forms().isdisjoint(ibi)
+            is_same = steps == path and not self._item_forms().isdisjoint(ibi)
             if ibi and not is_same:
                 return FollowUp(ibi, steps, length=length)
         return None

@@ -26,6 +26,7 @@ from flask_ibi_archive.identifiers.diagnosis import explain_refusal
 from flask_ibi_archive.identifiers.identifier import match_identifier
 from flask_ibi_archive.protocol.query import decode_query_string, encode_url, to_bytes
 from flask_ibi_archive.protocol.relations import SHAPES, Relation, Step, StepKind, refuse_order
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.verbs import (
     GET_FILE_LIST,
     NO_VERBS,
@@ -47,7 +48,6 @@ MAX_PREFIXES = 16
 SYSTEM_PREFIX = "ibiurl."
 REQUIRED_ITEM_STATUS = "ibiurl.requireditemstatus"
 VERB_LIST = "ibiurl.verblist"
-ORIGINAL = "Original"
 
 _KINDS = {
     "!": StepKind.LAST_EDITION,
@@ -237,13 +237,13 @@ def _find_starts(decoded: str) -> Iterator[int]:
     host_may_follow = False
     while True:
         yield start
-        if found := _PREFIX.match(decoded, start):
-            host_may_follow = found[1] is not None
-        elif host_may_follow and (found := _HOST.match(decoded, start)):
+        if match := _PREFIX.match(decoded, start):
+            host_may_follow = match[1] is not None
+        elif host_may_follow and (match := _HOST.match(decoded, start)):
             host_may_follow = False
         else:
             return
-        start = found.end()
+        start = match.end()
 
 
 def _split_parts(decoded: str, start: int, stop: int) -> list[str]:
@@ -256,13 +256,13 @@ def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:
     """Return the steps of a modifier, the text of each step, and the end position."""
     steps: list[Step] = []
     names: list[str] = []
-    while len(steps) < 5 and (found := _SIGN.match(decoded, end)):  # at most four are valid
-        names.append(f'"{found[0][:80]}"')
+    while len(steps) < 5 and (match := _SIGN.match(decoded, end)):  # at most four are valid
+        names.append(f'"{match[0][:80]}"')
         try:
-            steps.append(Step(_KINDS[found[1]], None if found[2] is None else _to_text(found[2])))
+            steps.append(Step(_KINDS[match[1]], None if match[2] is None else _to_text(match[2])))
         except RefusedText as error:
-            raise RefusedText("in_parameter", name=found[1], problem=error.reason) from error
-        end = found.end()
+            raise RefusedText("in_parameter", name=match[1], problem=error.reason) from error
+        end = match.end()
     return steps, names, end
 
 
@@ -283,9 +283,12 @@ def _read_query(query: str) -> tuple[bool, str, str]:
             else:
                 values[name] = value
     status = values.get(REQUIRED_ITEM_STATUS)
-    if status not in (None, ORIGINAL):
+    if status not in (None, State.ORIGINAL):
         raise RefusedText(
-            "parameter_value", name=REQUIRED_ITEM_STATUS, value=status[:80], allowed=ORIGINAL
+            "parameter_value",
+            name=REQUIRED_ITEM_STATUS,
+            value=status[:80],
+            allowed=State.ORIGINAL.value,
         )
     return status is not None, values.get(VERB_LIST, ""), "&".join(passed)
 
@@ -333,7 +336,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
             )
     pairs = []
     if url.requires_original:
-        pairs.append(f"{REQUIRED_ITEM_STATUS}={ORIGINAL}")
+        pairs.append(f"{REQUIRED_ITEM_STATUS}={State.ORIGINAL.value}")
     if url.verbs.file_list:
         pairs.append(f"{VERB_LIST}={GET_FILE_LIST}")
     if url.passed_query:

@@ -45,15 +45,15 @@ def find_usable_url(
     """
     if len(words) != 1 or len(words[0]) > MAX_URL or _CONTROL.search(words[0]):
         return None
-    found = _URL.match(words[0])
-    if found is None or not is_host(found[2]):
+    match = _URL.match(words[0])
+    if match is None or not is_host(match[2]):
         return None
-    if not 0 < int(found[3] or 80) <= MAX_PORT:
+    if not 0 < int(match[3] or 80) <= MAX_PORT:
         return None
-    host = found[2].rstrip(".").lower()
+    host = match[2].rstrip(".").lower()
     if address is not None:
         is_allowed = (
-            is_public_host(host) or host in inner_hosts or _has_address(host, found, address)
+            is_public_host(host) or host in inner_hosts or _has_address(host, match, address)
         )
         if not is_allowed:
             return None

@@ -33,7 +33,12 @@ from flask_ibi_archive.web.responses import (
     pairs_response,
     refuse_request,
 )
-from flask_ibi_archive.web.routing import add_page, answer_first, prepare_app
+from flask_ibi_archive.web.routing import (
+    add_page,
+    add_rule_for_all_methods,
+    answer_first,
+    prepare_app,
+)
 from flask_ibi_archive.web.static_files import add_static_files
 
 NAME = "ibi_resolver"
@@ -57,11 +62,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> B
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", health.live)
 
     def add_service(state: BlueprintSetupState) -> None:
-        # the rule accepts all methods, because the view rejects unsupported methods
-        app, endpoint = state.app, f"{NAME}.service"
-        path = f"{state.url_prefix or ''}/{service_ibi}"
-        app.url_map.add(app.url_rule_class(path, endpoint=endpoint, methods=None))
-        app.view_functions[endpoint] = answer_registration_request
+        add_rule_for_all_methods(state, "service", f"/{service_ibi}", answer_registration_request)
 
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)

@@ -8,13 +8,13 @@ from click import ClickException
 from flask import Flask
 
 from flask_ibi_archive.cli.host_migrations import hide_tables_from_host
-from flask_ibi_archive.errors import ConfigError, IBIError
+from flask_ibi_archive.errors import ConfigError, IBIError, one_line
 from flask_ibi_archive.extension import StartError, warn_of_unknown_keys
 from flask_ibi_archive.resolver.cli import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.signals import Notifier
 from flask_ibi_archive.storage.migrate import RESOLVER
-from flask_ibi_archive.web.databases import one_line, open_database
+from flask_ibi_archive.web.databases import open_database
 from flask_ibi_archive.web.requests import RESOLVER_EXTENSION
 
 if TYPE_CHECKING:

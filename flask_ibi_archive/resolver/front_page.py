@@ -9,14 +9,13 @@ from werkzeug.exceptions import NotFound
 
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier, format_date
-from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.reasons import Reason, translatable
 from flask_ibi_archive.resolution.persistent_url import (
     format_persistent_target,
     read_persistent_url,
 )
 from flask_ibi_archive.web.alerts import method_response
-from flask_ibi_archive.web.requests import RESOLVER_EXTENSION, request_root
+from flask_ibi_archive.web.requests import RESOLVER_EXTENSION, read_query, request_root
 from flask_ibi_archive.web.responses import render_page, set_headers
 from flask_ibi_archive.web.translations import gettext, translate_reason
 
@@ -71,8 +70,7 @@ def show_at_root() -> Response | None:
 
 def front() -> Response:
     """Return the response of the front page: the form, a redirect or a decoded identifier."""
-    # request.args is not used, because it raises an exception for bytes that are not UTF-8
-    values = dict(decode_query_string(request.query_string))
+    values = read_query()
     if "ibi" not in values:
         return _page("")
     text = values["ibi"].strip()

@@ -1,4 +1,4 @@
-"""Registration keys: the hashes of the keys, and the rate limit of wrong keys.
+"""The rate limit of wrong registration keys.
 
 A registration key is a password. An Archive sends this password with inclusion requests and
 exclusion requests. The number of wrong keys per minute is limited for each sender and for each
@@ -7,15 +7,11 @@ digits. And each comparison of a key takes 16 MiB of memory and some hundredths 
 Archive is not registered, its keys are refused without a comparison and are not counted.
 
 The limit for the Archive does not apply to the IP address in the Archive's last inclusion request.
-The functions for hashes are also used for the passwords of actors.
 """
 
 from __future__ import annotations
 
-import hmac
-from base64 import b64decode
 from dataclasses import dataclass
-from hashlib import scrypt
 
 from sqlalchemy import (
     ColumnElement,
@@ -27,36 +23,10 @@ from sqlalchemy import (
     literal,
     select,
 )
-from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_ibi_archive.resolver.rate_limit import RateLimit
 from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
 from flask_ibi_archive.storage.dialects import UTCDateTime
-
-#: The cost of a hash (N of scrypt). A hash takes 16 MiB and some hundredths of a second.
-COST = 2**14
-#: The first characters of the hashes that version 0.1.0 stored. These hashes have the form
-#: ``scrypt$COST$SALT$HASH``. SALT and HASH are in base64.
-OLD_FORMAT = "scrypt$"
-
-
-def hash_key(key: str, cost: int = COST) -> str:
-    """Return a salted hash of a registration key in the format of werkzeug.security.
-
-    :param cost: the parameter N of scrypt (RFC 7914), a power of 2.
-    """
-    return generate_password_hash(key, f"scrypt:{cost}:8:1")
-
-
-def matches_hash(key: str, key_hash: str) -> bool:
-    """Return True if a hash was made from this key. The duration does not depend on the key."""
-    if not key_hash.startswith(OLD_FORMAT):
-        return check_password_hash(key_hash, key)
-    _, cost, salt, expected = key_hash.split("$")
-    found = scrypt(
-        key.encode(), salt=b64decode(salt), n=int(cost), r=8, p=1, dklen=32, maxmem=2**28
-    )
-    return hmac.compare_digest(found, b64decode(expected))
 
 
 @dataclass(frozen=True)

@@ -40,12 +40,8 @@ from flask_ibi_archive.resolver import archive_rows
 from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.rate_limit import group_sender
-from flask_ibi_archive.resolver.registration_keys import (
-    COST,
-    KeyRateLimit,
-    hash_key,
-    matches_hash,
-)
+from flask_ibi_archive.resolver.registration_keys import KeyRateLimit
+from flask_ibi_archive.resolver.secret_hashes import COST, hash_secret, matches_hash
 from flask_ibi_archive.signals import NOBODY, Notifier
 from flask_ibi_archive.storage.database import Database
 
@@ -65,7 +61,7 @@ class Registry:
 
     :param fetch: the HTTP client for the confirmation call to an Archive.
     :param now: returns the current date.
-    :param cost: the cost of the hash of a key. See :func:`.registration_keys.hash_key`.
+    :param cost: the cost of the hash of a key. See :func:`.secret_hashes.hash_secret`.
     :param notifier: sends the signals archive_included and archive_excluded.
     """
 
@@ -96,7 +92,7 @@ class Registry:
         Source: [R] 5.1.
         """
         service_ibi = parse_identifier(service_ibi).text
-        key_hash = hash_key(parse_key(key), self.cost)
+        key_hash = hash_secret(parse_key(key), self.cost)
         while True:
             # keys are hashed outside transactions, so that no other transaction must wait
             known = self._find_key(service_ibi)

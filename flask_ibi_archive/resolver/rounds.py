@@ -1,9 +1,29 @@
 """Rounds of a resolution. A round sends questions to the Archives and reads the answers.
 
-Two periods shorten the time that a user waits. In the *head start*, only the Archive in the hint
-(hints.py) is asked, because this Archive probably has the item. The *grace period* usually starts
-when an answer leads to a follow-up question. The round ends when the grace period ends, even if
-some Archives have not answered.
+What the answers mean is decided in :mod:`flask_ibi_archive.resolution.choice`. A round decides whom
+to ask, and how long to wait. In a round, an Archive is in one of these states:
+
+- *waiting*: not asked yet. In the *head start*, only the Archive in the hint (hints.py) is asked,
+  because it probably has the item. All others wait. When the head start ends, or the hinted
+  Archive has answered without a redirect, they are asked together.
+- *pending*: asked; ``_pending`` counts its missing answers.
+- *skipped*: it failed repeatedly, and the circuit breaker is open. It is asked only if the
+  Original is required, because it may be the one that has it. It is not waited for as the others
+  are: after their last answer, it has the grace period.
+- *answered* or *failed*. A failed Archive is silent, as is one that is late: it may know the item.
+
+The round ends with the first redirect, when no Archive waits or is pending, at the deadline of the
+resolution, or when the *grace period* ends. The grace period begins with an answer that leads to a
+follow-up question, because this answer probably shows the way. It is twice as long as that answer
+took, so that an Archive must be much slower to be late. If an Original is required, an answer does
+not begin it.
+
+Both periods only shorten the wait of a reader, and cannot change the result. An Archive that was
+not waited for counts as late. If the resolution would then end with an alert, a second attempt
+(resolving.py) waits for all Archives, and uses the answers that came (``known``) instead of asking
+again. A redirect needs no second attempt, because any acceptable URL is right; and where only one
+is right, the Original, all answers are awaited in the first place. An Archive that is silent in the
+end makes the alert say so: without its answer, nobody can say that an item does not exist.
 
 The document registry is another source of answers. Anyone can register documents. Therefore the
 registry answers only the questions that no Archive can answer: see :meth:`Round._add_registered`.
@@ -98,6 +118,7 @@ class Round:
             if redirect is not None:
                 self._abandon()
                 return redirect
+            # the head start has ended, or the hinted Archive has given all its answers
             if self._waiting and (result is None or not self._pending):
                 head_start_ends = None
                 self._ask_waiting()
@@ -222,7 +243,7 @@ class Round:
         if targets:
             seconds = context.end - context.clock()
             self._replies = context.fan_out.ask(targets, seconds, self._replies)
-        if self._skipped and not self._pending:
+        if self._skipped and not self._pending:  # all Archives failed repeatedly
             self._grace_ends = context.clock() + GRACE
 
     def _decide_to_ask(self, archive: IncludedArchive, is_own: bool, questions: int) -> bool:

@@ -16,8 +16,19 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, String, TextClause, cast, delete, func, or_, select, text
+from sqlalchemy import (
+    Connection,
+    String,
+    TextClause,
+    cast,
+    delete,
+    func,
+    or_,
+    select,
+    text,
+)
 
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.storage.dialects import Key, insert_or_update
 from flask_ibi_archive.storage.models import (
     Access,
@@ -26,7 +37,6 @@ from flask_ibi_archive.storage.models import (
     File,
     VisitorSalt,
 )
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: If a user accesses an item twice within this number of seconds, the earlier access is a double
 #: click.

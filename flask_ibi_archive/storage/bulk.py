@@ -1,9 +1,9 @@
 """Inserts and updates rows in little time.
 
-Most statements are sent to the driver as text, because SQLAlchemy needs several times as long for a
-row as the driver and the database. The ids of several new rows are known before the rows are
-inserted. Therefore no statement needs to return the ids in the order of the rows, which would make
-SQLite insert the rows one by one.
+Most statements are built as text, because SQLAlchemy needs several times as long to compile them as
+the driver and the database need to run them. The ids of several new rows are known before the rows
+are inserted. Therefore no statement needs to return the ids in the order of the rows, which would
+make SQLite insert the rows one by one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
-from flask_ibi_archive.storage.driver_statements import raise_driver_error, run_driver
 from flask_ibi_archive.storage.models import metadata
 
-#: The drivers for which :func:`run_driver` works. The session of a host may have another driver.
+#: The drivers for which this module builds texts. The session of a host may have another driver.
 DRIVERS = ("psycopg", "pysqlite")
 #: From this number of rows on, COPY is faster on PostgreSQL. Fewer rows are inserted with one
 #: statement, whose number of parameters is limited.
@@ -49,8 +49,7 @@ def insert_with_ids(connection: Connection, model: Any, rows: Sequence[Values]) 
     """
     if len(rows) == 1 and connection.dialect.driver in DRIVERS:
         statement, values = _build_insert(connection, model, rows)
-        [row_id] = run_driver(connection, f"{statement} RETURNING id", values).fetchone()
-        return [row_id]
+        return [connection.exec_driver_sql(f"{statement} RETURNING id", values).scalar_one()]
     ids = _reserve_ids(connection, model, len(rows))
     if len(rows) >= MANY_ROWS and connection.dialect.driver in DRIVERS:
         _insert_columns(connection, model, {"id": ids, **_transpose(rows)})
@@ -96,7 +95,7 @@ def insert_rows(connection: Connection, model: Any, rows: Sequence[Values]) -> N
     elif len(rows) >= MANY_ROWS:
         _insert_columns(connection, model, _transpose(rows))
     else:
-        run_driver(connection, *_build_insert(connection, model, rows))
+        connection.exec_driver_sql(*_build_insert(connection, model, rows))
 
 
 def _build_insert(
@@ -162,17 +161,22 @@ def _convert(
 
 
 def _copy(connection: Connection, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Run COPY with psycopg.
+    """Run COPY with psycopg, because SQLAlchemy has no function for it.
 
-    :raises DBAPIError: if the driver raises an error. SQLAlchemy raises the same error.
+    :raises DBAPIError: if the driver raises an error. SQLAlchemy raises errors of the same classes.
     """
     driver: Any = connection.connection.driver_connection
+    dbapi = connection.dialect.loaded_dbapi
     try:
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
             for row in rows:
                 copy.write_row(row)
-    except connection.dialect.loaded_dbapi.Error as error:
-        raise_driver_error(connection, error, statement)
+    except dbapi.Error as error:
+        if driver.closed:
+            connection.invalidate(error)
+        classes = {dbapi.IntegrityError: IntegrityError, dbapi.DataError: DataError}
+        kind = next((classes[one] for one in classes if isinstance(error, one)), DBAPIError)
+        raise kind(statement, None, error, connection_invalidated=driver.closed) from error
 
 
 def update_rows(connection: Connection, model: Any, rows: Sequence[Values]) -> None:

@@ -12,11 +12,11 @@ from sqlalchemy import Connection, and_, func, select
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage.dialects import is_one_of
 from flask_ibi_archive.storage.identifiers import find_owners_and_originals
 from flask_ibi_archive.storage.models import ArchiveRow, Item, ItemIdentifier
-from flask_ibi_archive.storage.states import State
 
 
 class Copies:

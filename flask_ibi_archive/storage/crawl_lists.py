@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, and_, func, literal, select, tuple_
 
 from flask_ibi_archive.storage.dialects import UTCDateTime
-from flask_ibi_archive.storage.harvests import is_described
 from flask_ibi_archive.storage.models import Item
+from flask_ibi_archive.storage.visibility import is_public
 
 
 class CrawlLists:
@@ -20,7 +20,7 @@ class CrawlLists:
 
     def __init__(self, connection: Connection, archive_id: int) -> None:
         self._connection = connection
-        self._is_listed = and_(Item.archive_id == archive_id, is_described())
+        self._is_listed = and_(Item.archive_id == archive_id, is_public())
 
     def list_years(self) -> list[int]:
         """Return the years in which items were changed last, the newest first.

@@ -6,16 +6,16 @@ import errno
 import os
 import tempfile
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, event, func, select, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import Pool
 
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.storage.database_errors import (
@@ -50,53 +50,6 @@ TEST_SIZE = 65536
 SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
 
 
-class IdleConnections:
-    """Stores open connections for later requests. Only one thread at a time uses a connection.
-
-    SQLAlchemy's own pool is slower. To take a connection from the pool and to return the connection
-    takes as much time as a statement. At most :data:`MAX_IDLE` connections are stored here.
-    Additional connections go back to the pool.
-
-    :param connect: returns a new connection from the pool.
-    """
-
-    MAX_IDLE = 5
-
-    def __init__(self, connect: Callable[[], Connection]) -> None:
-        self._connect = connect
-        self._idle: deque[Connection] = deque()
-
-    def take(self) -> Connection:
-        """Return an idle connection, or a new connection from the pool."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._connect()
-
-    def give_back(self, connection: Connection) -> None:
-        """Store a working connection for later requests, or return the connection to the pool."""
-        if len(self._idle) < self.MAX_IDLE:
-            self._idle.append(connection)
-        else:
-            connection.close()
-
-    def close_failed(self, connection: Connection) -> None:
-        """Close a failed connection and all idle connections, which may have failed too."""
-        connection.close()
-        self.close()
-
-    def detach(self) -> deque[Connection]:
-        """Remove and return all idle connections. The connections stay open."""
-        detached, self._idle = self._idle, deque()
-        return detached
-
-    def close(self) -> None:
-        """Close all idle connections."""
-        while self._idle:
-            with suppress(IndexError):
-                self._idle.pop().close()
-
-
 class Database:
     """The database of an Archive or of a resolver.
 
@@ -119,10 +72,9 @@ class Database:
         self.belongs_to_host = belongs_to_host
         self.reader = make_reader(engine)
         self.find_budget = find_budget
-        self._idle = IdleConnections(partial(_connect, self.reader, find_budget))
         # the connections of a database that nobody uses any more, or at the end of the process
-        weakref.finalize(self, _close, self._idle, self.reader, self.engine)
-        self._parent_connections: list[Any] = []
+        weakref.finalize(self, _close, self.reader, self.engine)
+        self._parent_pools: list[Pool] = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=partial(_reconnect_after_fork, weakref.ref(self)))
 
@@ -173,13 +125,8 @@ class Database:
         :raises NotReady: if the database does not answer, or does not contain the tables.
         """
         try:
-            connection = self._idle.take()
-            try:
+            with _connect(self.reader, self.find_budget) as connection:
                 yield connection
-            except BaseException:
-                self._idle.close_failed(connection)
-                raise
-            self._idle.give_back(connection)
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error) from error
 
@@ -202,14 +149,8 @@ class Database:
             raise self.explain(error) from error
 
     def _read_once(self, work: Callable[[Connection], Result]) -> Result:
-        connection = self._idle.take()
-        try:
-            result = work(connection)
-        except BaseException:
-            self._idle.close_failed(connection)
-            raise
-        self._idle.give_back(connection)
-        return result
+        with _connect(self.reader, self.find_budget) as connection:
+            return work(connection)
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -279,7 +220,7 @@ class Database:
 
     def close(self) -> None:
         """Close all connections that are not in use."""
-        _close(self._idle, self.reader, self.engine)
+        _close(self.reader, self.engine)
 
     def check(self) -> None:
         """Check that the database is readable and writable, and has the tables of this version.
@@ -324,8 +265,7 @@ def _connect(engine: Engine, find_budget: FindBudget) -> Connection:
         return engine.connect()
 
 
-def _close(idle: IdleConnections, *engines: Engine) -> None:
-    idle.close()
+def _close(*engines: Engine) -> None:
     for engine in engines:
         engine.dispose()
 
@@ -337,12 +277,8 @@ def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:
     """
     database = reference()
     if database is not None:
-        # the list prevents the garbage collector from closing these connections
-        database._parent_connections += [
-            database._idle.detach(),
-            database.engine.pool,
-            database.reader.pool,
-        ]
+        # the list prevents the garbage collector from closing their connections
+        database._parent_pools += [database.engine.pool, database.reader.pool]
         database.engine.dispose(close=False)
         database.reader.dispose(close=False)
 

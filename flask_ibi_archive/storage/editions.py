@@ -44,10 +44,10 @@ class Editions:
 
         The later editions become a separate chain.
         """
-        place = self._find_position(item_id)
-        if place is None or self._find_neighbour(place, after=True) is None:
+        row = self._find_place(item_id)
+        if row is None or row.following is None:
             return
-        series, number = place
+        series, number = row.edition_series_id, row.edition_no
         [later] = create_series(self.connection, self.archive_id, 1)
         self.connection.execute(
             update(Item)
@@ -62,12 +62,12 @@ class Editions:
 
         :returns: the id of the previous edition; None if the item had no previous edition.
         """
-        place = self._find_position(item_id)
-        if place is None:
+        row = self._find_place(item_id)
+        if row is None:
             return None
-        previous = self._find_neighbour(place, after=False)
         self._remove_from_series(item_id)
-        self._delete_if_small(place[0])
+        self._delete_if_small(row.edition_series_id)
+        previous: int | None = row.previous
         return previous
 
     def find_last_edition(self, item_id: int) -> int:
@@ -75,45 +75,26 @@ class Editions:
 
         If the item has no later edition, the method returns the id of the item.
         """
-        place = self._find_position(item_id)
-        if place is None:
+        row = self._find_place(item_id)
+        if row is None:
             return item_id
         return self.connection.scalars(
             select(Item.id)
-            .where(Item.edition_series_id == place[0])
+            .where(Item.edition_series_id == row.edition_series_id)
             .order_by(Item.edition_no.desc())
             .limit(1)
         ).one()
-
-    def find_previous(self, item_id: int) -> int | None:
-        """Return the id of the previous edition of an item; None if there is none."""
-        place = self._find_position(item_id)
-        return None if place is None else self._find_neighbour(place, after=False)
 
     def find_all_previous(self, items: Collection[int]) -> dict[int, int]:
         """Return the previous editions of items. Items without a previous edition are missing."""
         rows = self.connection.execute(
             _select_places().where(is_one_of(self.connection, Item.id, items))
         )
-        return {item_id: before for item_id, _, _, _, before in rows if before is not None}
+        return {row.id: row.previous for row in rows if row.previous is not None}
 
-    def _find_position(self, item_id: int) -> Place | None:
-        series, number = self.connection.execute(
-            select(Item.edition_series_id, Item.edition_no).where(Item.id == item_id)
-        ).one()
-        return None if series is None or number is None else (series, number)
-
-    def _find_neighbour(self, place: Place, after: bool) -> int | None:
-        series, number = place
-        return self.connection.execute(
-            select(Item.id)
-            .where(
-                Item.edition_series_id == series,
-                Item.edition_no > number if after else Item.edition_no < number,
-            )
-            .order_by(Item.edition_no if after else Item.edition_no.desc())
-            .limit(1)
-        ).scalar()
+    def _find_place(self, item_id: int) -> Any:
+        """Return the place of an item in its chain; None if the item is in no chain."""
+        return self.connection.execute(_select_places().where(Item.id == item_id)).first()
 
     def _remove_from_series(self, item_id: int) -> None:
         self.connection.execute(
@@ -279,8 +260,8 @@ def _select_places() -> Any:
         Item.id,
         Item.edition_series_id,
         Item.edition_no,
-        _select_neighbour(after=True),
-        _select_neighbour(after=False),
+        _select_neighbour(after=True).label("following"),
+        _select_neighbour(after=False).label("previous"),
     ).where(Item.edition_series_id.is_not(None))
 
 

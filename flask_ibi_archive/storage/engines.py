@@ -7,8 +7,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from flask_ibi_archive.storage.request_budget import (
     DEFAULT_TIMEOUT,
     Budget,
     FindBudget,
-    Server,
     no_budget,
 )
 
@@ -79,35 +77,31 @@ def make_engine(
     else:
         raise NoSuchModuleError(f"{url.get_backend_name()} is neither SQLite nor PostgreSQL")
 
-    def begin_with_sqlalchemy(connection: Connection) -> None:
-        begin(connection, find_budget(), connection.exec_driver_sql)
-
-    event.listen(engine, "begin", begin_with_sqlalchemy)
+    event.listen(engine, "begin", lambda connection: begin(connection, find_budget()))
     return engine
 
 
-def begin(connection: Connection, budget: Budget | None, run: Callable[[str], object]) -> None:
+def begin(connection: Connection, budget: Budget | None) -> None:
     """Begin a transaction with the execution options of the connection.
 
     :param budget: the time that the current request may wait; None outside of requests.
-    :param run: a function that runs a statement with the driver.
     """
     options = connection.get_execution_options()
     name = connection.dialect.name
     statement: str = options.get(BEGIN, WRITE[name])
     milliseconds = limit_lock_wait(budget, options.get(LOCK_TIMEOUT))
     if name == "sqlite":
-        driver: Any = connection.connection.driver_connection
-        driver.execute(f"PRAGMA busy_timeout = {milliseconds or BUSY_TIMEOUT * 1000}")
+        driver: Any = connection.connection.dbapi_connection
+        if driver.in_transaction:  # all users of a database in memory have the same connection
+            raise NotReady("another transaction uses the database in memory", "try again later")
+        wait = milliseconds or BUSY_TIMEOUT * 1000
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {wait}")
     elif milliseconds:
         statement += f"; SET LOCAL lock_timeout = {milliseconds}"
     if name == "postgresql" and TABLE_LOCK in options:
         statement += f"; {options[TABLE_LOCK]}"
-    if budget is None:
-        run(statement)
-    else:
-        with budget.spending():
-            run(statement)
+    with nullcontext() if budget is None else budget.spending():
+        connection.exec_driver_sql(statement)
 
 
 def limit_lock_wait(budget: Budget | None, lock_timeout: float | None = None) -> int:
@@ -138,15 +132,17 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
         "keepalives_interval": str(ceil(timeout / 3)),
         "keepalives_count": "3",
     }
-    # storage.libpq reads and writes UTF-8
+    # the environment variable PGCLIENTENCODING may name an encoding that lacks characters
     url = url.update_query_dict({**options, **url.query, "client_encoding": "utf8"})
     engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
-    server = Server(find_budget, timeout)
 
-    def connect(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:
-        return server.connect(*arguments, **options)
+    def open_connection(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:
+        # psycopg is only installed for PostgreSQL
+        from flask_ibi_archive.storage.limited_connection import connect
 
-    event.listen(engine, "do_connect", connect)
+        return connect(find_budget, *arguments, **options)
+
+    event.listen(engine, "do_connect", open_connection)
     event.listen(engine, "connect", _prepare_psycopg)
     return engine
 
@@ -154,7 +150,8 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
 def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:
     options: dict[str, Any] = {"connect_args": {"timeout": timeout}}
     if is_in_memory(url):
-        options["poolclass"] = StaticPool
+        # another user of the connection may be in a transaction when this one returns it
+        options |= {"poolclass": StaticPool, "pool_reset_on_return": None}
         options["connect_args"]["check_same_thread"] = False
     else:
         options["pool_timeout"] = timeout

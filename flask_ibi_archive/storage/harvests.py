@@ -37,14 +37,13 @@ from sqlalchemy import (
     tuple_,
 )
 
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.storage.dialects import UTCDateTime, insert_or_update
 from flask_ibi_archive.storage.models import ChangedItem, Harvest, HarvestEnd, HarvestSet, Item
-from flask_ibi_archive.storage.states import State
+from flask_ibi_archive.storage.visibility import is_public
 
 #: The end of a log that has never been written.
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-#: The value of ``access_others`` of an item whose description is hidden.
-HIDDEN = "none"
 
 #: The position of a change in the log.
 Position = tuple[datetime, int]
@@ -53,7 +52,6 @@ FindSets = Callable[[Sequence[int]], Mapping[int, Iterable[str]]]
 
 #: The columns that a member of a set has in common with the log.
 POSITION = ("archive_id", "datestamp", "change_no")
-LIVE_STATES = (State.ORIGINAL.value, State.COPY.value)
 
 
 class Change(NamedTuple):
@@ -83,20 +81,6 @@ class Range:
     until: datetime | None = None
     set_spec: str | None = None
     after: Position | None = None
-
-
-def is_described() -> Any:
-    """Return the SQL condition for the items whose descriptions are public.
-
-    The service is no document. An item that contains the metadata of other items has no description
-    of its own: it is part of the descriptions of these items.
-    """
-    return and_(
-        Item.state.in_(LIVE_STATES),
-        ~Item.is_service,
-        Item.content_type == "Data",
-        or_(Item.access_others.is_(None), Item.access_others != HIDDEN),
-    )
 
 
 class HarvestLog:
@@ -178,7 +162,7 @@ class HarvestLog:
         found = self._connection.execute(
             select(
                 Item.id,
-                is_described().label("is_public"),
+                is_public().label("is_public"),
                 # a deleted item without a row was imported in this state
                 or_(
                     Harvest.change_no.is_not(None),

@@ -13,9 +13,9 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
 
 from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.storage import models
 from flask_ibi_archive.storage.dialects import batched, is_one_of
-from flask_ibi_archive.storage.states import State
 
 HELD, USED, RELEASED = "held", "used", "released"
 

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.records.format import format_dublin_core
 from flask_ibi_archive.records.record import (
     DublinCoreMetadata,
@@ -31,7 +32,6 @@ from flask_ibi_archive.storage.locks import lock_relations
 from flask_ibi_archive.storage.models import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.storage.reading import ItemReader
 from flask_ibi_archive.storage.relations import Relations
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 REP, IBIP = Form.REP.value, Form.IBIP.value
 #: The stored contents of the files of a record. The keys are the paths of the files.

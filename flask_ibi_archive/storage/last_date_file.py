@@ -15,7 +15,6 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
-from flask_ibi_archive.storage.driver_statements import run_driver
 from flask_ibi_archive.storage.file_io import new_file
 
 #: The name of this file is the name of the database file and this suffix.
@@ -40,10 +39,13 @@ class LastDateFile:
         """Return the file for a database; None if the database is not an SQLite file."""
         if connection.dialect.name != "sqlite":
             return None
-        # SQLite resolves symbolic links in the name. Therefore every process uses the same file.
-        listed = run_driver(connection, "PRAGMA database_list").fetchall()
-        name = next(file for _, schema, file in listed if schema == "main")
-        return cls(Path(f"{name}{SUFFIX}"), Path(name)) if name else None
+        if cls not in connection.info:  # the info of a connection lives as long as the connection
+            # SQLite resolves symbolic links in the name. So every process uses the same file.
+            listed = connection.exec_driver_sql("PRAGMA database_list").all()
+            name = next(file for _, schema, file in listed if schema == "main")
+            connection.info[cls] = cls(Path(f"{name}{SUFFIX}"), Path(name)) if name else None
+        file: LastDateFile | None = connection.info[cls]
+        return file
 
     def read(self) -> Fraction | None:
         """Return the date in the file in POSIX seconds; None if the file does not exist.

@@ -11,10 +11,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, tuple_, update
 
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.dialects import UTCDateTime, insert_or_update
 from flask_ibi_archive.storage.models import File, Item, Link
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 #: The largest number of rows that one statement reads or deletes.
 BATCH = 500

@@ -10,7 +10,8 @@ they start 20 % faster if alembic is not imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -50,6 +51,9 @@ class History:
     is_shared: bool = False
 
 
+#: The revisions of development versions before 0.1.0. Their migrations do not exist any more.
+OLD_REVISION = re.compile(r"(resolver_)?00[0-9]{2}")
+IMPORT_EXPORT = "import an export of that version"
 #: All tables of this package have names with this prefix.
 PREFIX = "ibi_"
 ARCHIVE = History(
@@ -181,7 +185,10 @@ def is_known(revision: str, history: History = ARCHIVE) -> bool:
 
 
 def current_revision(connection: Connection, history: History = ARCHIVE) -> str | None:
-    """Return the revision of the tables in a database; None if the tables do not exist."""
+    """Return the revision of the tables in a database; None if the tables do not exist.
+
+    :raises NotReady: if a development version before 0.1.0 has created the tables.
+    """
     return next(iter(_find_heads(connection, history)), None)
 
 
@@ -195,8 +202,23 @@ def _find_heads(connection: Connection, history: History) -> tuple[str, ...]:
     options = {"version_table": history.version_table}
     heads = MigrationContext.configure(connection, opts=options).get_current_heads()
     if not history.is_shared:
+        _refuse_old_revision(heads, history)
         return heads  # possibly a revision of a newer version of the package
     return tuple(head for head in heads if is_known(head, history))
+
+
+def _refuse_old_revision(heads: Iterable[str], history: History) -> None:
+    """Refuse tables that a development version before 0.1.0 has created.
+
+    :param heads: the revisions in the version table.
+    :raises NotReady: if one of the revisions is of a development version.
+    """
+    for revision in filter(OLD_REVISION.fullmatch, heads):
+        content = "register the Archives again" if history.folder else IMPORT_EXPORT
+        raise NotReady(
+            f"the tables were made by a development version before 0.1.0 (revision {revision})",
+            f"make a new database and {content}",
+        )
 
 
 def check_revision(connection: Connection, history: History = ARCHIVE) -> None:
@@ -231,7 +253,9 @@ def _refuse_tables_without_revision(connection: Connection, history: History) ->
     if history.is_shared:
         advice = (
             "install the version of the package that created the tables, and check that no "
-            "migration of the host follows or requires one of ours (down_revision, depends_on)"
+            "migration of the host follows or requires one of ours (down_revision, depends_on); "
+            "if a development version before 0.1.0 created the tables, make a new database and "
+            f"{IMPORT_EXPORT}"
         )
     if history.setting == ARCHIVE.setting:
         advice = _find_other_version_table(connection, history, names) or advice
@@ -293,6 +317,14 @@ def run_environment(metadata: MetaData) -> None:
     :param metadata: the tables of the history. Other tables are not compared with the models.
     """
     from alembic import context
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
+
+    class KnownMigrations(MigrationContext):
+        """Leaves out the revisions of the host, which our migrations do not know."""
+
+        def get_current_heads(self) -> tuple[str, ...]:
+            return _find_heads(connection, history)
 
     attributes = context.config.attributes
     connection, history = attributes["connection"], attributes["history"]
@@ -303,10 +335,10 @@ def run_environment(metadata: MetaData) -> None:
         include_name=lambda name, type_, parents: type_ != "table" or name in metadata.tables,
         render_as_batch=True,
     )
-    # the version table of a host also contains revisions that our migrations do not know
-    heads = _find_heads(connection, history)
-    setattr(context.get_context(), "get_current_heads", lambda: heads)  # noqa: B010
-    context.run_migrations()
+    every = context.get_context()
+    known = KnownMigrations(every.dialect, connection, every.opts, every.environment_context)
+    with Operations.context(known):
+        known.run_migrations()
 
 
 @lru_cache

@@ -4,12 +4,6 @@ An identifier has two parts: a prefix and a suffix. The prefix names the Archive
 encodes a date. The temporal distributor issues each date only once under each prefix. Therefore the
 table ``ibi_prefix`` contains the last date of each prefix.
 
-A transaction stores the date of each new identifier. To save time, this module builds the texts of
-the SQL statements only once, and sends these texts to the driver directly. SQLAlchemy would need
-several times as long. On PostgreSQL, a transaction of one statement stores the date of a single
-identifier (:func:`store_next_date`). On SQLite, a deposit stores the date in the transaction that
-stores the item.
-
 SQLite allows only one write transaction at a time. While a transaction of the host is open, no
 other transaction can store the last date. If the host rolls back its transaction, the last date in
 the table is lost. Therefore a date that is issued in a transaction of the host is also stored in a
@@ -18,19 +12,19 @@ file next to the database (:mod:`.last_date_file`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
-from functools import lru_cache, partial
+from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, CursorResult, bindparam, select, text, union_all
 from sqlalchemy.exc import DBAPIError
 
 from flask_ibi_archive.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.driver_statements import run_driver
+from flask_ibi_archive.storage.dialects import insert_or_update
 from flask_ibi_archive.storage.engines import begin
-from flask_ibi_archive.storage.models import Prefix
+from flask_ibi_archive.storage.models import ItemIdentifier, Prefix, Reservation
 
 #: The row with this prefix applies to all prefixes. After a restore, the row is necessary because
 #: the database may not contain all prefixes that were used.
@@ -40,217 +34,141 @@ EVERY_PREFIX = ""
 #: accepts at most 999 parameters.
 LOOKUP = 200
 
-#: The prefix and the label of the rep form, then of the ibip form.
-Labels = tuple[tuple[str, str], tuple[str, str]]
-
-# --- transactions of the driver ------------------------------------------------------------------
-
 
 @contextmanager
-def driver_transaction(database: Database) -> Iterator[Connection]:
-    """Begin a transaction with the driver and yield the connection.
+def transaction(database: Database) -> Iterator[Connection]:
+    """Yield a connection in a transaction for writing.
 
-    The transaction is committed at the end of the ``with`` block. An exception in the block rolls
-    the transaction back. Use the connection with :func:`run_driver` only.
+    The statements BEGIN and COMMIT take half as long as a transaction of SQLAlchemy, and minting
+    one identifier is hardly more than that.
 
     :raises NotReady: if the database does not answer, or if the tables do not exist.
     """
     with database.reading() as connection:
-        run = partial(run_driver, connection)
-        # all users of an SQLite database in memory have the same connection
-        in_use = getattr(connection.connection.dbapi_connection, "in_transaction", False)
+        begin(connection, database.find_budget())
         try:
-            begin(connection, database.find_budget(), run)
             yield connection
-            run("COMMIT")
+            connection.exec_driver_sql("COMMIT")
         except BaseException:
-            if not connection.invalidated and not in_use:
+            if not connection.invalidated:
                 with suppress(DBAPIError):
-                    run("ROLLBACK")
+                    connection.exec_driver_sql("ROLLBACK")
             raise
 
 
-# --- statements ----------------------------------------------------------------------------------
+# The prefixes are sorted: if two processes lock the same prefixes in different orders, a deadlock
+# is possible.
+_LOCK = (
+    f"SELECT prefix, last_date FROM ibi_prefix WHERE prefix IN ('{EVERY_PREFIX}', %s, %s)"
+    " ORDER BY prefix FOR UPDATE"
+)
+_STORE_IF_FREE = """
+    UPDATE ibi_prefix SET last_date = %s WHERE prefix IN (%s, %s)
+       AND NOT EXISTS (SELECT 1 FROM ibi_identifier WHERE text IN (%s, %s))
+       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE rep = %s)
+       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE ibip = %s)
+"""
+# a locked prefix does not count: then others mint, and the caller must wait for them
+_STORE_AFTER = f"""
+    {_STORE_IF_FREE}
+       AND (SELECT count(*) FROM (SELECT last_date FROM ibi_prefix WHERE prefix IN (%s, %s)
+                                   ORDER BY prefix FOR UPDATE SKIP LOCKED) AS locked
+             WHERE last_date = %s) = 2
+       AND NOT EXISTS (SELECT 1 FROM ibi_prefix WHERE prefix = '{EVERY_PREFIX}'
+                          AND CAST(nullif(last_date, '') AS numeric) > CAST(%s AS numeric))
+"""
+_USED = union_all(
+    select(ItemIdentifier.text).where(ItemIdentifier.text.in_(bindparam("both", expanding=True))),
+    select(Reservation.rep).where(Reservation.rep.in_(bindparam("reps", expanding=True))),
+    select(Reservation.ibip).where(Reservation.ibip.in_(bindparam("ibips", expanding=True))),
+)
 
 
-def lock_last_date(connection: Connection, prefixes: Sequence[str]) -> Fraction | None:
-    """Lock some prefixes and return the latest date that was issued under one of the prefixes.
+def lock_last_date(connection: Connection, prefixes: tuple[str, str]) -> Fraction | None:
+    """Lock two prefixes and return the latest date that was issued under one of them.
 
     The date of :data:`EVERY_PREFIX` counts for all prefixes. The lock ends with the transaction. On
     SQLite, the transaction must already hold the write lock.
 
     :returns: POSIX seconds; None if no date was issued yet.
     """
-    dialect = connection.dialect.name
-    wanted = (EVERY_PREFIX, *sorted(prefixes))
-    statement = _select_dates(dialect, len(wanted))
-    rows = run_driver(connection, statement, wanted).fetchall()
-    if dialect == "postgresql" and not {row[0] for row in rows}.issuperset(prefixes):
+    dates = _read_dates(connection, prefixes)
+    if not dates.keys() >= set(prefixes):
         insert_prefixes(connection, prefixes)
-        rows = run_driver(connection, statement, wanted).fetchall()
-    return max(map(parse_decimal, {row[1] for row in rows if row[1]}), default=None)
+        dates = _read_dates(connection, prefixes)
+    return max((parse_decimal(date) for date in {*dates.values()} if date), default=None)
 
 
-def insert_prefixes(connection: Connection, prefixes: Sequence[str]) -> None:
+def _read_dates(connection: Connection, prefixes: tuple[str, str]) -> dict[str, str]:
+    return dict(_run(connection, _LOCK, prefixes).all())  # type: ignore[arg-type]
+
+
+def insert_prefixes(connection: Connection, prefixes: Iterable[str]) -> None:
     """Insert a row for each prefix that has no row.
 
     A prefix without a row could not be locked. On SQLite, this function acquires the write lock,
     even if no row is missing.
     """
-    run_driver(
-        connection,
-        _insert_prefixes(connection.dialect.name, len(prefixes)),
-        tuple([value for prefix in sorted(prefixes) for value in (prefix, "")]),
+    connection.execute(
+        insert_or_update(connection, Prefix).on_conflict_do_nothing(),
+        [{"prefix": prefix, "last_date": ""} for prefix in sorted(prefixes)],
     )
 
 
-def store_last_date(connection: Connection, prefixes: Sequence[str], date: Fraction) -> None:
+def store_last_date(connection: Connection, prefixes: Iterable[str], date: Fraction) -> None:
     """Store a date as the last date that was issued under each of the prefixes."""
-    decimal = format_decimal(date)
-    run_driver(
-        connection,
-        _upsert_dates(connection.dialect.name, len(prefixes)),
-        tuple([value for prefix in sorted(prefixes) for value in (prefix, decimal)]),
+    statement = insert_or_update(connection, Prefix)
+    last_date = format_decimal(date)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["prefix"], set_={"last_date": statement.excluded.last_date}
+        ),
+        [{"prefix": prefix, "last_date": last_date} for prefix in sorted(prefixes)],
     )
 
 
-def store_free_date(connection: Connection, labels: Labels, date: Fraction) -> bool:
-    """Store the date of one identifier as the last date of its prefixes, if the date can be used.
+def store_free_date(
+    connection: Connection,
+    prefixes: tuple[str, str],
+    labels: tuple[str, str],
+    date: Fraction,
+    last: Fraction | None = None,
+) -> bool:
+    """Store the date of one identifier as the last date of its prefixes, if it is not used.
 
     :param connection: a connection that has locked the prefixes (:func:`lock_last_date`).
-    :param labels: the prefixes and the labels of the identifier.
-    :returns: False if a label is used (:func:`find_used_identifiers`), or if a prefix has no row.
-        Then the caller must store a date with :func:`store_last_date`.
+    :param labels: both forms of the identifier.
+    :param last: on PostgreSQL, the last date of both prefixes. Then the connection needs no lock,
+        and no transaction.
+    :returns: False if one of the forms is used (:func:`find_used_identifiers`), or if others have
+        issued a date after the last date.
     """
-    values = {**_build_values(labels), "date": format_decimal(date)}
-    stored: int = run_driver(connection, _STORE_IF_FREE, values).rowcount
-    return stored == len(labels)
+    values = (format_decimal(date), *prefixes, *labels, *labels)
+    if last is None:
+        return _run(connection, _STORE_IF_FREE, values).rowcount > 0
+    condition = (*prefixes, format_decimal(last), format_decimal(last))
+    return _run(connection, _STORE_AFTER, (*values, *condition)).rowcount > 0
 
 
-def store_next_date(
-    connection: Connection,
-    labels: Labels,
-    dates: Sequence[Fraction],
-    lock_timeout: int,
-) -> Fraction | None:
-    """Store and commit the date of one identifier: the first that is later than all last dates.
-
-    Other transactions may change the dates at the same time. Only for PostgreSQL: the statement
-    waits for such a transaction, and then compares the new last dates. The lock is held by this
-    statement alone.
-
-    :param connection: a connection in autocommit mode.
-    :param labels: the prefixes, and the labels of the identifier with the first date.
-    :param dates: the dates to choose from, in increasing order.
-    :param lock_timeout: the number of milliseconds to wait for locks; 0 means no limit.
-    :returns: the date. If it is not the first date, the caller must check whether its labels are
-        used. None if no date is later, if a label of the first date is used, or if a prefix has no
-        row. Then nothing is stored.
-    """
-    values = {
-        **_build_values(labels),
-        "first": format_decimal(dates[0]),
-        "dates": " ".join(map(format_decimal, dates)),
-        "limit": str(lock_timeout),
-    }
-    row = run_driver(connection, _STORE_NEXT, values).fetchone()
-    return None if row is None else parse_decimal(row[0])
-
-
-def _build_values(labels: Labels) -> dict[str, str]:
-    (rep_prefix, rep), (ibip_prefix, ibip) = labels
-    return {"rep_prefix": rep_prefix, "rep": rep, "ibip_prefix": ibip_prefix, "ibip": ibip}
+def _run(connection: Connection, statement: str, values: tuple[str, ...]) -> CursorResult[Any]:
+    """Run a statement as it is, because compiling would take longer than the database does."""
+    if connection.dialect.name == "sqlite":
+        statement = statement.replace("%s", "?").removesuffix(" FOR UPDATE")
+    return connection.exec_driver_sql(statement, values)
 
 
 def find_used_identifiers(
     connection: Connection, reps: Sequence[str], ibips: Sequence[str]
 ) -> set[str]:
     """Return the identifiers that an item of any Archive has, or that were reserved at any time."""
-    found: set[str] = set()
-    if len(reps) > 1 and connection.dialect.name == "postgresql":
+    used: set[str] = set()
+    if connection.dialect.name == "postgresql":
         # a plan for an empty table reads the whole table, and becomes slow while the table grows
-        run_driver(connection, "DISCARD PLANS")
+        connection.exec_driver_sql("DISCARD PLANS")
     for start in range(0, len(reps), LOOKUP):
-        part = (*reps[start : start + LOOKUP], *ibips[start : start + LOOKUP])
-        statement = _select_used(connection.dialect.name, len(part) // 2)
-        for (label,) in run_driver(connection, statement, part + part).fetchall():
-            found.add(label)
-    return found
-
-
-def _build_placeholders(dialect: str, count: int) -> str:
-    return ", ".join(["?" if dialect == "sqlite" else "%s"] * count)
-
-
-@lru_cache
-def _select_dates(dialect: str, count: int) -> str:
-    # The prefixes are sorted: if two processes lock the same prefixes in different orders, a
-    # deadlock is possible.
-    lock = " FOR UPDATE" if dialect == "postgresql" else ""
-    prefixes = _build_placeholders(dialect, count)
-    return (
-        f"SELECT prefix, last_date FROM ibi_prefix WHERE prefix IN ({prefixes})"
-        f" ORDER BY prefix{lock}"
-    )
-
-
-@lru_cache
-def _insert_prefixes(dialect: str, count: int) -> str:
-    rows = ", ".join([f"({_build_placeholders(dialect, 2)})"] * count)
-    return f"INSERT INTO ibi_prefix (prefix, last_date) VALUES {rows} ON CONFLICT DO NOTHING"
-
-
-@lru_cache
-def _upsert_dates(dialect: str, count: int) -> str:
-    return _insert_prefixes(dialect, count).replace(
-        "DO NOTHING", "(prefix) DO UPDATE SET last_date = excluded.last_date"
-    )
-
-
-#: The condition that no item has the labels, and that no label was ever reserved.
-_FREE = """
-           NOT EXISTS (SELECT 1 FROM ibi_identifier WHERE text IN (%(rep)s, %(ibip)s))
-       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE rep = %(rep)s)
-       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE ibip = %(ibip)s)
-"""
-_STORE_IF_FREE = f"""
-    UPDATE ibi_prefix SET last_date = %(date)s
-     WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s) AND {_FREE}
-"""
-
-# FOR UPDATE locks the prefixes in a fixed order, and returns the new last dates after a wait.
-_STORE_NEXT = f"""
-    WITH locked AS MATERIALIZED (
-        SELECT last_date FROM ibi_prefix
-         WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s)
-           AND set_config('lock_timeout', %(limit)s, true) IS NOT NULL
-         ORDER BY prefix FOR UPDATE
-    ), next AS MATERIALIZED (
-        SELECT min(CAST(date AS numeric)) AS date
-          FROM unnest(string_to_array(%(dates)s, ' ')) AS date
-         WHERE CAST(date AS numeric) > ALL (
-               SELECT CAST(last_date AS numeric) FROM locked WHERE last_date <> ''
-                UNION ALL
-               SELECT CAST(last_date AS numeric) FROM ibi_prefix
-                WHERE prefix = '{EVERY_PREFIX}' AND last_date <> '')
-    )
-    UPDATE ibi_prefix SET last_date = CAST((SELECT date FROM next) AS text)
-     WHERE prefix IN (%(rep_prefix)s, %(ibip_prefix)s)
-       AND ((SELECT date FROM next) > CAST(%(first)s AS numeric) OR ({_FREE}))
-       AND (SELECT count(*) FROM locked WHERE last_date <> '') = 2
-       AND (SELECT date FROM next) IS NOT NULL
-    RETURNING last_date
-"""
-
-
-@lru_cache
-def _select_used(dialect: str, count: int) -> str:
-    forms = _build_placeholders(dialect, count)
-    return (
-        f"SELECT text FROM ibi_identifier WHERE text IN ({forms}, {forms})"
-        f" UNION ALL SELECT rep FROM ibi_reservation WHERE rep IN ({forms})"
-        f" UNION ALL SELECT ibip FROM ibi_reservation WHERE ibip IN ({forms})"
-    )
+        names = {"reps": reps[start : start + LOOKUP], "ibips": ibips[start : start + LOOKUP]}
+        used.update(connection.scalars(_USED, {**names, "both": [*names["reps"], *names["ibips"]]}))
+    return used
 
 
 # --- restoring a backup --------------------------------------------------------------------------

@@ -16,12 +16,12 @@ from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.identifiers import Form, parse_identifier
+from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.records.record import Record, References
 from flask_ibi_archive.storage.bulk import insert_rows, insert_with_ids, update_rows
 from flask_ibi_archive.storage.editions import EditionLinks, Editions
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.models import Access, AccessCount, ArchiveRow, Item, ItemIdentifier
-from flask_ibi_archive.storage.states import ELSEWHERE
 from flask_ibi_archive.storage.translations import TranslationJoins, Translations
 
 

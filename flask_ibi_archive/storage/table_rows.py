@@ -34,6 +34,7 @@ from sqlalchemy.schema import sort_tables
 from sqlalchemy.types import NullType
 
 from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import (
     ArchiveRow,
@@ -46,15 +47,11 @@ from flask_ibi_archive.storage.models import (
     VisitorSalt,
     metadata,
 )
-from flask_ibi_archive.storage.states import State
 
 #: The names of the tables that are dumped. The table of salts is not dumped. Salts must be deleted
 #: after a day, because visitors could be identified with the salts. The table of changed items is
 #: not dumped, because a restored item is a changed item.
-NAMES = {
-    *metadata.tables,
-    "ibi_counted_accesses",  # dropped by migration 0015
-} - {VisitorSalt.__tablename__, ChangedItem.__tablename__}
+NAMES = {*metadata.tables} - {VisitorSalt.__tablename__, ChangedItem.__tablename__}
 #: The number of rows that are read or written at a time.
 BATCH = 1000
 

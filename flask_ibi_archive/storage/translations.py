@@ -7,18 +7,17 @@ stub has a language only while the stub is a member of a group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, select, update
-from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.storage.bulk import insert_with_ids, update_rows
 from flask_ibi_archive.storage.dialects import batched, is_one_of
 from flask_ibi_archive.storage.models import Item, TranslationGroup
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 #: The first temporary id of groups that are not stored yet. This id is higher than all stored ids.
 FIRST_TEMPORARY_ID = 1 << 62
@@ -168,17 +167,6 @@ class Translations:
             for member in self.find_members(item_id)
             if member.id != item_id and member.language is not None
         }
-
-    def find_originals(self, item_ids: Sequence[int]) -> dict[int, str]:
-        """Return the identifiers of the heads of groups by the ids of the other members."""
-        head = aliased(Item)
-        rows = self.connection.execute(
-            select(Item.id, func.coalesce(head.rep, head.ibip))
-            .join(TranslationGroup, TranslationGroup.id == Item.translation_group_id)
-            .join(head, head.id == TranslationGroup.head_item_id)
-            .where(Item.id.in_(item_ids), head.id != Item.id)
-        )
-        return {row.id: row[1] for row in rows}
 
     def add_member(self, item_id: int, other_id: int, language: str, ibi: str) -> None:
         """Put an item into the group of another item.

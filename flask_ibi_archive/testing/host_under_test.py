@@ -11,8 +11,8 @@ from flask import Flask
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.operations.description import Identified, ItemRecord, require_ibi
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.testing.asking import Pairs, Reader
 from flask_ibi_archive.testing.fixtures import FixedClock
 

@@ -14,7 +14,7 @@ from flask import Request, Response, after_this_request, current_app, request
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
-from flask_ibi_archive.archive.viewing import ItemView
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import FileRecord
 from flask_ibi_archive.web.requests import EXTENSION, user_address
 
@@ -22,13 +22,6 @@ from flask_ibi_archive.web.requests import EXTENSION, user_address
 AccessPolicy: TypeAlias = (
     "Callable[[ItemView, FileRecord | None, Request], bool | AnyResponse | None]"
 )
-
-
-@dataclass
-class AccessControl:
-    """The access policy of an IBIArchive; None if the host has no policy."""
-
-    policy: AccessPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +47,13 @@ def check_access(item: ItemView, file: FileRecord | None = None) -> AccessDecisi
     :param file: the file; None for the files as a whole, for example for their list.
     :raises TypeError: if the policy returns a value of a wrong type.
     """
-    control: AccessControl = current_app.extensions[EXTENSION].access
-    if control.policy is None:
+    policy: AccessPolicy | None = current_app.extensions[EXTENSION].functions.access_policy
+    if policy is None:
         return AccessDecision(item.allows(user_address()))
     answer: bool | AnyResponse | HTTPException | None
     after_this_request(_forbid_sharing)
     try:
-        answer = control.policy(item, file, request)
+        answer = policy(item, file, request)
     except HTTPException as refusal:
         answer = refusal
     if answer is None:

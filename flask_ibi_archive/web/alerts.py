@@ -11,8 +11,9 @@ from dataclasses import replace
 from flask import Response, current_app, request
 
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
-from flask_ibi_archive.protocol.messages import PERSISTENT_URL, format_ibi_forms
+from flask_ibi_archive.protocol.messages import PERSISTENT_URL, name_form
 from flask_ibi_archive.protocol.pairs import ALERT, encode_word, format_pairs
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import (
     PersistentUrl,
@@ -195,11 +196,11 @@ def _create_pairs(alert: Alert) -> Pairs:
     """
     pairs: Pairs = []
     if alert.ibi is not None:
-        pairs.append(("ibi", format_ibi_forms([alert.ibi])))
+        pairs.append(("ibi", (name_form(alert.ibi), alert.ibi.text)))
     if alert.suggestion:
         pairs.append(("suggestion", alert.suggestion))
     if alert.kind in (AlertKind.REMOVED, AlertKind.SILENT) and alert.sources:
-        pairs.append(("state", "Deleted"))
+        pairs.append(("state", State.DELETED.value))
         if alert.timestamp:
             pairs.append(("timestamp", alert.timestamp))
     if alert.sources:

@@ -9,7 +9,7 @@ from flask import Flask
 from sqlalchemy import Engine
 
 from flask_ibi_archive.config import SettingsReader
-from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.errors import ConfigError, one_line
 from flask_ibi_archive.setting_values import parse_text
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.engines import ArgumentError, NoSuchModuleError
@@ -75,11 +75,6 @@ def open_database(
             f"postgresql+psycopg://user@host/database{reason}"
         )
     raise ConfigError(history.setting, hide_password(uri), expected)
-
-
-def one_line(error: Exception) -> str:
-    """Return the text of an error in one line."""
-    return " ".join(str(error).split())
 
 
 def hide_password(uri: str) -> str:

@@ -9,6 +9,7 @@ range, it ignores the conditions. It does not implement If-Unmodified-Since. It 
 from __future__ import annotations
 
 import codecs
+import re
 from datetime import datetime, timezone
 from mimetypes import MimeTypes
 from pathlib import Path
@@ -28,6 +29,8 @@ COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": 
 ACTIVE = {"text/html", "application/xhtml+xml", "image/svg+xml", "text/xml", "application/xml"}
 #: The number of bytes that are read to find out the encoding of a text.
 SAMPLE = 1 << 16
+#: Matches characters that the name of a downloaded file must not contain.
+NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 #: The conditions of a request, as keys of the WSGI environment.
 CONDITIONS: tuple[str, ...] = (
     "HTTP_IF_MATCH",
@@ -171,3 +174,13 @@ def client_wants_range(etag: str) -> bool:
         and len(wanted.ranges) == 1
         and request.headers.get("If-Range", f'"{etag}"').strip() == f'"{etag}"'
     )
+
+
+def set_file_name(response: Response, disposition: str, name: str, ending: str) -> None:
+    """Set the name of a downloaded file.
+
+    :param disposition: ``inline`` or ``attachment``.
+    :param name: the name; characters that a file name must not contain become hyphens.
+    """
+    file_name = f"{NOT_IN_NAME.sub('-', name)}{ending}"
+    response.headers["Content-Disposition"] = f'{disposition}; filename="{file_name}"'

@@ -7,11 +7,11 @@ import json
 from flask import Response, request
 from flask.typing import ResponseReturnValue
 
-from flask_ibi_archive.archive.viewing import ItemView
-from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.web.access import check_access, select_readable_files
 from flask_ibi_archive.web.item_pages import SHOWN_FILES, describe_work
 from flask_ibi_archive.web.pages import message, page, restricted_page, with_item
+from flask_ibi_archive.web.requests import read_query
 from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.translations import gettext, set_language
 
@@ -42,7 +42,7 @@ def _choose_form() -> str | None:
 
     :returns: None if the parameter has a wrong value.
     """
-    stated = _read_query().get("format")
+    stated = read_query().get("format")
     if stated is not None:
         return stated if stated in FORMS else None
     types = list(FORMS.values())
@@ -50,15 +50,10 @@ def _choose_form() -> str | None:
     return next(name for name, kind in FORMS.items() if kind == best)
 
 
-def _read_query() -> dict[str, str]:
-    # request.args would raise an exception for bytes that are not UTF-8
-    return dict(decode_query_string(request.query_string))
-
-
 def _files_page(item: ItemView) -> Response:
     count = len(item.record.files)
     pages = {str(number + 1): number for number in range(-(-count // SHOWN_FILES) or 1)}
-    number = pages.get(_read_query().get("page", "1"))
+    number = pages.get(read_query().get("page", "1"))
     if number is None:
         title = gettext("The list of files has no such page")
         return message(404, title, item=item, links_files=True)

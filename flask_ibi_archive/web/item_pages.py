@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import date
 
 from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
 from flask_ibi_archive.archive.host_calls import logging_failure
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import CannotWriteMetadata
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.records.formats import MetadataFormat
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import FileRecord, RelatedItem
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.records.work_types import WorkType
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl, format_persistent_target
-from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
+from flask_ibi_archive.web.charts import HEIGHT, Bars, draw_bars, draw_swatch
 from flask_ibi_archive.web.downloads import find_media_type
 from flask_ibi_archive.web.machine_readable import write_metadata
 from flask_ibi_archive.web.requests import current_archive
@@ -86,7 +86,7 @@ def describe_work(item: ItemView) -> Work:
         previous_edition=next(
             (one.ibi for one in reversed(item.related) if one.kind == "earlier_edition"), None
         ),
-        translation_of=next((one.ibi for one in item.related if one.is_original), None),
+        translation_of=item.original,
         archive_name=archive.config.archive_name,
         today=item.today,
     )
@@ -159,22 +159,22 @@ def draw_recent_months(found: Statistics, today: date) -> str | None:
     )
     if not views and not downloads:
         return None
-    return draw_bars(
-        [
-            Bars(format_date(period.label, "short"), period.views, period.downloads)
-            for period in periods
-        ],
-        "accesses",
-        gettext("Views and downloads in the last 12 months"),
-        gettext(
-            "Views: {views}. Downloads: {downloads}.",
-            views=format_number(views),
-            downloads=format_number(downloads),
-        ),
-        (gettext("Views"), gettext("Downloads")),
-        format_number,
-        CHART_HEIGHT,
+    title = gettext("Views and downloads in the last 12 months")
+    description = gettext(
+        "Views: {views}. Downloads: {downloads}.",
+        views=format_number(views),
+        downloads=format_number(downloads),
     )
+    return draw_periods(periods, "accesses", title, description, CHART_HEIGHT)
+
+
+def draw_periods(
+    periods: Iterable[Period], name: str, title: str, description: str, height: int = HEIGHT
+) -> str:
+    """Return a chart of the accesses in some periods; see :func:`.charts.draw_bars`."""
+    bars = [Bars(format_date(one.label, "short"), one.views, one.downloads) for one in periods]
+    kinds = (gettext("Views"), gettext("Downloads"))
+    return draw_bars(bars, name, title, description, kinds, format_number, height)
 
 
 def _select_recent_months(found: Statistics, today: date) -> Iterator[Period]:

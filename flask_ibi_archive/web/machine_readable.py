@@ -15,23 +15,13 @@ from flask import Response, current_app, request
 from markupsafe import Markup
 from werkzeug.datastructures import MIMEAccept
 
-from flask_ibi_archive.archive.viewing import ItemView
+from flask_ibi_archive.protocol.states import State
+from flask_ibi_archive.records import signposting
 from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.formats.json_ld import write_json_ld
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.meta_tags import MetaTag, list_meta_tags
 from flask_ibi_archive.records.record import MetadataAddress
-from flask_ibi_archive.records.signposting import (
-    LINKSET_JSON,
-    LINKSET_TEXT,
-    Description,
-    Link,
-    format_link_header,
-    format_linkset,
-    format_linkset_json,
-    list_all_links,
-    list_item_links,
-    list_part_links,
-)
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.web.downloads import find_media_type
 from flask_ibi_archive.web.requests import EXTENSION, current_archive, is_request_url
@@ -84,11 +74,11 @@ def choose_format(accept: MIMEAccept, formats: dict[str, str | None]) -> str | N
     return name if ranges.quality(type) > 0 else None
 
 
-def list_descriptions(item: ItemView) -> tuple[Description, ...]:
+def list_descriptions(item: ItemView) -> tuple[signposting.Description, ...]:
     """Return the addresses of the metadata of an item in all formats."""
     addresses = current_archive().addresses
     return tuple(
-        Description(addresses.metadata(item, name), media_type)
+        signposting.Description(addresses.metadata(item, name), media_type)
         for name, media_type in find_formats(item).items()
     )
 
@@ -96,7 +86,7 @@ def list_descriptions(item: ItemView) -> tuple[Description, ...]:
 def add_item_links(response: Response, item: ItemView, work: Work) -> Response:
     """Add the typed links of an item to its landing page, and return the response."""
     url = current_archive().addresses.linkset(item)
-    return add_links(response, list_item_links(work, list_descriptions(item), url))
+    return add_links(response, signposting.list_item_links(work, list_descriptions(item), url))
 
 
 def add_part_links(response: Response, item: ItemView, relation: str, url: str) -> Response:
@@ -108,12 +98,12 @@ def add_part_links(response: Response, item: ItemView, relation: str, url: str) 
     archive = current_archive()
     persistent_url = f"{archive.config.persistent_url_base}/{item.ibi}"
     page_url = archive.addresses.item(item)
-    return add_links(response, list_part_links(url, relation, persistent_url, page_url))
+    return add_links(response, signposting.list_part_links(url, relation, persistent_url, page_url))
 
 
-def add_links(response: Response, links: Iterable[Link]) -> Response:
+def add_links(response: Response, links: Iterable[signposting.Link]) -> Response:
     """Add a Link header to a response, and return the response."""
-    response.headers.add("Link", format_link_header(links))
+    response.headers.add("Link", signposting.format_link_header(links))
     return response
 
 
@@ -128,7 +118,7 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
         tags = list_meta_tags(work, _find_pdf_url(item))
     return {
         # the original of a copy is in another Archive
-        "canonical_url": work.url if work.state == "Copy" else work.page_url,
+        "canonical_url": work.url if work.state == State.COPY else work.page_url,
         "meta_tags": list(tags),
         "json_ld": Markup(write_json_ld(work, indent=None)) if is_described else None,
     }
@@ -153,10 +143,14 @@ def linkset_response(item: ItemView, work: Work) -> Response:
 
     The document has the media type that the client prefers. JSON is the default.
     """
-    links = list_all_links(work, list_descriptions(item))
-    types = [LINKSET_JSON, LINKSET_TEXT]
-    media_type = request.accept_mimetypes.best_match(types, LINKSET_JSON)
-    body = format_linkset(links) if media_type == LINKSET_TEXT else format_linkset_json(links)
+    links = signposting.list_all_links(work, list_descriptions(item))
+    types = [signposting.LINKSET_JSON, signposting.LINKSET_TEXT]
+    media_type = request.accept_mimetypes.best_match(types, signposting.LINKSET_JSON)
+    body = (
+        signposting.format_linkset(links)
+        if media_type == signposting.LINKSET_TEXT
+        else signposting.format_linkset_json(links)
+    )
     response = set_headers(Response(body, content_type=media_type))
     response.vary.add("Accept")
     return response
@@ -170,7 +164,10 @@ def write_metadata(format: MetadataFormat, work: Work) -> bytes:
 
     :raises TypeError: if the function returns neither a text nor bytes.
     """
-    if work.access == "open" and current_app.extensions[EXTENSION].access.policy is not None:
+    if (
+        work.access == "open"
+        and current_app.extensions[EXTENSION].functions.access_policy is not None
+    ):
         work = replace(work, access=None)  # the policy of the host may close the files
     body = format.write(work)
     if isinstance(body, bytes):

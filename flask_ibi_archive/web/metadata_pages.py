@@ -2,61 +2,51 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 
-from flask import Response, request
+from flask import Response
 from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive.archive.host_calls import logging_failure
-from flask_ibi_archive.archive.viewing import ItemView, find_metadata_url
+from flask_ibi_archive.archive.viewing import find_metadata_url
 from flask_ibi_archive.errors import CannotWriteMetadata
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.relations import Step, StepKind
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.formats import MetadataFormat
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
+from flask_ibi_archive.web import pages
 from flask_ibi_archive.web.access import AccessDecision, check_access, select_readable_files
+from flask_ibi_archive.web.downloads import set_file_name
 from flask_ibi_archive.web.item_pages import describe_work
 from flask_ibi_archive.web.machine_readable import (
     add_part_links,
     linkset_response,
     write_metadata,
 )
-from flask_ibi_archive.web.pages import (
-    describing,
-    landing_page,
-    message,
-    page,
-    redirect_to,
-    restricted_page,
-    view_item,
-    with_item,
-)
-from flask_ibi_archive.web.requests import UNKNOWN_USER, current_archive, user_address
+from flask_ibi_archive.web.requests import UNKNOWN_USER, current_archive, read_query, user_address
 from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.translations import gettext
 
-#: Matches characters that the name of a downloaded file must not contain.
-NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 
-
-@partial(with_item, shows_description=True)
+@partial(pages.with_item, shows_description=True)
 def metadata(item: ItemView) -> ResponseReturnValue:
     """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
 
     The access rule of an item does not restrict metadata that are another item or on another
     server.
     """
-    # request.args would raise an exception for bytes that are not UTF-8
-    choice = dict(decode_query_string(request.query_string)).get("choice") or None
+    choice = read_query().get("choice") or None
     try:
         step = Step(StepKind.METADATA, choice)
     except ValueError:
         return _no_metadata_page(item, choice)
     format = None if choice is None else current_archive().formats.get(choice)
     # resolvers do not ask for the metadata of a removed item, but readers may
-    is_own = isinstance(item.record.metadata, DublinCoreMetadata) or item.record.state == "Deleted"
+    is_own = (
+        isinstance(item.record.metadata, DublinCoreMetadata) or item.record.state == State.DELETED
+    )
     is_listed = format is None or format.name in current_archive().facts().own_formats
     # a metadata item itself has the page of its metadata, and their Dublin Core
     if not is_own and (is_listed or not item.dublin_core):
@@ -68,14 +58,14 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     return _send_metadata(item, format)
 
 
-@describing
+@pages.describing
 def _no_metadata_page(item: ItemView, choice: str | None) -> Response:
     in_format = gettext("The item has no metadata in this format")
     title = in_format if choice else gettext("The item has no metadata.")
-    return message(404, title, item=select_readable_files(item))
+    return pages.message(404, title, item=select_readable_files(item))
 
 
-@describing
+@pages.describing
 def _metadata_page(item: ItemView) -> Response:
     """Return the page of the metadata.
 
@@ -83,14 +73,14 @@ def _metadata_page(item: ItemView) -> Response:
     closes the files. This user sees the landing page, which says so, with all metadata.
     """
     readable = select_readable_files(item)
-    if item.record.state == "Deleted" or item.allows(user_address()):
-        response = page("metadata", item=readable)
+    if item.record.state == State.DELETED or item.allows(user_address()):
+        response = pages.page("metadata", item=readable)
     else:
-        response = landing_page(item, readable, describe_work(readable), shows_metadata=True)
+        response = pages.landing_page(item, readable, describe_work(readable), shows_metadata=True)
     return add_part_links(response, item, "describes", current_archive().addresses.metadata(item))
 
 
-@describing
+@pages.describing
 def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     """Return the metadata of an item in a format; an error page if the format can't be written."""
     readable = select_readable_files(item)
@@ -99,18 +89,19 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
         with logging_failure(CannotWriteMetadata(work.ibi, format.name)):
             body = write_metadata(format, work)
     except CannotWriteMetadata:
-        return message(500, gettext("The metadata can't be shown in this format"), item=readable)
+        return pages.message(
+            500, gettext("The metadata can't be shown in this format"), item=readable
+        )
     # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
     charset = "" if format.media_type.endswith("json") else "; charset=utf-8"
     response = Response(body, content_type=f"{format.media_type}{charset}")
-    name = NOT_IN_NAME.sub("-", item.ibi)
-    response.headers["Content-Disposition"] = f'inline; filename="{name}.{format.extension}"'
+    set_file_name(response, "inline", item.ibi, f".{format.extension}")
     url = current_archive().addresses.metadata(item, format.name)
     return add_part_links(set_headers(response), item, "describes", url)
 
 
-@with_item
-@describing
+@pages.with_item
+@pages.describing
 def linkset(item: ItemView) -> ResponseReturnValue:
     """Send the typed links of an item (RFC 9264)."""
     readable = select_readable_files(item)
@@ -129,13 +120,13 @@ def _linked_metadata(
     target = item if item.record.content_type == "Metadata" else None
     if isinstance(item.record.metadata, MetadataItem):
         ibi = item.record.metadata.ibi
-        target = view_item(ibi)
+        target = pages.view_item(ibi)
         if target is None:
             modifier = f":({step.parameter})" if step.parameter else ""
-            return redirect_to(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
+            return pages.redirect_to(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
     access = AccessDecision(True) if target is None else check_access(target)
     if target is not None and access.by_policy and not access.is_allowed:
-        return restricted_page(target, access)
+        return pages.restricted_page(target, access)
     # find_metadata_url would treat UNKNOWN_USER like the address of a known user
     url = None
     if access.is_allowed or user != UNKNOWN_USER:
@@ -147,9 +138,9 @@ def _linked_metadata(
     if format is not None and url == archive.addresses.metadata(item, format.name):
         return _send_metadata(item, format)
     if url is not None:
-        return redirect_to(url)
+        return pages.redirect_to(url)
     if target is not None and not access.is_allowed:
-        return restricted_page(target, access)
+        return pages.restricted_page(target, access)
     if format is not None and item.dublin_core:
         return _send_metadata(item, format)
     return _no_metadata_page(item, step.parameter)

@@ -16,14 +16,16 @@ from flask.typing import ResponseReturnValue
 from markupsafe import Markup
 from werkzeug.exceptions import HTTPException
 
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.protocol.query import list_candidate_paths
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.formats.abnt import cite
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_values import name_licence
+from flask_ibi_archive.web import item_pages, machine_readable
 from flask_ibi_archive.web.access import (
     AccessDecision,
     check_access,
@@ -31,24 +33,6 @@ from flask_ibi_archive.web.access import (
     select_readable_files,
 )
 from flask_ibi_archive.web.downloads import describe_version, send_content
-from flask_ibi_archive.web.item_pages import (
-    CITATION_FORMATS,
-    SHOWN_FILES,
-    SWATCHES,
-    describe_work,
-    draw_recent_months,
-    find_newest_edition,
-    find_original_url,
-    list_citations,
-    name_type,
-)
-from flask_ibi_archive.web.machine_readable import (
-    add_item_links,
-    add_part_links,
-    choose_format,
-    describe_head,
-    find_formats,
-)
 from flask_ibi_archive.web.requests import (
     UNKNOWN_USER,
     current_archive,
@@ -183,7 +167,7 @@ def tombstone(item: ItemView) -> Response:
         stated_citation=stated,
         # the words of citations in the style of ABNT are Portuguese
         citation_language="pt" if stated is None else None,
-        citation=cite(describe_work(item), has_address=False) if stated_title else (),
+        citation=cite(item_pages.describe_work(item), has_address=False) if stated_title else (),
         replacing=[one for one in item.related if one.ibi in (instead, item.record.next_edition)],
     )
     if instead:
@@ -230,7 +214,7 @@ def with_item(
             item = view_item(text)
             if item is None:
                 return no_item_page(text)
-            if item.record.state == "Deleted" and not (
+            if item.record.state == State.DELETED and not (
                 shows_description and item.dublin_core and find_refusal(item) is None
             ):
                 return tombstone(item)
@@ -265,8 +249,10 @@ def landing(item: ItemView) -> ResponseReturnValue:
     A program that prefers a metadata format to HTML is redirected to the metadata.
     """
     readable = select_readable_files(item)
-    work = describe_work(readable)
-    chosen = choose_format(request.accept_mimetypes, find_formats(item))
+    work = item_pages.describe_work(readable)
+    chosen = machine_readable.choose_format(
+        request.accept_mimetypes, machine_readable.find_formats(item)
+    )
     if chosen is None:
         response = message(406, gettext("The item is not available in this form"), item=readable)
     elif chosen:
@@ -274,7 +260,7 @@ def landing(item: ItemView) -> ResponseReturnValue:
     else:
         response = landing_page(item, readable, work)
     response.vary.add("Accept")
-    return add_item_links(response, readable, work)
+    return machine_readable.add_item_links(response, readable, work)
 
 
 def landing_page(
@@ -296,18 +282,20 @@ def landing_page(
         notices=list_notices(item, access),
         work=work,
         shows_metadata=shows_metadata,
-        original_url=find_original_url(item),
-        type_name=name_type(work),
-        newest_edition=find_newest_edition(item),
-        shown_files=SHOWN_FILES,
+        original_url=item_pages.find_original_url(item),
+        type_name=item_pages.name_type(work),
+        newest_edition=item_pages.find_newest_edition(item),
+        shown_files=item_pages.SHOWN_FILES,
         licence=name_licence(work.licence_url) if work.licence_url else "",
         citation=cite(work, item.today),
-        citations=list_citations(readable, work),
-        citation_formats=CITATION_FORMATS,
+        citations=item_pages.list_citations(readable, work),
+        citation_formats=item_pages.CITATION_FORMATS,
         counts=counts,
-        chart=draw_recent_months(counts, item.today),
-        swatches=SWATCHES,
-        **describe_head(readable, replace(work, files=work.files[:SHOWN_FILES])),
+        chart=item_pages.draw_recent_months(counts, item.today),
+        swatches=item_pages.SWATCHES,
+        **machine_readable.describe_head(
+            readable, replace(work, files=work.files[: item_pages.SHOWN_FILES])
+        ),
     )
 
 
@@ -329,12 +317,11 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
         return redirect_to(found.url)
     if found.source is not None:
         name = found.path.rpartition("/")[2]
-        is_closed = item.record.access is not None or item.embargo is not None
         changed = item.record.timestamp
         content = Path(found.source)
         try:
             etag = found.sha256 or describe_version(content)
-            response = send_content(content, name, etag, changed, is_closed)
+            response = send_content(content, name, etag, changed, not item.is_open)
         except OSError as error:
             ibi = item.record.identifiers[0]
             current_app.logger.error(
@@ -342,7 +329,7 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
             )
         else:
             url = current_archive().addresses.file(item, found.path)
-            return add_part_links(response, item, "collection", url)
+            return machine_readable.add_part_links(response, item, "collection", url)
     text = gettext("The content of this file is not available here")
     return _no_file_page(item, text)
 

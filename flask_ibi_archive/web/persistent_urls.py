@@ -64,8 +64,8 @@ _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> Hook:
     """Return a function that answers persistent URLs, for :func:`.routing.answer_first`.
 
-    The returned function returns None in two cases. In the first case, the host has a route for the
-    path, perhaps only for another method. In the second case, the path is not a persistent URL.
+    The returned function is called if :func:`is_unrouted`. It returns None if the path is not a
+    persistent URL.
 
     Source: [R] 6.2, Table 6.6.
 
@@ -76,8 +76,6 @@ def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> H
 
     @wraps(resolve)
     def answer_unrouted() -> Response | None:
-        if not is_unrouted():
-            return None
         failure = request.routing_exception
         if failure is not None:
             # The traceback refers to the request, which refers to the exception. The garbage

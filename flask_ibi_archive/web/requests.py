@@ -17,6 +17,7 @@ from flask import Flask, Request, current_app, has_request_context, request
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.config import ArchiveConfig
+from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.resolution.redirect_target import is_same_address
 from flask_ibi_archive.setting_values import PATH_CHARACTERS, Network, parse_root
 from flask_ibi_archive.storage.request_budget import Budget
@@ -122,6 +123,11 @@ def request_target() -> str:
     query = request.query_string
     target = quote(request_path(), safe=PATH_CHARACTERS) or "/"
     return f"{target}?{quote(query, safe=PATH_CHARACTERS + '?%')}" if query else target
+
+
+def read_query() -> dict[str, str]:
+    """Return the query of the request; ``request.args`` fails for bytes that are not UTF-8."""
+    return dict(decode_query_string(current_request().query_string))
 
 
 def request_host() -> str:

@@ -6,7 +6,6 @@ Archives and resolvers exchange messages as lists of pairs. Each pair is a line 
 from __future__ import annotations
 
 from flask import Response, current_app, make_response, render_template
-from flask.sansio.app import App
 from jinja2 import Template, TemplateNotFound
 
 from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
@@ -71,8 +70,8 @@ def _find_home_url() -> str | None:
         adapter is not None and adapter.test("/", "GET")
     ):
         return f"{request_root()}/"
-    items = current_archive().host_items
-    return find_items_path() if items is None or items.can_list else None
+    records = current_archive().items.records
+    return find_items_path() if records is None or records.can_list else None
 
 
 def find_items_path() -> str:
@@ -116,13 +115,6 @@ def set_headers(response: Response, policy: str | None = None, *, private: bool 
         shared_config().content_security_policy if policy is None else policy
     )
     return response
-
-
-def add_policy_hook(app: App) -> None:
-    """Add :func:`add_policy` to an app, so that it runs after all other functions of the app."""
-    hooks = app.after_request_funcs.setdefault(None, [])
-    if add_policy not in hooks:
-        hooks.insert(0, add_policy)
 
 
 def add_policy(response: Response) -> Response:

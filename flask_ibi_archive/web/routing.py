@@ -7,16 +7,16 @@ Archive, and persistent URLs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from flask import Blueprint, Flask, Response, request
 from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
-from werkzeug.routing import AnyConverter, BaseConverter
 
 from flask_ibi_archive.web import (
     crawl_lists,
     file_lists,
+    flask_interfaces,
     health,
     metadata_pages,
     oai_pmh,
@@ -28,7 +28,7 @@ from flask_ibi_archive.web.item_pages import name_file_type
 from flask_ibi_archive.web.local_resolution import answer_persistent_url
 from flask_ibi_archive.web.persistent_urls import Hook, is_unrouted
 from flask_ibi_archive.web.requests import EXTENSION, current_flask
-from flask_ibi_archive.web.responses import add_policy_hook
+from flask_ibi_archive.web.responses import add_policy
 from flask_ibi_archive.web.service import answer_service_request, route_service_request
 from flask_ibi_archive.web.static_files import add_static_files
 from flask_ibi_archive.web.translations import PageFunctions
@@ -43,48 +43,20 @@ CONVERTER = "flask_ibi_archive_item"
 OWN_ITEM, OWN_WORD = "flask_ibi_archive_own_item", "flask_ibi_archive_own_word"
 
 
-class IBIConverter(BaseConverter):
-    """Matches a text in a path that may be an identifier.
-
-    Such a text has two or four parts, in upper or lower case. The path may continue after the text.
-    The view checks that the text is an identifier.
-    """
-
-    regex = r"[^/]+/[^/]+(?:/[0-9]{4}/[0-9.]+)?"
-    part_isolating = False
-    weight = 150
-
-
-class OwnItemConverter(IBIConverter):
-    """Matches an identifier in the routes of this package.
-
-    Of several rules with the same form, werkzeug selects the rule with the smallest weights. The
-    large weight gives rules of the app precedence, whichever converter they use.
-    """
-
-    weight = 1_000_000
-
-
-class OwnWordConverter(AnyConverter):
-    """Matches a fixed word in the routes of this package.
-
-    A rule of the app that contains the word itself has precedence, because werkzeug selects rules
-    without converters first. A rule of the app with another converter has a larger weight.
-    """
-
-    weight = -1
-
-
 def prepare_app(state: BlueprintSetupState) -> None:
-    """Add what the pages need to the app: a converter, functions for templates, and a hook.
+    """Add what the pages need to the app: converters, functions for templates, and hooks.
 
     The blueprint of an Archive and the blueprint of a resolver call this function.
     """
-    state.app.url_map.converters[OWN_WORD] = OwnWordConverter
+    state.app.url_map.converters[OWN_WORD] = flask_interfaces.OwnWordConverter
     state.app.jinja_env.add_extension(PageFunctions)
     state.app.jinja_env.globals["ibi_media_type"] = find_media_type
     state.app.jinja_env.globals["ibi_file_type"] = name_file_type
-    add_policy_hook(state.app)
+    if ANSWERS not in state.app.extensions:
+        state.app.extensions[ANSWERS] = []
+        app = cast(Flask, state.app)
+        flask_interfaces.answer_before_hooks(app, answer_protocol)
+        flask_interfaces.finish_last(app, add_policy)
 
 
 def add_page(
@@ -110,11 +82,25 @@ def add_page(
     )
 
 
+def add_rule_for_all_methods(
+    state: BlueprintSetupState, name: str, path: str, view: Callable[..., Response], **options: Any
+) -> None:
+    """Add a rule to an app for a view that itself rejects the methods that it does not support.
+
+    :param options: further arguments of the rule.
+    """
+    endpoint = f"{state.blueprint.name}.{name}"
+    path = f"{state.url_prefix or ''}{path}"
+    rule = state.app.url_rule_class(path, endpoint=endpoint, methods=None, **options)
+    state.app.url_map.add(rule)
+    state.app.endpoint(endpoint)(view)
+
+
 def create_blueprint() -> Blueprint:
     """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
 
-    The blueprint adds a ``before_request`` hook for all requests of the app; see
-    :func:`answer_first`.
+    The blueprint adds a function that sees all requests of the app first; see
+    :func:`answer_protocol`.
     """
     blueprint = Blueprint(NAME, __name__, template_folder="templates")
     blueprint.record_once(_add_item_converters)
@@ -152,32 +138,31 @@ def create_blueprint() -> Blueprint:
 
 
 def answer_first(app: App, answer: Hook) -> None:
-    """Let a function answer persistent URLs, whatever the hooks of the app answer.
+    """Let a function answer persistent URLs; :func:`prepare_app` is called before.
 
     :param answer: the function. It returns None if it does not answer the request.
     """
-    answers = app.extensions.setdefault(ANSWERS, [])
-    if not answers:
-        # before the hooks that the app has already; before_request() appends those of later
-        app.before_request_funcs.setdefault(None, []).insert(0, answer_protocol)
-    answers.append(answer)
+    app.extensions[ANSWERS].append(answer)
 
 
-def answer_protocol() -> Any:
+def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
     """Answer a message to the service, or a persistent URL.
 
     A resolver cannot log in, follow a redirect to https, or wait. Therefore the answers of the
     app's hooks do not count here. But the hooks run, because functions that run after the request,
-    templates and access policies may need what they prepare. As in Flask, the first hook that
-    answers is the last one to run.
+    templates and access policies may need what they prepare.
 
+    :param run_hooks: runs the hooks of the app until one answers, as Flask does.
     :returns: None if the app answers the request.
     """
     app = current_flask()
     is_for_service = EXTENSION in app.extensions and route_service_request()
     if not is_for_service and not is_unrouted():
-        return None
-    theirs = _run_hooks(app)
+        return run_hooks()
+    try:
+        theirs = run_hooks()
+    except Exception as error:  # noqa: BLE001 - an error handler of the app may answer it
+        theirs = error
     if is_for_service:
         return app.dispatch_request()
     # "/" is no persistent URL; a resolver has its front page there
@@ -188,21 +173,10 @@ def answer_protocol() -> Any:
                 return ours
     if isinstance(theirs, Exception):
         raise theirs
-    return app.dispatch_request() if theirs is None else theirs
-
-
-def _run_hooks(app: Flask) -> object:
-    """Run the other hooks until one answers. Return its answer, which may be an exception."""
-    hooks = app.before_request_funcs[None]
-    for hook in hooks[hooks.index(answer_protocol) + 1 :]:
-        try:
-            answer = app.ensure_sync(hook)()
-        except Exception as error:  # noqa: BLE001 - an error handler of the app may answer it
-            return error
-        if answer is not None:
-            return answer
-    return None
+    return theirs
 
 
 def _add_item_converters(state: BlueprintSetupState) -> None:
-    state.app.url_map.converters.update({CONVERTER: IBIConverter, OWN_ITEM: OwnItemConverter})
+    state.app.url_map.converters.update(
+        {CONVERTER: flask_interfaces.IBIConverter, OWN_ITEM: flask_interfaces.OwnItemConverter}
+    )

@@ -28,11 +28,11 @@ from flask_ibi_archive.protocol.messages import (
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.protocol.url_list import UrlPair
 from flask_ibi_archive.signals import url_requested
+from flask_ibi_archive.web.flask_interfaces import select_view
 from flask_ibi_archive.web.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
     current_archive,
-    current_flask,
     current_request,
     is_message,
     user_address,
@@ -86,9 +86,7 @@ def route_service_request() -> bool:
             failure = error
     except ConfigError as error:
         failure = error
-    request.routing_exception = None
-    request.url_rule = next(current_flask().url_map.iter_rules(f"{EXTENSION}.service"))
-    request.view_args = {"failure": failure}
+    select_view(f"{EXTENSION}.service", failure=failure)
     return True
 
 

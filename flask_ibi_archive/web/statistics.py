@@ -17,19 +17,14 @@ from flask import Response, request
 from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.records.item_view import ItemView
+from flask_ibi_archive.web import pages
 from flask_ibi_archive.web.access import select_readable_files
-from flask_ibi_archive.web.charts import Bars, draw_bars, draw_swatch
-from flask_ibi_archive.web.pages import (
-    describing,
-    message,
-    no_item_page,
-    page,
-    unavailable_page,
-    with_item,
-)
+from flask_ibi_archive.web.charts import draw_swatch
+from flask_ibi_archive.web.downloads import set_file_name
+from flask_ibi_archive.web.item_pages import draw_periods
 from flask_ibi_archive.web.requests import current_archive
 from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.translations import format_date, format_number, gettext
@@ -41,8 +36,6 @@ SHOWN = {"day": 31, "month": 24, "year": 20}
 FORMATS = ("html", "csv", "json")
 #: The form of the label of a period as a regular expression, by the length of the period.
 LABELS = {"day": r"\d{4}-\d\d-\d\d", "month": r"\d{4}-\d\d", "year": r"\d{4}"}
-#: Matches characters that the name of a downloaded file must not contain.
-NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +71,14 @@ class Section:
     all_sums: tuple[int, int, int, int] | None
 
 
-@with_item
-@describing
+@pages.with_item
+@pages.describing
 def item_statistics(item: ItemView) -> ResponseReturnValue:
     """Show the number of accesses to an item."""
     try:
         return _answer(select_readable_files(item))
     except UnknownItem:  # another process has just deleted the item
-        return no_item_page(item.record.identifiers[0])
+        return pages.no_item_page(item.record.identifiers[0])
 
 
 def archive_statistics() -> Response:
@@ -93,7 +86,7 @@ def archive_statistics() -> Response:
     try:
         return _answer(None)
     except (NotReady, ConfigError) as error:
-        return unavailable_page(error)
+        return pages.unavailable_page(error)
 
 
 def _answer(item: ItemView | None) -> Response:
@@ -103,7 +96,7 @@ def _answer(item: ItemView | None) -> Response:
     """
     choice = parse_choice(request.query_string)
     if choice is None:
-        return message(
+        return pages.message(
             400,
             gettext("The address of this statistics page is wrong"),
             gettext(
@@ -159,7 +152,7 @@ def _show_page(found: Statistics, choice: Choice, item: ItemView | None) -> Resp
     begin, end = find_shown_range(labels, choice.until, count)
     addresses = current_archive().addresses
     base = addresses.archive_statistics() if item is None else addresses.statistics(item)
-    return page(
+    return pages.page(
         "statistics",
         item=item,
         base=base,
@@ -213,14 +206,7 @@ def _draw_chart(name: str, periods: Sequence[Period], by: str) -> str | None:
         most_views=format_date(max(periods, key=lambda period: period.views).label),
         most_downloads=format_date(max(periods, key=lambda period: period.downloads).label),
     )
-    return draw_bars(
-        [Bars(format_date(one.label, "short"), one.views, one.downloads) for one in periods],
-        name,
-        titles[by],
-        description,
-        (gettext("Views"), gettext("Downloads")),
-        format_number,
-    )
+    return draw_periods(periods, name, titles[by], description)
 
 
 def _list_numbers(period: Period) -> tuple[int, int, int, int]:
@@ -241,9 +227,7 @@ def _format_csv(found: Statistics) -> str:
 
 
 def _download_response(text: str, content_type: str, found: Statistics, ending: str) -> Response:
-    name = NOT_IN_NAME.sub("-", found.ibi or "archive")
     response = Response(text, content_type=content_type)
-    response.headers["Content-Disposition"] = (
-        f'attachment; filename="statistics-{name}-{found.by}.{ending}"'
-    )
+    name = f"statistics-{found.ibi or 'archive'}"
+    set_file_name(response, "attachment", name, f"-{found.by}.{ending}")
     return set_headers(response)

@@ -1,20 +1,25 @@
-"""Archive, items, identifiers, files and the dates of prefixes, with the eight rules of the model.
+"""All tables of an Archive, with the eight rules of the model.
 
-Revision: 0001, the first.
+Revision: ibi_0001, the first.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.schema import CreateTable
 
-revision = "0001"
+revision = "ibi_0001"
 down_revision = None
 branch_labels = ("ibi",)
 depends_on = None
 
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 MOMENT = sa.DateTime(timezone=True)
+#: Rows that refer to each other: the foreign key is checked at the end of the transaction.
+DEFERRED: dict[str, Any] = {"deferrable": True, "initially": "DEFERRED", "use_alter": True}
 
 # --- rule 5: the grammars, [G] Tables 6.1 and 7.1 ------------------------------------------------
 
@@ -178,6 +183,11 @@ SERVICE_OF_NEW = """
     SELECT 1 FROM ibi_item WHERE id = NEW.service_item_id AND archive_id = NEW.id AND is_service
 """
 
+#: The change of an item for the harvest log.
+NOTE_CHANGE = "INSERT INTO ibi_changed_item (archive_id, item_id) VALUES (NEW.archive_id, NEW.id);"
+PARTS = ("ibi_identifier", "ibi_file", "ibi_tombstone", "ibi_harvest_set", "ibi_harvest")
+DELETE_PARTS = " ".join(f"DELETE FROM {table} WHERE item_id = OLD.id;" for table in PARTS)
+
 SQLITE_TRIGGERS = {
     "tr_ibi_item_copy_insert": f"""BEFORE INSERT ON ibi_item
         WHEN NEW.state = 'Copy' AND EXISTS ({ARCHIVE_IS_HERE}) AND NOT EXISTS ({ORIGINAL_OF})
@@ -207,6 +217,15 @@ SQLITE_TRIGGERS = {
     "tr_ibi_archive_service_update": f"""BEFORE UPDATE OF service_item_id ON ibi_archive
         WHEN NOT EXISTS ({SERVICE_OF_NEW})
         BEGIN SELECT RAISE(ABORT, 'tr_ibi_archive_service'); END""",
+    **{
+        f"tr_ibi_item_changed_{event.lower()}": f"AFTER {event} ON ibi_item BEGIN {NOTE_CHANGE} END"
+        for event in ("INSERT", "UPDATE")
+    },
+    # SQLite can be used without checks of foreign keys, as on the connections of a host: then their
+    # actions (ON UPDATE CASCADE, ON DELETE CASCADE) do not happen.
+    "tr_ibi_item_state": """AFTER UPDATE OF state ON ibi_item WHEN NEW.state <> OLD.state
+        BEGIN UPDATE ibi_identifier SET state = NEW.state WHERE item_id = NEW.id; END""",
+    "tr_ibi_item_parts": f"AFTER DELETE ON ibi_item BEGIN {DELETE_PARTS} END",
 }
 
 # The row of the Original is locked, so that it can't be deleted while its Copy is being made.
@@ -258,6 +277,7 @@ POSTGRESQL_FUNCTIONS = {
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'tr_ibi_archive_service';
         END IF;
         RETURN NEW;""",
+    "tr_ibi_item_changed": f"BEGIN {NOTE_CHANGE} RETURN NULL;",
 }
 POSTGRESQL_TRIGGERS = {
     "tr_ibi_item_copy": "BEFORE INSERT OR UPDATE ON ibi_item",
@@ -265,41 +285,16 @@ POSTGRESQL_TRIGGERS = {
     "tr_ibi_identifier_original": "BEFORE UPDATE OF text OR DELETE ON ibi_identifier",
     "tr_ibi_item_service": "BEFORE UPDATE OR DELETE ON ibi_item",
     "tr_ibi_archive_service": "BEFORE INSERT OR UPDATE OF service_item_id ON ibi_archive",
+    "tr_ibi_item_changed": "AFTER INSERT OR UPDATE ON ibi_item",
 }
 
 
-def upgrade() -> None:
-    """Create the tables, then what they need of each other, then the triggers."""
-    dialect = op.get_bind().dialect.name
-    late: dict[str, list[sa.ForeignKeyConstraint]] = {
-        "ibi_archive": [
-            foreign_key(
-                "fk_ibi_archive_service",
-                ["service_item_id", "id"],
-                ["ibi_item.id", "ibi_item.archive_id"],
-            )
-        ],
-        "ibi_item": [
-            foreign_key(
-                "fk_ibi_item_rep",
-                ["id", "rep"],
-                ["ibi_identifier.item_id", "ibi_identifier.text"],
-            ),
-            foreign_key(
-                "fk_ibi_item_ibip",
-                ["id", "ibip"],
-                ["ibi_identifier.item_id", "ibi_identifier.text"],
-            ),
-            foreign_key(
-                "fk_ibi_item_target", ["id", "target_path"], ["ibi_file.item_id", "ibi_file.path"]
-            ),
-        ],
-    }
-    # SQLite takes a foreign key before its table is there, and only then
-    inline = late if dialect == "sqlite" else {}
-
-    op.create_table(
+def define_tables(dialect: str) -> sa.MetaData:
+    """Return the tables for a database."""
+    metadata = sa.MetaData()
+    sa.Table(
         "ibi_archive",
+        metadata,
         sa.Column("id", KEY, primary_key=True, autoincrement=True),
         sa.Column("service_item_id", KEY, nullable=False),
         sa.Column("address", sa.String(255), nullable=False),
@@ -308,10 +303,16 @@ def upgrade() -> None:
         sa.Column("platform_version", sa.String(255), nullable=False),
         sa.Column("admin_email", sa.String(255)),
         sa.CheckConstraint("protocol = 'HTTP'", name="ck_ibi_archive_protocol"),
-        *inline.get("ibi_archive", []),
+        sa.ForeignKeyConstraint(
+            ["service_item_id", "id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_archive_service",
+            **DEFERRED,
+        ),
     )
-    op.create_table(
+    sa.Table(
         "ibi_edition_series",
+        metadata,
         sa.Column("id", KEY, primary_key=True, autoincrement=True),
         sa.Column("archive_id", KEY, nullable=False),
         sa.ForeignKeyConstraint(
@@ -320,8 +321,9 @@ def upgrade() -> None:
         sa.UniqueConstraint("id", "archive_id", name="uq_ibi_edition_series_archive"),
         sqlite_autoincrement=True,
     )
-    op.create_table(
+    sa.Table(
         "ibi_translation_group",
+        metadata,
         sa.Column("id", KEY, primary_key=True, autoincrement=True),
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("head_item_id", KEY),
@@ -331,8 +333,9 @@ def upgrade() -> None:
         sa.UniqueConstraint("id", "archive_id", name="uq_ibi_translation_group_archive"),
         sqlite_autoincrement=True,
     )
-    op.create_table(
+    sa.Table(
         "ibi_item",
+        metadata,
         sa.Column("id", KEY, primary_key=True, autoincrement=True),
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("state", sa.String(9), nullable=False),
@@ -357,6 +360,7 @@ def upgrade() -> None:
         sa.Column("access_networks", sa.Text()),
         sa.Column("access_others", sa.String(8)),
         sa.Column("dublin_core", sa.JSON()),
+        sa.Column("embargo", sa.Date()),
         sa.UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
         sa.UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
         sa.UniqueConstraint("edition_series_id", "edition_no", name="uq_ibi_item_edition"),
@@ -405,21 +409,43 @@ def upgrade() -> None:
             " AND (access_others IS NULL OR access_others IN ('metadata', 'none'))",
             name="ck_ibi_item_access",
         ),
-        *inline.get("ibi_item", []),
+        sa.CheckConstraint(
+            "embargo IS NULL OR (state <> 'Elsewhere' AND NOT is_service)",
+            name="ck_ibi_item_embargo",
+        ),
+        sa.ForeignKeyConstraint(
+            ["id", "rep"],
+            ["ibi_identifier.item_id", "ibi_identifier.text"],
+            name="fk_ibi_item_rep",
+            **DEFERRED,
+        ),
+        sa.ForeignKeyConstraint(
+            ["id", "ibip"],
+            ["ibi_identifier.item_id", "ibi_identifier.text"],
+            name="fk_ibi_item_ibip",
+            **DEFERRED,
+        ),
+        sa.ForeignKeyConstraint(
+            ["id", "target_path"],
+            ["ibi_file.item_id", "ibi_file.path"],
+            name="fk_ibi_item_target",
+            **DEFERRED,
+        ),
+        sa.Index("ix_ibi_item_archive", "archive_id", "id"),
+        sa.Index("ix_ibi_item_metadata", "metadata_item_id"),
+        sa.Index(
+            "uq_ibi_item_service",
+            "archive_id",
+            unique=True,
+            sqlite_where=sa.text("is_service"),
+            postgresql_where=sa.text("is_service"),
+        ),
+        sa.Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
         sqlite_autoincrement=True,
     )
-    op.create_index("ix_ibi_item_archive", "ibi_item", ["archive_id", "id"])
-    op.create_index("ix_ibi_item_metadata", "ibi_item", ["metadata_item_id"])
-    op.create_index(
-        "uq_ibi_item_service",
-        "ibi_item",
-        ["archive_id"],
-        unique=True,
-        sqlite_where=sa.text("is_service"),
-        postgresql_where=sa.text("is_service"),
-    )
-    op.create_table(
+    sa.Table(
         "ibi_identifier",
+        metadata,
         sa.Column("text", sa.String(255), primary_key=True),
         sa.Column("archive_id", KEY, primary_key=True, autoincrement=False),
         sa.Column("item_id", KEY, nullable=False),
@@ -435,17 +461,17 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.CheckConstraint(grammar(dialect), name="ck_ibi_identifier_grammar"),
+        sa.Index(
+            "uq_ibi_identifier_original",
+            "text",
+            unique=True,
+            sqlite_where=sa.text("state = 'Original'"),
+            postgresql_where=sa.text("state = 'Original'"),
+        ),
     )
-    op.create_index(
-        "uq_ibi_identifier_original",
-        "ibi_identifier",
-        ["text"],
-        unique=True,
-        sqlite_where=sa.text("state = 'Original'"),
-        postgresql_where=sa.text("state = 'Original'"),
-    )
-    op.create_table(
+    sa.Table(
         "ibi_file",
+        metadata,
         sa.Column("item_id", KEY, primary_key=True, autoincrement=False),
         sa.Column("path", sa.Text(), primary_key=True),
         sa.Column("position", sa.Integer(), nullable=False),
@@ -457,27 +483,315 @@ def upgrade() -> None:
         ),
         sa.CheckConstraint("size IS NULL OR sha256 IS NOT NULL", name="ck_ibi_file_stored"),
     )
-    op.create_table(
+    sa.Table(
         "ibi_prefix",
+        metadata,
         sa.Column("prefix", sa.String(255), primary_key=True),
         sa.Column("last_date", sa.String(255), nullable=False),
     )
+    sa.Table(
+        "ibi_tombstone",
+        metadata,
+        sa.Column("item_id", KEY, autoincrement=False, nullable=False),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("state", sa.String(9), server_default="Deleted", nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("citation", sa.Text()),
+        sa.Column("successor", sa.String(255)),
+        sa.Column("original_archive", sa.String(255)),
+        sa.CheckConstraint("state = 'Deleted'", name="ck_ibi_tombstone_state"),
+        sa.ForeignKeyConstraint(
+            ["item_id", "archive_id", "state"],
+            ["ibi_item.id", "ibi_item.archive_id", "ibi_item.state"],
+            name="fk_ibi_tombstone_item",
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("item_id"),
+    )
+    sa.Table(
+        "ibi_reservation",
+        metadata,
+        sa.Column("rep", sa.String(255), nullable=False),
+        sa.Column("ibip", sa.String(255), nullable=False),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("status", sa.String(8), server_default="held", nullable=False),
+        sa.Column("note", sa.Text()),
+        sa.Column("reserved_at", MOMENT, nullable=False),
+        sa.Column("settled_at", MOMENT),
+        sa.CheckConstraint(
+            "status IN ('held', 'used', 'released')", name="ck_ibi_reservation_status"
+        ),
+        sa.ForeignKeyConstraint(
+            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_reservation_archive"
+        ),
+        sa.PrimaryKeyConstraint("rep"),
+        sa.UniqueConstraint("ibip", name="uq_ibi_reservation_ibip"),
+        sa.Index("ix_ibi_reservation_archive", "archive_id", "status", "reserved_at"),
+    )
+    sa.Table(
+        "ibi_import",
+        metadata,
+        sa.Column("id", KEY, autoincrement=True, nullable=False),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("resumable", sa.Boolean(), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("on_conflict", sa.String(6), nullable=False),
+        sa.Column("started_at", MOMENT, nullable=False),
+        sa.Column("newest_item", KEY, nullable=False),
+        sa.Column("phase", sa.String(9), server_default="items", nullable=False),
+        sa.Column("position", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("line", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("lines", sa.BigInteger()),
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("added", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("updated", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("skipped", sa.BigInteger(), server_default="0", nullable=False),
+        sa.CheckConstraint(
+            "on_conflict IN ('error', 'skip', 'update')", name="ck_ibi_import_on_conflict"
+        ),
+        sa.CheckConstraint(
+            "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
+        ),
+        sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_import_archive"),
+        sa.PrimaryKeyConstraint("id"),
+        sa.Index(
+            "uq_ibi_import_archive",
+            "archive_id",
+            unique=True,
+            sqlite_where=sa.text("resumable"),
+            postgresql_where=sa.text("resumable"),
+        ),
+        sqlite_autoincrement=True,
+    )
+    sa.Table(
+        "ibi_import_line",
+        metadata,
+        sa.Column("import_id", KEY, nullable=False),
+        sa.Column("line", sa.BigInteger(), nullable=False),
+        sa.Column("item_id", KEY, nullable=False),
+        sa.Column("written", sa.Boolean(), nullable=False),
+        sa.Column("tied", sa.Boolean(), nullable=False),
+        sa.Column("told", sa.Text()),
+        sa.ForeignKeyConstraint(
+            ["import_id"], ["ibi_import.id"], name="fk_ibi_import_line_import", ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("import_id", "line"),
+        sa.Index("ix_ibi_import_line_item", "import_id", "item_id"),
+    )
+    sa.Table(
+        "ibi_registration",
+        metadata,
+        sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
+        sa.Column("resolver_url", sa.Text(), nullable=False),
+        sa.Column("address", sa.String(255)),
+        sa.Column("ip", sa.String(45)),
+        sa.Column("registered_at", MOMENT),
+        sa.Column("included_at", MOMENT),
+        sa.Column("confirmed_at", MOMENT),
+        sa.Column("excluded_at", MOMENT),
+        sa.Column("error", sa.Text()),
+        sa.Column("error_at", MOMENT),
+        sa.CheckConstraint(
+            "(error IS NULL) = (error_at IS NULL)", name="ck_ibi_registration_error"
+        ),
+        sa.CheckConstraint(
+            "confirmed_at IS NULL OR included_at IS NOT NULL", name="ck_ibi_registration_confirmed"
+        ),
+        sa.CheckConstraint(
+            "included_at IS NULL OR (registered_at IS NOT NULL AND address IS NOT NULL)",
+            name="ck_ibi_registration_included",
+        ),
+        sa.ForeignKeyConstraint(
+            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_registration_archive"
+        ),
+        sa.PrimaryKeyConstraint("archive_id"),
+    )
+    sa.Table(
+        "ibi_access",
+        metadata,
+        sa.Column("id", KEY, autoincrement=True, nullable=False),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("url_key", sa.String(64), nullable=False),
+        sa.Column("item_id", KEY, nullable=False),
+        sa.Column("delivered_item_id", KEY),
+        sa.Column("second", sa.BigInteger(), nullable=False),
+        sa.Column("visitor", sa.String(16), nullable=False),
+        sa.Column("address", sa.String(45), nullable=False),
+        sa.Column("robot", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("content_type", sa.String(8), nullable=False),
+        sa.Column("state", sa.String(8)),
+        sa.Column("relation", sa.String(255)),
+        sa.Column("persistent_url", sa.Text(), nullable=False),
+        sa.Column("url", sa.Text(), nullable=False),
+        sa.CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"
+        ),
+        sa.CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
+        sa.CheckConstraint("delivered_item_id <> item_id", name="ck_ibi_access_delivered"),
+        sa.ForeignKeyConstraint(
+            ["delivered_item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_delivered",
+        ),
+        sa.ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_item",
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
+        sa.Index("ix_ibi_access_archive", "archive_id", "second"),
+        sa.Index("ix_ibi_access_delivered", "delivered_item_id", "visitor", "second"),
+        sa.Index("ix_ibi_access_item", "item_id", "visitor", "second"),
+        sqlite_autoincrement=True,
+    )
+    sa.Table(
+        "ibi_access_count",
+        metadata,
+        sa.Column("item_id", KEY, autoincrement=False, nullable=False),
+        sa.Column("role", sa.String(9), nullable=False),
+        sa.Column("day", sa.Date(), nullable=False),
+        sa.Column("content_type", sa.String(8), nullable=False),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("accesses", sa.BigInteger(), nullable=False),
+        sa.Column("double_clicks", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("robots", sa.BigInteger(), server_default="0", nullable=False),
+        sa.CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
+        ),
+        sa.CheckConstraint("role IN ('asked', 'delivered')", name="ck_ibi_access_count_role"),
+        sa.ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_count_item",
+        ),
+        sa.PrimaryKeyConstraint("item_id", "role", "day", "content_type"),
+        sa.Index("ix_ibi_access_count_archive", "archive_id", "day"),
+    )
+    sa.Table(
+        "ibi_visitor_salt",
+        metadata,
+        sa.Column("day", sa.Date(), nullable=False),
+        sa.Column("salt", sa.String(64), nullable=False),
+        sa.PrimaryKeyConstraint("day"),
+    )
+    sa.Table(
+        "ibi_link",
+        metadata,
+        sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("url", sa.Text(), nullable=False),
+        sa.Column("checked_at", MOMENT),
+        sa.Column("failures", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("failing_since", MOMENT),
+        sa.Column("error", sa.Text()),
+        sa.Column("noticed_at", MOMENT),
+        sa.Column("host", sa.String(255), nullable=False),
+        sa.Column("found_at", MOMENT, nullable=False),
+        sa.CheckConstraint(
+            "(failures = 0) = (failing_since IS NULL) AND (failures = 0) = (error IS NULL)",
+            name="ck_ibi_link_error",
+        ),
+        sa.CheckConstraint("failures >= 0", name="ck_ibi_link_failures"),
+        sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_link_archive"),
+        sa.PrimaryKeyConstraint("archive_id", "digest"),
+        sa.Index("ix_ibi_link_host", "archive_id", "host", "checked_at", "digest"),
+    )
+    sa.Table(
+        "ibi_archive_access_count",
+        metadata,
+        sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
+        sa.Column("day", sa.Date(), nullable=False),
+        sa.Column("content_type", sa.String(8), nullable=False),
+        sa.Column("accesses", sa.BigInteger(), nullable=False),
+        sa.Column("double_clicks", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("robots", sa.BigInteger(), server_default="0", nullable=False),
+        sa.CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_archive_access_count_content_type"
+        ),
+        sa.ForeignKeyConstraint(
+            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_archive_access_count_archive"
+        ),
+        sa.PrimaryKeyConstraint("archive_id", "day", "content_type"),
+    )
+    sa.Table(
+        "ibi_changed_item",
+        metadata,
+        sa.Column("id", KEY, primary_key=True, autoincrement=True),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("item_id", KEY, nullable=False),
+        sa.Index("ix_ibi_changed_item_archive", "archive_id", "id"),
+        sqlite_autoincrement=True,
+    )
+    sa.Table(
+        "ibi_harvest",
+        metadata,
+        sa.Column("item_id", KEY, primary_key=True, autoincrement=False),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("change_no", sa.BigInteger()),
+        sa.Column("datestamp", MOMENT),
+        sa.Column("is_deleted", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_harvest_item",
+            ondelete="CASCADE",
+        ),
+        sa.CheckConstraint(
+            "(change_no IS NULL) = (datestamp IS NULL)", name="ck_ibi_harvest_datestamp"
+        ),
+        sa.UniqueConstraint("archive_id", "datestamp", "change_no", name="uq_ibi_harvest_change"),
+    )
+    sa.Table(
+        "ibi_harvest_set",
+        metadata,
+        sa.Column("item_id", KEY, primary_key=True, autoincrement=False),
+        sa.Column("set_spec", sa.String(255), primary_key=True),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("change_no", sa.BigInteger(), nullable=False),
+        sa.Column("datestamp", MOMENT, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["item_id"],
+            ["ibi_harvest.item_id"],
+            name="fk_ibi_harvest_set_item",
+            ondelete="CASCADE",
+        ),
+        sa.Index("ix_ibi_harvest_set_change", "archive_id", "set_spec", "datestamp", "change_no"),
+    )
+    sa.Table(
+        "ibi_harvest_end",
+        metadata,
+        sa.Column("archive_id", KEY, primary_key=True, autoincrement=False),
+        sa.Column("datestamp", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["archive_id"],
+            ["ibi_archive.id"],
+            name="fk_ibi_harvest_end_archive",
+            ondelete="CASCADE",
+        ),
+    )
+    return metadata
 
+
+def upgrade() -> None:
+    """Create the tables, then the triggers."""
+    connection = op.get_bind()
+    dialect = connection.dialect.name
+    metadata = define_tables(dialect)
     if dialect == "sqlite":
+        for table in metadata.tables.values():
+            # Without AUTOINCREMENT, SQLite would use the numbers of deleted rows again. SQLAlchemy
+            # omits it from a key that is a part of a foreign key.
+            created = str(CreateTable(table).compile(connection))
+            connection.exec_driver_sql(
+                created.replace("PRIMARY KEY (id)", "PRIMARY KEY (id AUTOINCREMENT)")
+            )
+            for index in sorted(table.indexes, key=lambda index: str(index.name)):
+                index.create(connection)
         for name, body in SQLITE_TRIGGERS.items():
             op.execute(sa.DDL(f"CREATE TRIGGER {name} {body}"))
         return
-    for table, keys in late.items():
-        for key in keys:
-            op.create_foreign_key(
-                str(key.name),
-                table,
-                key.elements[0].target_fullname.split(".")[0],
-                list(key.column_keys),
-                [element.target_fullname.split(".")[1] for element in key.elements],
-                deferrable=True,
-                initially="DEFERRED",
-            )
+    metadata.create_all(connection, checkfirst=False)
     for name, body in POSTGRESQL_FUNCTIONS.items():
         start = "" if body.lstrip().startswith("BEGIN") else "DECLARE"
         op.execute(
@@ -494,41 +808,20 @@ def upgrade() -> None:
         )
 
 
-def foreign_key(name: str, columns: list[str], target: list[str]) -> sa.ForeignKeyConstraint:
-    """Give a foreign key that is checked at the end of the transaction."""
-    return sa.ForeignKeyConstraint(
-        columns, target, name=name, deferrable=True, initially="DEFERRED"
-    )
-
-
 def downgrade() -> None:
-    """Take everything out again: triggers, then the keys that go round in a circle, then tables."""
-    if op.get_bind().dialect.name == "sqlite":
-        for name in SQLITE_TRIGGERS:
-            op.execute(sa.DDL(f"DROP TRIGGER {name}"))
-        # a dropped table is emptied first, which the keys that go round in a circle would refuse
-        for statement in (
-            "DELETE FROM ibi_file",
-            "UPDATE ibi_item SET target_path = NULL, metadata_item_id = NULL",
-        ):
-            op.execute(statement)
-    else:
+    """Drop the triggers and the tables."""
+    connection = op.get_bind()
+    metadata = define_tables(connection.dialect.name)
+    if connection.dialect.name != "sqlite":
         for name in POSTGRESQL_FUNCTIONS:
             op.execute(sa.DDL(f"DROP FUNCTION {name}() CASCADE"))
-        for table, name in (
-            ("ibi_archive", "fk_ibi_archive_service"),
-            ("ibi_item", "fk_ibi_item_rep"),
-            ("ibi_item", "fk_ibi_item_ibip"),
-            ("ibi_item", "fk_ibi_item_target"),
-        ):
-            op.drop_constraint(name, table, type_="foreignkey")
-    for table in (
-        "ibi_prefix",
-        "ibi_file",
-        "ibi_identifier",
-        "ibi_item",
-        "ibi_translation_group",
-        "ibi_edition_series",
-        "ibi_archive",
-    ):
-        op.drop_table(table)
+        metadata.drop_all(connection, checkfirst=False)
+        return
+    for name in SQLITE_TRIGGERS:
+        op.execute(sa.DDL(f"DROP TRIGGER {name}"))
+    # SQLite empties a table before it drops the table. The tables are in the order in which they
+    # refer to each other, but files, metadata items and items also refer to each other.
+    op.execute("DELETE FROM ibi_file")
+    op.execute("UPDATE ibi_item SET target_path = NULL, metadata_item_id = NULL")
+    for table in reversed(metadata.tables.values()):
+        op.drop_table(table.name)

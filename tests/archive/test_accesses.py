@@ -42,8 +42,12 @@ from flask_ibi_archive.archive.accesses.delivered_item import DeliveredItem
 from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_request
-from flask_ibi_archive.protocol.url_list import list_ibi_words
+from flask_ibi_archive.protocol.messages import (
+    Acknowledgment,
+    UrlRequest,
+    list_ibi_words,
+    parse_request,
+)
 
 LOGGER = "flask_ibi_archive.accesses"
 COUNTED, REFUSED = Outcome.COUNTED, Outcome.REFUSED

@@ -47,7 +47,6 @@ from flask_ibi_archive.records.parse import parse_line
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.storage import migrate, models
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.prefixes import EVERY_PREFIX, read_last_dates
 from flask_ibi_archive.storage.table_rows import dump_rows, read_last_ids, reflect_tables
 
 NEXT = rep_of(1)
@@ -57,7 +56,7 @@ Make = Callable[..., Archive]
 #: The database that is backed up; the one to restore to is of each kind.
 SQLITE = pytest.mark.parametrize("full", ["sqlite"], indirect=True)
 TO_SQLITE = pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
-#: A backup of version 1 of the format, and an export of that time with its files.
+#: An export of a development version, with its files.
 DATA = Path(__file__).with_name("data")
 
 
@@ -205,31 +204,6 @@ def test_the_id_of_a_deleted_row_is_not_reused(
 
 
 @pytest.mark.slow_on_postgresql
-def test_a_backup_of_version_1_is_restored(empty: Archive) -> None:
-    """The backup has items, files, tombstones, reservations, accesses and a registration."""
-    done = restore(empty, DATA / "backup-1.zip", clock=lambda: Fraction(1_800_000_000))
-    assert (done.archives, done.items, done.rows, done.contents, done.faults) == (
-        [empty.config.archive_service_ibi, SECOND],
-        28,
-        139,
-        11,
-        0,
-    )
-    rows = tables_of(empty.database)
-    # without the two rows of ibi_prefix and one of a former table, with two counts of an access
-    assert sum(map(len, rows.values())) == done.rows - 2 - 1 + 2
-    # the backup is older than the harvest log
-    harvests = {"ibi_harvest", "ibi_harvest_end", "ibi_harvest_set"}
-    assert {name for name in rows if not rows[name]} == harvests
-    with empty.database.reading() as connection:
-        assert read_last_dates(connection)[EVERY_PREFIX] == 1_800_000_000
-    assert verify(empty).faults == 0
-    empty.database.check()
-    expected = parse_export(DATA / "export-1.jsonl")
-    assert [without_sources(item.record) for item in empty.find()] == expected
-
-
-@pytest.mark.slow_on_postgresql
 def test_an_export_made_before_is_imported(empty: Archive) -> None:
     empty.init()
     import_file(empty, DATA / "export-1.jsonl")
@@ -249,32 +223,10 @@ def without_sources(record: Record) -> Record:
 
 
 @pytest.mark.slow_on_postgresql
-@pytest.mark.parametrize("empty", ["postgresql"], indirect=True)
-def test_a_backup_of_older_tables_is_migrated(make: Make, empty: Archive, tmp_path: Path) -> None:
-    old = make("sqlite")
-    old.init()
-    import_records(old, shelf(tmp_path / "sources"))
-    now = tables_of(old.database)
-    old.downgrade("0001")
-    back_up(old, tmp_path / "old.zip")
-    restore(empty, tmp_path / "old.zip")
-    empty.database.check()
-    restored = tables_of(empty.database)
-    assert {name: restored[name] for name in ("ibi_item", "ibi_file", "ibi_identifier")} == {
-        name: now[name] for name in ("ibi_item", "ibi_file", "ibi_identifier")
-    }
-
-
-@pytest.mark.slow_on_postgresql
-@pytest.mark.parametrize(
-    ("revision", "empty"),
-    [("0007", "sqlite"), ("0007", "postgresql"), (None, "sqlite")],
-    indirect=["empty"],
-)
+@pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
 def test_the_statistics_are_the_same_after_a_restore(
-    make: Make, empty: Archive, tmp_path: Path, revision: str | None
+    make: Make, empty: Archive, tmp_path: Path
 ) -> None:
-    """The backup may be of a version that did not store the counts of all accesses."""
     old = make("sqlite")
     old.init()
     import_records(old, [{"rep": REPORT}])
@@ -282,8 +234,6 @@ def test_the_statistics_are_the_same_after_a_restore(
     insert_accesses(old, [{"item_id": item, "second": 1_772_409_540 + n * 10} for n in range(9)])
     before = old.statistics(REPORT, "day"), old.statistics(None, "day")
     assert before[1].double_clicks == 8
-    if revision is not None:
-        old.downgrade(revision)
     back_up(old, tmp_path / "old.zip")
     restore(empty, tmp_path / "old.zip")
     assert (empty.statistics(REPORT, "day"), empty.statistics(None, "day")) == before
@@ -755,6 +705,14 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     "an unknown revision": (
         lambda b, p: change_manifest(b, p, revision="9999"),
         "the tables have the revision '9999', which this version",
+    ),
+    "a revision of a development version": (
+        lambda b, p: change_manifest(b, p, revision="0014"),
+        "development version before 0.1.0; make a new database and import an export of that",
+    ),
+    "the format of a development version": (
+        lambda b, p: change_manifest(b, p, version=1),
+        "development version before 0.1.0; make a new database and import an export of that",
     ),
     "a new version": (
         lambda b, p: change_manifest(b, p, version=3),

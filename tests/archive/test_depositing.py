@@ -14,7 +14,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from flask import Flask
-from sqlalchemy import event, text
+from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from support.archives import SERVICE, archive_of, import_records
 from werkzeug.datastructures import FileStorage
@@ -22,10 +22,9 @@ from werkzeug.datastructures import FileStorage
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.minting import Minted, Minter
-from flask_ibi_archive.errors import NotReady, RuleBroken, StorageError
+from flask_ibi_archive.errors import RuleBroken, StorageError
 from flask_ibi_archive.records.record import DublinCoreMetadata, Record
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.items import ItemStore
 
 
 @pytest.mark.slow_on_postgresql
@@ -229,22 +228,6 @@ def wait_with(archive: Archive, meanwhile: Callable[[], object]) -> None:
     archive.deposit(ItemRecord())
 
 
-@pytest.mark.one_database
-def test_on_sqlite_one_commit_stores_the_identifier_and_the_item(app: Flask) -> None:
-    archive = archive_of(app)
-    archive.deposit(ItemRecord())  # inserts the prefixes
-    archive.database.close()
-    statements: list[str] = []
-    for engine in (archive.database.engine, archive.database.reader):
-        event.listen(
-            engine, "connect", lambda opened, _: opened.set_trace_callback(statements.append)
-        )
-    archive.deposit(ItemRecord())
-    assert statements.count("COMMIT") == 1
-    archive.reserve("a draft")
-    assert statements.count("COMMIT") == 2
-
-
 def test_an_item_is_stored_when_the_date_of_its_identifier_has_come(app: Flask, uri: str) -> None:
     archive = archive_of(app)
     others: list[Minted] = []
@@ -301,23 +284,6 @@ def test_an_alias_of_another_item_is_refused(app: Flask, earlier: dict[str, str]
     assert len(list(archive.find())) == 1
 
 
-@pytest.mark.parametrize("fault", [RuntimeError, KeyboardInterrupt])
-def test_the_first_error_of_a_deposit_is_reported(
-    app: Flask, fault: type[BaseException], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*parts: Any, **options: Any) -> None:
-        raise fault("the first error")
-
-    def fail_again(*parts: Any) -> None:
-        raise NotReady("the database does not answer", "check that the database is running")
-
-    archive = archive_of(app)
-    monkeypatch.setattr(ItemStore, "insert_items", fail)
-    monkeypatch.setattr(Minter, "use_up", fail_again)
-    with pytest.raises(fault, match="the first error"):
-        archive.deposit(ItemRecord())
-
-
 def test_a_transaction_that_cannot_begin_names_the_broken_rule(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,6 +291,8 @@ def test_a_transaction_that_cannot_begin_names_the_broken_rule(
     failing = MagicMock()
     failing.__enter__.side_effect = IntegrityError("SAVEPOINT", None, Exception(constraint))
     archive = archive_of(app)
+    minted = archive.mint()
+    monkeypatch.setattr(Minter, "mint", lambda *arguments: minted)
     # the savepoint of a host also writes the host's pending changes
     monkeypatch.setattr(Database, "writing", lambda database: failing)
     with pytest.raises(RuleBroken) as refused:

@@ -20,8 +20,8 @@ from werkzeug.datastructures import FileStorage
 
 from flask_ibi_archive import FileRecord, IBIArchive, ItemRecord, MetadataAddress
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import IdentifierError, StorageError
+from flask_ibi_archive.records.item_view import ItemView
 
 pytestmark = pytest.mark.one_database
 
@@ -248,8 +248,8 @@ def test_two_apps_of_one_extension_have_two_archives(uri: str, tmp_path: Path) -
 
 #: Methods of the Archive that administer it, and its clock. The others show how they are used.
 ADMINISTRATION = {
-    "check_has_items", "clock", "downgrade", "facts", "init", "list_records", "list_urls", "purge",
-    "read_catalogue", "reservations", "served", "serves", "take_acknowledgment", "upgrade",
+    "check_has_items", "clock", "downgrade", "facts", "forget", "init", "list_records", "list_urls",
+    "purge", "read_catalogue", "reservations", "served", "serves", "take_acknowledgment", "upgrade",
     "without_session",
 }  # fmt: skip
 

@@ -372,7 +372,7 @@ def test_a_run_ends_when_the_database_fails(archive: Archive, far: Far) -> None:
     import_records(archive, [item(1, *map(far.url, "abcdef"))])
     run = checker(archive)
     run.find_links()
-    archive.downgrade("0001")
+    archive.downgrade("base")
     with pytest.raises(NotReady):
         run.check()
     assert far.requests == []

@@ -17,7 +17,7 @@ from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive import ItemRecord
-from flask_ibi_archive.archive.minting import Issued, Minted, Minter, Subsystem
+from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
 from flask_ibi_archive.errors import ClockError, IBIError, MintingError, NotReady, RuleBroken
 from flask_ibi_archive.identifiers import (
     format_decimal,
@@ -451,33 +451,6 @@ def test_an_identifier_that_exists_is_skipped_while_others_mint(app: Flask, bear
     taken = minter.build(NOW)
     import_records(archive_of(app), [{bearer: getattr(taken, bearer)}])
     assert suffixes(minter.mint()) == ["2010/10.20.15.21.55.6"]
-
-
-def test_dates_that_others_have_used_need_no_lock(
-    app: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    minter = minter_with_items(app, [])
-    minter.mint()
-    other = Minter(minter.database, SUBSYSTEM, Fraction(1, 10), 10, minter.clock, minter.wait)
-    [taken] = other.mint()
-    import_records(archive_of(app), [{"rep": taken.rep, "ibip": taken.ibip}])
-    if minter.database.engine.dialect.name == "postgresql":  # SQLite locks in each transaction
-        monkeypatch.delattr("flask_ibi_archive.archive.minting.driver_transaction")
-    assert suffixes([taken, *minter.mint()]) == ["2010/10.20.15.21.55", "2010/10.20.15.21.55.5"]
-
-
-@for_each("later", [REP, IBIP, EVERY_PREFIX])
-def test_no_prefix_keeps_a_date_before_an_identifier_that_is_used_up(
-    database: Database, new_minter: Callable[..., Minter], time: Time, later: str
-) -> None:
-    empty(database, time)
-    minter = new_minter()
-    with database.writing() as connection:
-        store_last_date(connection, minter.prefixes, NOW - 60)
-        store_last_date(connection, [later], NOW + 60)
-    minter.use_up(Issued([minter.build(NOW)], NOW, NOW, Fraction(0)))
-    dates = stored(database)
-    assert {dates[REP], dates[IBIP]} == {format_decimal(NOW + 60)}
 
 
 @pytest.mark.one_database

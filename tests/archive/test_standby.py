@@ -19,8 +19,8 @@ from werkzeug.test import TestResponse
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.checking import check_ready
-from flask_ibi_archive.archive.viewing import ItemView
 from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.records.item_view import ItemView
 
 pytestmark = [needs_server, pytest.mark.slow, pytest.mark.one_database]
 

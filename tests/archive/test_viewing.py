@@ -14,11 +14,13 @@ from support.cases import for_each
 from support.stores import MemoryCatalogue, make_facts
 from support.web import CONTENTS, rep, source
 
-from flask_ibi_archive.archive.viewing import ItemView, find_metadata_url, view_host_item
+from flask_ibi_archive.archive.viewing import find_metadata_url, view_host_item
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.access import networks_allow
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.relations import Relation, Step, StepKind
 from flask_ibi_archive.protocol.url_list import answer_url_request
+from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCoreMetadata,
@@ -29,7 +31,6 @@ from flask_ibi_archive.records.record import (
     RelatedItem,
     Tombstone,
 )
-from flask_ibi_archive.storage.catalogue import networks_allow
 
 TODAY, TOMORROW = date(2027, 2, 28), date(2027, 3, 1)
 ONE, TWO = "150.163.0.0/16", "2001:db8::/32"
@@ -75,7 +76,7 @@ def texts(*values: str) -> DublinCoreMetadata:
 def test_an_address_is_allowed_if_it_is_in_one_of_the_networks(
     networks: str | None, address: str, is_allowed: bool
 ) -> None:
-    assert networks_allow(networks, address) is is_allowed
+    assert networks_allow(networks and networks.split(), address) is is_allowed
 
 
 # --- the rule and the embargo of an item
@@ -224,6 +225,28 @@ def test_the_url_of_the_metadata_is_the_one_in_the_complete_url_list_of_the_user
     for user, found in ((INSIDE, inside), (OUTSIDE, outside)):
         listed = answer_url_request(catalogue, UrlRequest(ibi, (user,)), whole, lambda item: "")
         assert dict(listed).get(f"url{Relation((step,)).name}") == found
+
+
+def test_a_list_without_checks_of_access_is_that_of_a_user_in_the_networks_of_all_items() -> None:
+    last, translation = rep(4), rep(5)
+    records: list[dict[str, Any]] = [
+        {**BY_ITEM, **HIDDEN, "language": "en", "next_edition": last,
+         "translations": {"pt": translation}},
+        {**DESCRIPTION, **HIDDEN},
+        {"rep": last, "files": [{"path": "a.pdf"}], **HIDDEN},
+        {**OWN, "rep": translation, "language": "pt", **CLOSED},
+    ]  # fmt: skip
+    catalogue: Any = MemoryCatalogue({"timestamp": MOMENT, **record} for record in records)
+    checked = make_facts("a.example", SERVICE, None, filter_url_list=False)
+
+    def list_urls(user: str, checks_access: bool) -> dict[str, Any]:
+        facts = replace(checked, checks_access=checks_access)
+        request = UrlRequest(parse_identifier(A), (user,))
+        return dict(answer_url_request(catalogue, request, facts, lambda item: ""))
+
+    inside = list_urls(INSIDE, True)
+    assert {"url", "url.lastedition", "url.metadata", "url.translation(pt)"} <= inside.keys()
+    assert list_urls(OUTSIDE, False) == inside != list_urls(OUTSIDE, True)
 
 
 # --- items of a host

@@ -15,8 +15,7 @@ from flask import Flask
 from support.archives import archive_of, paths_in_store
 from support.commands import command
 
-from flask_ibi_archive.archive import archive as archive_module
-from flask_ibi_archive.archive import exporting
+from flask_ibi_archive.archive import exporting, item_catalogue
 from flask_ibi_archive.archive.importing import importer as importing
 from flask_ibi_archive.archive.importing import source
 from flask_ibi_archive.errors import NotReady
@@ -428,7 +427,7 @@ def test_an_export_that_fails_leaves_the_old_file_and_no_other(
         raise NotReady("the database went away", "look for it")
 
     whole = exporting.export_records
-    monkeypatch.setattr(archive_module, "export_records", fail_after_one)
+    monkeypatch.setattr(item_catalogue, "export_records", fail_after_one)
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / "old.jsonl"
     path.write_text("old")

@@ -412,18 +412,15 @@ def test_the_hosts_commands_keep_our_data(one_history: Host, uri: str, tmp_path:
     fill(archive, archive_of(other), tmp_path)
     close(other)
     before = rows_of(archive)
-    for revision in ("0008", "0002"):
-        host.flask("db", "downgrade", f"ibi@{revision}")
-        with pytest.raises(NotReady, match=rf"is at revision {revision}, .*run: flask db upgrade"):
-            archive.database.check()
-        left = rows_of(archive)
-        assert left.keys() < before.keys()
-        assert all(is_part(left[name], before[name]) for name in left)
+    assert all(before.values()), "a table is empty"
+    host.flask("db", "downgrade", "ibi@base")
+    with pytest.raises(NotReady, match="does not contain the tables; run: flask db upgrade"):
+        archive.database.check()
+    assert rows_of(archive) == {}
+    assert "thesis" in host.tables()
     host.flask("db", "upgrade", "heads")
     archive.database.check()
-    after = rows_of(archive)
-    assert after.keys() == before.keys()
-    assert all(is_part(left[name], after[name]) for name in left)
+    assert rows_of(archive).keys() == before.keys()
     assert "thesis" in host.tables()
 
 
@@ -434,12 +431,6 @@ def test_our_commands_leave_the_migrations_to_the_host(one_history: Host) -> Non
         "(with alembic alone: alembic upgrade heads)"
     )
     assert host.tables() == set()
-    host.flask("db", "upgrade", "ibi@0009")
-    for words in ("init", "upgrade"):
-        assert command(host.app, words).error.startswith(
-            f"the database is at revision 0009, but this version needs revision {HEAD}; "
-            "run: flask db upgrade heads"
-        )
     assert command(host.app, "upgrade", HEAD).error.endswith(f"run: flask db upgrade {HEAD}")
     assert command(host.app, "downgrade", "base", "--yes").error == (
         "IBI_VERSION_TABLE is 'alembic_version', so only the host migrates the tables; "

@@ -17,7 +17,7 @@ from werkzeug.routing import BaseConverter
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.web.routing import IBIConverter
+from flask_ibi_archive.web.flask_interfaces import IBIConverter
 
 Host = Callable[..., Flask]
 HOST = "http://mtc-m16c.sid.inpe.br"

@@ -14,7 +14,6 @@ from flask_ibi_archive.identifiers import (
     build_repository_suffix,
     find_creation_date,
     find_granularity,
-    list_suffix_dates,
     next_suffix_date,
     next_suffix_dates,
     parse_granularity,
@@ -240,22 +239,6 @@ def test_the_wait_is_long_enough_with_that_granularity(
 def test_count_and_wait_must_be_positive(count: int, wait: int) -> None:
     with pytest.raises(ValueError, match=r"must be (1 or )?more"):
         find_granularity(count, Fraction(wait))
-
-
-@given(moments, granularities, st.integers(0, 10**9), st.integers(0, 10**9))
-def test_the_first_listed_date_after_the_last_date_is_the_next_date(
-    now: Fraction, granularity: Fraction, ahead: int, used: int
-) -> None:
-    known = now - Fraction(ahead, 10**6)
-    dates, wait = list_suffix_dates(now, known, granularity)
-    assert (dates[0], wait) == next_suffix_date(now, known, granularity)
-    assert dates == sorted(set(dates))
-    last = known + Fraction(used, 10**6)
-    later = [date for date in dates if date > last]
-    if later:
-        assert later[0] == next_suffix_date(now, last, granularity)[0]
-    elif wait == 0:
-        assert next_suffix_date(now, last, granularity)[1] > 0
 
 
 @given(moments, granularities)

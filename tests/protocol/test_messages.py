@@ -26,8 +26,8 @@ from flask_ibi_archive.protocol.messages import (
     SUBJECTS,
     Acknowledgment,
     UrlRequest,
-    format_ibi_forms,
     format_request,
+    list_ibi_words,
     parse_ibi_forms,
     parse_request,
 )
@@ -284,9 +284,9 @@ def test_the_forms_of_an_ibi_are_read_from_an_acknowledgment(text, ibi):
 
 
 def test_the_forms_of_an_ibi_are_written_in_their_order():
-    assert format_ibi_forms([IBIP, REP]) == ("rep", REP.text, "ibip", IBIP.text)
-    assert format_ibi_forms([LEGACY]) == ("ibip", LEGACY.text)
-    assert format_ibi_forms([]) == ()
+    assert list_ibi_words(REP.text, IBIP.text) == ("rep", REP.text, "ibip", IBIP.text)
+    assert list_ibi_words(ibip=LEGACY.text) == ("ibip", LEGACY.text)
+    assert list_ibi_words() == ()
     with pytest.raises(ValueError, match="not a list of forms"):
         parse_ibi_forms(["rep"])
     with pytest.raises(ValueError, match="the list of forms has no identifier"):

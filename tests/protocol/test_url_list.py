@@ -20,7 +20,7 @@ from support.stores import (
 
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.catalogue import Scope
-from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.messages import UrlRequest, list_ibi_words
 from flask_ibi_archive.protocol.pairs import format_pairs
 from flask_ibi_archive.protocol.relation_targets import step_matches
 from flask_ibi_archive.protocol.relations import Relation, parse_relation
@@ -30,7 +30,6 @@ from flask_ibi_archive.protocol.url_list import (
     UrlPair,
     answer_url_request,
     build_url_list,
-    list_ibi_words,
     list_target_urls,
     list_url_pairs,
 )

@@ -16,8 +16,9 @@ from flask_ibi_archive.errors import RegistrationRefused, TooManyWrongKeys
 from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver import registry as registry_module
 from flask_ibi_archive.resolver.rate_limit import WINDOW, group_sender
-from flask_ibi_archive.resolver.registration_keys import KeyRateLimit, matches_hash
+from flask_ibi_archive.resolver.registration_keys import KeyRateLimit
 from flask_ibi_archive.resolver.registry import Registry
+from flask_ibi_archive.resolver.secret_hashes import matches_hash
 from flask_ibi_archive.resolver.tables import KeyAttempt
 from flask_ibi_archive.storage.database import Database
 

@@ -45,9 +45,8 @@ from flask_ibi_archive.protocol.inclusion import (
     RegistrationStatus,
     format_registration_status,
 )
-from flask_ibi_archive.resolver.archive_rows import RegisteredRecord, find_key, store_registration
+from flask_ibi_archive.resolver.archive_rows import RegisteredRecord, find_key
 from flask_ibi_archive.resolver.hints import store_hints
-from flask_ibi_archive.resolver.registration_keys import hash_key, matches_hash
 from flask_ibi_archive.resolver.registry import (
     EXCLUDED,
     INCLUDED,
@@ -56,13 +55,12 @@ from flask_ibi_archive.resolver.registry import (
     Registry,
     get_state,
 )
+from flask_ibi_archive.resolver.secret_hashes import hash_secret, matches_hash
 from flask_ibi_archive.storage.database import Database
 
 pytestmark = pytest.mark.no_tables
 
 OTHER_KEY = "9876543210"
-#: A hash of KEY as version 0.1.0 stored it.
-OLD_HASH = "scrypt$16$9MZK9N08pk7EK0nHP8zAhA==$dqa1ISgmMoylIm/dVaWuIxgaklDWPhazSBHdD+xFpFc="
 #: For tests that do not depend on the kind of database.
 memory = pytest.mark.parametrize("uri", ["sqlite://"])
 
@@ -98,30 +96,15 @@ def exclude(registry: Registry, **values: Any) -> RegistrationStatus:
 
 
 def test_a_key_is_stored_as_a_salted_hash() -> None:
-    key_hash = hash_key(KEY, CHEAP)
-    assert key_hash != hash_key(KEY, CHEAP)
+    key_hash = hash_secret(KEY, CHEAP)
+    assert key_hash != hash_secret(KEY, CHEAP)
     assert key_hash.startswith(f"scrypt:{CHEAP}:8:1$")
-    assert hash_key(KEY).startswith("scrypt:16384:8:1$")
-    assert len(hash_key(KEY)) <= 255
+    assert hash_secret(KEY).startswith("scrypt:16384:8:1$")
+    assert len(hash_secret(KEY)) <= 255
     assert KEY not in key_hash
     assert matches_hash(KEY, key_hash)
-    assert matches_hash(KEY, hash_key(KEY, 2 * CHEAP))
+    assert matches_hash(KEY, hash_secret(KEY, 2 * CHEAP))
     assert not matches_hash(f"{KEY}0", key_hash)
-
-
-@memory
-def test_a_hash_in_the_format_of_version_0_1_0_is_accepted(database: Database) -> None:
-    assert matches_hash(KEY, OLD_HASH)
-    assert not matches_hash(OTHER_KEY, OLD_HASH)
-    with database.writing() as connection:
-        store_registration(connection, SERVICE, OLD_HASH, None, NOON)
-    registry = a_registry(database)
-    assert include(registry).archive == "included"
-    with pytest.raises(RegistrationRefused):
-        include(registry, key=OTHER_KEY)
-    assert not registry.register(SERVICE, KEY)
-    with pytest.raises(AlreadyRegistered):
-        registry.register(SERVICE, OTHER_KEY)
 
 
 @memory

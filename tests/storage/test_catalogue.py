@@ -7,8 +7,8 @@ from typing import Any
 
 from support.cases import for_each
 
-from flask_ibi_archive.protocol.catalogue import File, OwnMetadata, Scope
-from flask_ibi_archive.storage.catalogue import StoredItem
+from flask_ibi_archive.protocol.catalogue import CatalogueItem, File, OwnMetadata, Scope
+from flask_ibi_archive.storage.catalogue import make_items
 from flask_ibi_archive.storage.statements import Fetched
 
 TODAY = date(2027, 2, 28)
@@ -29,16 +29,13 @@ def row(id: int = 1, **fields: Any) -> Fetched:
     return Fetched(**values)  # type: ignore[arg-type]
 
 
-def item(scope: Scope = WHOLE, **fields: Any) -> StoredItem:
-    return StoredItem(row(**fields), {}, scope, TODAY)
+def item(scope: Scope = WHOLE, **fields: Any) -> CatalogueItem:
+    return items(row(**fields), scope=scope)[0]
 
 
-def items(*rows: Fetched, scope: Scope = WHOLE) -> list[StoredItem]:
+def items(*rows: Fetched, scope: Scope = WHOLE) -> list[CatalogueItem]:
     """Return items that are in one result."""
-    found: dict[int, StoredItem] = {}
-    for one in rows:
-        found[one.id] = StoredItem(one, found, scope, TODAY)
-    return list(found.values())
+    return make_items(rows, scope, TODAY)[1]
 
 
 @for_each(
@@ -103,9 +100,9 @@ def test_an_item_has_the_values_of_its_row() -> None:
 def test_the_file_is_the_requested_one_or_the_target_file(
     paths: tuple[str, ...], target: str | None, file: File | None
 ) -> None:
-    one = item(Scope(paths=paths), target_path=target)
-    one.add_file("a", None)
-    one.add_file("b", "https://a.example/b")
+    files = {"a": None, "b": "https://a.example/b"}
+    rows = [row(target_path=target, file_path=path, file_url=url) for path, url in files.items()]
+    [one] = items(*rows, scope=Scope(paths=paths))
     assert one.file() == file
     assert (one.target() is None) == (target is None)
 

@@ -71,13 +71,6 @@ def full(new_app: Callable[..., Flask], tmp_path: Path) -> Database:
     return archive.database
 
 
-def definitions(database: Database) -> list[tuple[str, str]]:
-    """Return the definitions of SQLite's tables, indexes and triggers, without AUTOINCREMENT."""
-    master = "SELECT name, replace(sql, ' AUTOINCREMENT', '') FROM sqlite_master ORDER BY name"
-    with database.reading() as connection:
-        return [tuple(row) for row in connection.execute(text(master))]  # type: ignore[misc]
-
-
 def test_the_number_of_a_deleted_newest_row_is_not_reused(uri: str, full: Database) -> None:
     with without_rules(uri) as connection:
         reused = []
@@ -89,54 +82,6 @@ def test_the_number_of_a_deleted_newest_row_is_not_reused(uri: str, full: Databa
                 reused.append(table.name)
     assert {table.name for table in NUMBERED} > {"ibi_archive", "ibi_item", "ibi_access"}
     assert reused == []
-
-
-def test_an_upgraded_database_does_not_reuse_numbers_in_use(uri: str, full: Database) -> None:
-    """The newest items were deleted, but an import and a group of translations refer to them."""
-    with full.writing() as connection:
-        migrate.downgrade(connection, "0007")
-    with without_rules(uri) as connection:
-        if uri.startswith("sqlite"):
-            connection.execute(text("DELETE FROM sqlite_sequence WHERE name LIKE 'ibi_item'"))
-        deleted = {
-            name: delete_newest(connection, metadata.tables[name])
-            for name in ("ibi_item", "ibi_archive")
-        }
-        newest = {"number": deleted["ibi_item"]["id"]}
-        connection.execute(text("UPDATE ibi_import_line SET item_id = :number"), newest)
-    with full.writing() as connection:
-        migrate.upgrade(connection, "0008")
-    with without_rules(uri) as connection:
-        for name, row in deleted.items():
-            assert number_of_next(connection, metadata.tables[name], row) > row["id"]
-
-
-def test_a_downgrade_and_an_upgrade_do_not_make_numbers_reusable(uri: str, full: Database) -> None:
-    with without_rules(uri) as connection:
-        row = delete_newest(connection, metadata.tables["ibi_archive"])
-    with full.writing() as connection:
-        migrate.downgrade(connection, "0007")
-        migrate.upgrade(connection)
-    with without_rules(uri) as connection:
-        assert number_of_next(connection, metadata.tables["ibi_archive"], row) > row["id"]
-
-
-@pytest.mark.one_database
-def test_constraints_and_rows_are_unchanged_when_sqlite_gets_autoincrement(full: Database) -> None:
-    with full.writing() as connection:
-        migrate.downgrade(connection, "0008")
-    before = definitions(full)
-    for revision in ("0007", "0008"):
-        with full.writing() as connection:
-            (migrate.downgrade if revision == "0007" else migrate.upgrade)(connection, revision)
-            counts = "AUTOINCREMENT" in connection.scalar(
-                text("SELECT sql FROM sqlite_master WHERE name = 'ibi_item'")
-            )
-        assert counts == (revision == "0008")
-        assert definitions(full) == before
-        with full.reading() as connection:
-            assert connection.scalars(text("PRAGMA integrity_check")).all() == ["ok"]
-            assert connection.execute(text("PRAGMA foreign_key_check")).all() == []
 
 
 def test_the_number_of_an_archive_that_a_resolver_deleted_is_not_reused(uri: str) -> None:

@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from contextvars import copy_context
 from fractions import Fraction
 from pathlib import Path
 from time import monotonic
-from types import SimpleNamespace
 from typing import Any
 
+import psycopg
 import pytest
-from psycopg import OperationalError
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 from support.databases import new_database
 from support.relay import relaying
 
 from flask_ibi_archive.archive.minting import Minter, Subsystem
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.storage import migrate, prefixes, request_budget
+from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.engines import begin
-from flask_ibi_archive.storage.prefixes import driver_transaction, lock_last_date
-from flask_ibi_archive.storage.request_budget import DEFAULT_TIMEOUT, Budget, Server, no_budget
+from flask_ibi_archive.storage.prefixes import lock_last_date, transaction
+from flask_ibi_archive.storage.request_budget import Budget
 
 #: Seconds that a request may wait; seconds within which an expected failure must happen.
 TIMEOUT = 1.0
@@ -123,20 +120,16 @@ def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
     other.close()
 
 
-def test_an_interrupt_at_the_begin_of_a_transaction_leaves_no_lock(
-    uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_in_a_transaction_leaves_no_lock(uri: str) -> None:
     database, other = Database.at(uri, timeout=0.1), Database.at(uri, timeout=0.1)
 
-    def interrupted(connection: Connection, *arguments: Any) -> None:
-        begin(connection, *arguments)
-        lock_last_date(connection, SUBSYSTEM.prefixes)
-        raise KeyboardInterrupt
+    def interrupted() -> None:
+        with transaction(database) as connection:
+            lock_last_date(connection, SUBSYSTEM.prefixes)
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(prefixes, "begin", interrupted)
-    with pytest.raises(KeyboardInterrupt), driver_transaction(database):
-        pass
-    monkeypatch.undo()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     with other.writing(0.1) as connection:
         lock_last_date(connection, SUBSYSTEM.prefixes)
     database.close()
@@ -149,7 +142,7 @@ def test_a_transaction_that_cannot_begin_leaves_the_open_transaction_alone() -> 
         migrate.upgrade(connection)
     with database.writing() as connection:
         connection.execute(ADD)
-        with pytest.raises(NotReady, match="within a transaction"), driver_transaction(database):
+        with pytest.raises(NotReady, match="another transaction"), transaction(database):
             pass
     with database.reading() as connection:
         assert connection.scalar(COUNT) == 1
@@ -168,77 +161,41 @@ def test_a_request_has_one_budget_for_all_statements(postgresql: str, request_: 
     assert request_.budget is not None
     assert request_.budget.left <= LONG - 0.3
     request_.begin(0.2)
-    with pytest.raises(NotReady, match="did not answer within 1 s"):
+    with pytest.raises(NotReady, match=r"did not answer within 0\.2 s"):
         sleep()
-    # the server answers others: it is not down
     request_.begin(LONG)
     assert database.read(lambda connection: connection.scalar(COUNT)) == 0
     database.close()
 
 
-class Simulation:
-    """The time as the package sees it, and the tests of a server that it starts."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        self.tests = 0
-        monkeypatch.setattr(request_budget, "monotonic", lambda: self.now)
-        monkeypatch.setattr(request_budget, "Thread", lambda **given: self)
-
-    def start(self) -> None:
-        """Start a test."""
-        self.tests += 1
-
-    def pass_time(self, *commands: Generator[Any, Any, Any]) -> None:
-        """Let as much time pass as psycopg waits before it resumes commands without an answer."""
-        self.now += 0.1
-        for one in commands:
-            one.send(0)
-
-
-def wait_for_answer() -> Generator[Any, Any, str]:
-    """Wait as a command of psycopg does; the answer is any value but 0."""
-    while not (yield 1):
-        pass
-    return "an answer"
-
-
-def test_a_request_waits_for_a_silent_server_for_less_than_a_second(
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_deadline_depends_on_the_method_with_which_psycopg_waits(
+    postgresql: str, request_: Request, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    simulation = Simulation(monkeypatch)
-    server = Server(no_budget, DEFAULT_TIMEOUT)
-    command = server.limit(wait_for_answer(), Budget(DEFAULT_TIMEOUT))
-    next(command)
-    while not simulation.tests:
-        simulation.pass_time(command)
-    test = server.limit(wait_for_answer(), Budget(server.test_timeout, is_test=True))
-    next(test)
-    with pytest.raises(OperationalError, match="did not answer within"):
-        [simulation.pass_time(test) for _ in range(100)]
-    server.is_down = True  # as after the test
-    with pytest.raises(OperationalError, match="does not respond"):
-        simulation.pass_time(command)
-    assert simulation.now - 1000 < 1
+    """If this test fails, read the docstring of limited_connection before updating psycopg."""
+    database = Database.at(postgresql, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+    resumed = 0
+    wait = psycopg.Connection.wait
 
+    def watch(connection: Any, steps: Any, *arguments: Any, **options: Any) -> Any:
+        return wait(connection, record(steps), *arguments, **options)
 
-def test_a_server_that_answers_another_command_is_not_down(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A server with much to do may accept new connections late."""
-    simulation = Simulation(monkeypatch)
-    server = Server(no_budget, DEFAULT_TIMEOUT)
-    command = server.limit(wait_for_answer(), Budget(DEFAULT_TIMEOUT))
-    next(command)
+    def record(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        nonlocal resumed
+        waits_for = next(steps)
+        try:
+            while True:
+                ready = yield waits_for
+                resumed += 1
+                waits_for = steps.send(ready)
+        except StopIteration as end:
+            return end.value
 
-    def connect(*arguments: object, **options: object) -> None:
-        simulation.pass_time()
-        with pytest.raises(StopIteration):
-            command.send(1)
-        raise server._no_answer("the server did not answer in time")
-
-    monkeypatch.setattr(server, "_connection_class", SimpleNamespace(connect=connect))
-    assert copy_context().run(server._is_answering)  # as in a thread of its own
+    with database.reading() as connection:
+        monkeypatch.setattr(psycopg.Connection, "wait", watch)
+        connection.execute(SLEEP, {"seconds": 0.5})
+    assert resumed > 0, "execute() does not wait with Connection.wait()"
+    assert resumed > 2, "Connection.wait() does not resume the steps while there is no answer"
+    database.close()
 
 
 def test_a_request_waits_for_a_free_connection_for_a_limited_time(

@@ -21,14 +21,13 @@ from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
 from flask_ibi_archive.protocol.catalogue import File, OwnMetadata, Scope
-from flask_ibi_archive.protocol.messages import UrlRequest
+from flask_ibi_archive.protocol.messages import UrlRequest, list_ibi_words
 from flask_ibi_archive.protocol.relation_targets import step_matches
 from flask_ibi_archive.protocol.relations import SHAPES, parse_relation, parse_relation_pattern
 from flask_ibi_archive.protocol.url_list import (
     NEXT_EDITION,
     URL_PAIR_NAMES,
     UrlPair,
-    list_ibi_words,
 )
 from flask_ibi_archive.protocol.verbs import VerbList, parse_verb_list
 from flask_ibi_archive.records.parse import parse_record

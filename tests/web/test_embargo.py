@@ -307,25 +307,6 @@ def test_the_database_allows_no_embargo_of_a_service_or_a_stub(app: Flask) -> No
             connection.execute(insert(Item).values(**values, **wrong, embargo=DAY))
 
 
-def test_a_downgrade_does_not_publish_files_under_embargo(app: Flask) -> None:
-    archive = archive_of(app)
-    import_records(archive, [
-        {"rep": rep(1), "embargo": "9999-12-31"},
-        {"rep": rep(2), "embargo": "9999-12-31", "access": RULES[2]},
-        {"rep": rep(3), "embargo": "2001-01-01"},
-    ])  # fmt: skip
-    archive.downgrade("0010")
-    archive.upgrade()
-    rules = []
-    for number in (1, 2, 3):
-        item = archive.get(rep(number))
-        assert item is not None
-        assert item.record.embargo is None
-        rules.append(item.record.access)
-        assert item.allows(INSIDE) == (number == 3)
-    assert [rule and rule.others for rule in rules] == ["metadata", "none", None]
-
-
 @pytest.mark.slow_on_postgresql
 def test_an_embargo_is_exported_and_shown(site: tuple[Flask, StoppedClock]) -> None:
     app, _ = site

@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.accesses.delivered_item import (
 from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
 from flask_ibi_archive.archive.accesses.visitors import choose_pseudonym
 from flask_ibi_archive.archive.archives import ServedArchive
-from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.archive.item_catalogue import ItemCatalogue
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.query import decode_url
@@ -66,9 +66,9 @@ class AccessStore:
 
     :param find_served: a function that returns the Archive and its description. The function raises
         NotReady if the Archive does not exist yet.
+    :param items: the items of the Archive.
     :param anonymises: whether the IP addresses of users are anonymised before they are stored.
     :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
-    :param host_items: the items of the host; None if the items are in the tables of this package.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class AccessStore:
         database: Database,
         spool: Spool,
         find_served: Callable[[], tuple[ServedArchive, ArchiveFacts]],
+        items: ItemCatalogue,
         anonymises: bool = True,
         lock_timeout: float = LOCK_TIMEOUT,
-        host_items: HostItems | None = None,
     ) -> None:
         self.database = database
         self.spool = spool
         self.find_served = find_served
         self.anonymises = anonymises
         self.lock_timeout = lock_timeout
-        self.host_items = host_items
+        self.items = items
         self._import_lock = ThreadLock()  # only one thread imports the spool
         self._write_lock = ThreadLock()
 
@@ -204,7 +204,7 @@ class AccessStore:
         Files with accesses that do not count are deleted.
         """
         valid = []
-        items = AccessedItems(connection, served, self.host_items)
+        items = AccessedItems(connection, served, self.items)
         for path, access in found:
             owner = find_item(connection, access.item) if isinstance(access.item, int) else None
             if access.archive is None and owner is not None and owner[0] != served.id:

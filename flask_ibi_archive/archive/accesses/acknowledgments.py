@@ -139,7 +139,7 @@ class Acknowledgments:
             access = replace(access, archive=served.id)
             delivered = store.database.read(
                 lambda connection: find_delivered_item(
-                    AccessedItems(connection, served, store.host_items), facts, access.item, claim
+                    AccessedItems(connection, served, store.items), facts, access.item, claim
                 )
             )
             access = replace(access, delivery=delivered)

@@ -16,14 +16,15 @@ from typing import NamedTuple
 
 from flask_ibi_archive.archive.accesses.accessed_items import (
     AccessedItems,
-    ItemKey,
     NotCounted,
 )
+from flask_ibi_archive.archive.item_catalogue import ItemKey
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
-from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope, open_item
+from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.protocol.query import decode_url
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.protocol.url_list import list_target_urls
 from flask_ibi_archive.protocol.verbs import NO_VERBS, VerbList
 
@@ -105,13 +106,13 @@ def find_delivered_item(
     item = items.find(requested, scope, claim.day)
     if item is None:
         raise NotCounted(f"no item of this Archive has the identifier {requested}")
-    if item.state == "Deleted":
+    if item.state == State.DELETED:
         # The item was delivered before it was deleted. Its relations are no longer stored.
         if claim.ibi and _is_named(claim, item):
             return DeliveredItem(None, "")
         raise NotCounted(f"{requested} was deleted and no longer leads to another item")
-    for start in (item, open_item(item)) if claim.is_anonymised else (item,):
-        search = _Search(items, start, whole, claim)
+    for checks_access in (True, False) if claim.is_anonymised else (True,):
+        search = _Search(items, item, replace(whole, checks_access=checks_access), claim)
         found = search.find_by_identifier() if claim.ibi else search.find_by_url()
         if found is not None:
             target, is_our_url = found
@@ -206,7 +207,7 @@ class _Search:
         """Yield the files that may have the claimed URL; each file has its shortest relation."""
         found: dict[ItemKey, Target] = {}
         for one in self._targets(FILE_LIST):
-            if one.item.allows(self.claim.user):
+            if self.facts.may_read(one.item, self.claim.user):
                 found.setdefault(one.item.key, one)
         for key, path, url in self.items.find_files(list(found), self._paths()):
             one = found[key]

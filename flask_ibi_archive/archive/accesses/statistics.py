@@ -12,18 +12,9 @@ from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from flask_ibi_archive.errors import UnknownItem
-from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.storage.accesses import (
-    ASKED,
-    DELIVERED,
     DayCounts,
-    read_counts,
-    read_months,
 )
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.identifiers import find_owners
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: For each kind of period: how many characters of an ISO date the label of the period has.
 LABEL_LENGTHS = {"day": 10, "month": 7, "year": 4}
@@ -124,61 +115,18 @@ def _periods_to_json(periods: tuple[Period, ...]) -> dict[str, Any]:
     return {**sums, "periods": [{**row, "start": row["start"].isoformat()} for row in rows]}
 
 
-def read_statistics(
-    database: Database,
-    archive_id: int,
-    ibi: str | None = None,
-    by: str = "month",
-    known: Sequence[str] = (),
+def sum_counts(
+    ibi: str | None, by: str, asked: Sequence[DayCounts], delivered: Sequence[DayCounts] | None
 ) -> Statistics:
-    """Return the counts of an item, or of the whole Archive.
-
-    :param ibi: one of the item's identifiers, in upper or lower case; None for the whole Archive.
-    :param by: the kind of the periods: day, month or year.
-    :param known: all identifiers of the item, if it is an item of the host. Such an item has a row
-        only if it was accessed.
-    :raises IdentifierError: if ``ibi`` is not an identifier.
-    :raises UnknownItem: if no item of the Archive has the identifier.
-    :raises ValueError: if ``by`` is not day, month or year.
-    """
-    if by not in LABEL_LENGTHS:
-        raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
-    text = None if ibi is None else parse_identifier(ibi).text
-    with database.snapshot() as connection:
-        if text is None:
-            asked = read_counts(connection, archive_id, ASKED)
-            delivered = []
-        else:
-            owners = find_owners(connection, archive_id, known or [text])
-            if not known and owners.get(text, (0, ELSEWHERE))[1] == ELSEWHERE:
-                raise UnknownItem(text)
-            asked, delivered = (
-                [
-                    row
-                    for item_id in {item_id for item_id, _ in owners.values()}
-                    for row in read_counts(connection, archive_id, role, item_id)
-                ]
-                for role in (ASKED, DELIVERED)
-            )
-    days = [row.day for row in (*asked, *delivered)]
+    """Return the statistics with the daily counts; the parameters are those of Statistics."""
+    days = [row.day for row in (*asked, *(delivered or ()))]
     starts = list(_period_starts(min(days), max(days), by)) if days else []
     return Statistics(
-        text,
+        ibi,
         by,
         _sum_by_period(starts, asked, by),
-        None if text is None else _sum_by_period(starts, delivered, by),
+        None if delivered is None else _sum_by_period(starts, delivered, by),
     )
-
-
-def read_monthly_counts(database: Database, item_id: int) -> Statistics:
-    """Return the accesses of readers who requested an item, by month, without double clicks.
-
-    :param item_id: the id of the item.
-    """
-    counts = database.read(lambda connection: read_months(connection, item_id))
-    days = [row.day for row in counts]
-    starts = list(_period_starts(min(days), max(days), "month")) if days else []
-    return Statistics(None, "month", _sum_by_period(starts, counts, "month"), None)
 
 
 def _period_starts(first: date, last: date, by: str) -> Iterator[date]:

@@ -118,3 +118,10 @@ def choose_pseudonym(
 def _build_pseudonym(salt: bytes, address: str, agent: str) -> str:
     user = f"{address}\n{agent}".encode("utf-8", "surrogateescape")
     return hmac.new(salt, user, hashlib.sha256).hexdigest()[:LENGTH]
+
+
+def find_client(addresses: tuple[str, ...] | None, anonymises: bool) -> str | None:
+    """Return the address of the user, which is the first of the addresses, or None."""
+    if not addresses:
+        return None
+    return anonymise(addresses[0]) if anonymises else addresses[0]

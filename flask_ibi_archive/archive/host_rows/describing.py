@@ -15,13 +15,14 @@ from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
 from flask_ibi_archive.archive.operations.description import Identified, name_field
 from flask_ibi_archive.errors import IdentifierError, RowError, StorageError
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.fields import FieldError, quoted
 from flask_ibi_archive.records.record import Tombstone
 from flask_ibi_archive.storage.rules import find_broken_rule
 
 #: The reason of a tombstone if the host states none.
 DEFAULT_REASON = "removed by the repository"
-STATES = ("Original", "Reserved", "Deleted")
+STATES = (State.ORIGINAL.value, "Reserved", State.DELETED.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +74,11 @@ def describe(row: IdentifiedItem) -> DescribedRow:
         raise RowError(
             name, None, f"ibi_record() returned {quoted(given)}; it should return an ItemRecord"
         )
-    state = given.get("state", "Original")
+    state = given.get("state", State.ORIGINAL.value)
     if state not in STATES:
         raise RowError(name, "state", f"{quoted(state)} is not one of {', '.join(STATES)}")
     tombstone = given.get("tombstone")
-    if (state == "Deleted") != (tombstone is not None):
+    if (state == State.DELETED) != (tombstone is not None):
         expected = "tombstone=Tombstone(reason='...') and state='Deleted' belong together"
         raise RowError(name, "tombstone", expected)
     fields = {key: value for key, value in given.items() if key not in ("state", "tombstone")}

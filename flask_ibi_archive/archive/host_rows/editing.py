@@ -21,11 +21,11 @@ from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.removing import remove, validate_tombstone
 from flask_ibi_archive.archive.operations.updating import Edit, with_all_identifiers
 from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.records.record import FileRecord, Record
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.file_store import Staging
 from flask_ibi_archive.storage.items import Contents, ItemStore, find_unchanged
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 #: The row IDs and the states of items, by their identifiers.
 Owners: TypeAlias = Mapping[str, tuple[int, str]]
@@ -97,12 +97,12 @@ class RowEdits:
             ):
                 return None  # the Original is in another Archive, which may edit it
             if before.state == State.DELETED.value:
-                if one.state != "Deleted":
+                if one.state != State.DELETED:
                     raise StorageError(f"state: {REPUBLISH}")
                 return None
             if one.state == "Reserved":
                 raise StorageError(f"state: {WITHDRAW}")
-            if one.state == "Deleted":
+            if one.state == State.DELETED:
                 return self.withdraw(one, before)
             description = read_description(one.given, before.metadata)
             self.links[item_id] = RowLink.read(one, description, item_id)

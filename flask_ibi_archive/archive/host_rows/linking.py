@@ -112,7 +112,7 @@ class RowLinks:
     def _link_edition(self, link: RowLink) -> None:
         editions = self.store.relations.editions
         wanted = link.edition_of
-        previous = editions.find_previous(link.item_id)
+        previous = editions.find_all_previous([link.item_id]).get(link.item_id)
         if wanted is not None and find_item(self.store, wanted)[0] == previous:
             return
         if previous is not None:

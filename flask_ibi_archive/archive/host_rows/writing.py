@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.archive.host_rows.assigning import (
+    Mint,
+    assign_stored,
+    mint,
+    was_assigned,
+)
 from flask_ibi_archive.archive.host_rows.describing import (
     DescribedRow,
     describe,
@@ -33,6 +39,7 @@ from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.noting import note
 from flask_ibi_archive.archive.operations.updating import UpdateBatch, upsert_item
 from flask_ibi_archive.errors import RowError, StorageError
+from flask_ibi_archive.protocol.states import ELSEWHERE, Event, State
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import item_deposited, item_minted
 from flask_ibi_archive.storage.file_io import Content
@@ -45,7 +52,6 @@ from flask_ibi_archive.storage.identifiers import (
     settle_reservation,
 )
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.states import ELSEWHERE, Event
 
 FILE_FIELDS = ("files", "target_file", "list_files")
 
@@ -69,14 +75,12 @@ class RowWriter:
     """Writes the items of rows. An error changes nothing.
 
     :param context: the result of :func:`bind` for the session of the rows.
-    :param assign: gives identifiers to rows that are older than the identifiers.
-    :param was_minted: returns whether the identifier of a row was minted in this transaction.
+    :param mint: mints the identifiers of rows that are older than the identifiers.
     """
 
     context: OperationContext
     staging: Staging
-    assign: Callable[[list[IdentifiedItem]], object]
-    was_minted: Callable[[IdentifiedItem], bool]
+    mint: Mint = mint
     _contents: list[Content] = field(default_factory=list)
 
     def write(self, rows: Sequence[IdentifiedItem], removals: Sequence[Removal] = ()) -> None:
@@ -102,7 +106,7 @@ class RowWriter:
             self._insert(store, new, now)
             batch.write(now)
             RowLinks(store, links, now).write()
-            withdrawn = [one.described for one in new if one.described.state == "Deleted"]
+            withdrawn = [one.described for one in new if one.described.state == State.DELETED]
             if withdrawn:
                 self._withdraw(store, withdrawn, edits)
             for content in (*self._contents, *edits.staged):
@@ -125,7 +129,7 @@ class RowWriter:
                     if not inspect_row(other).persistent:
                         reason = "the row is not in the session; add it to the session first"
                         raise RowError(one.name, name, f"{name_row(other)}: {reason}")
-                    self.assign([other])
+                    assign_stored(self.context, [other], self.mint)
                     waiting.append(other)
         return list(found.values())
 
@@ -159,7 +163,7 @@ class RowWriter:
         :returns: whether the row is public. Otherwise the identifier is reserved now.
         """
         now = self.context.now()
-        if not is_held and self.was_minted(one.row):
+        if not is_held and was_assigned(self.context, one.row):
             note(store, item_minted, Minted(*one.identifiers))
         if one.state != "Reserved":
             if is_held:
@@ -174,7 +178,7 @@ class RowWriter:
 
     def _prepare(self, one: DescribedRow, is_unknown: bool) -> NewItem:
         given = dict(one.given)
-        if one.state == "Deleted":  # a tombstone has no files
+        if one.state == State.DELETED:  # a tombstone has no files
             given = {key: value for key, value in given.items() if key not in FILE_FIELDS}
         description = read_description(given)
         check_new(description)

@@ -16,6 +16,7 @@ from flask_ibi_archive.archive.importing.source import Line
 from flask_ibi_archive.archive.operations.noting import note_import
 from flask_ibi_archive.archive.operations.updating import with_all_identifiers
 from flask_ibi_archive.errors import RecordError, RuleBroken
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.parse import check_record
 from flask_ibi_archive.records.record import Record
@@ -24,7 +25,6 @@ from flask_ibi_archive.storage.imports import ImportLog, ImportState, PendingLin
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.locks import lock_items
 from flask_ibi_archive.storage.rules import RULES, find_broken_rule
-from flask_ibi_archive.storage.states import ELSEWHERE
 
 #: For the number of a rule: the field of a record that must be corrected if the rule is broken.
 FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
@@ -127,7 +127,7 @@ class ItemBatch:
             if text in in_batch:
                 raise self._error(line, text, f"{text} is already in line {in_batch[text]}")
             in_batch[text] = line.number
-            if text in elsewhere and record.state == "Original":
+            if text in elsewhere and record.state == State.ORIGINAL:
                 broken = RuleBroken(3, text, RULES[3])
                 raise rule_error(self.name, line.number, broken, find_field(record, text))
         try:

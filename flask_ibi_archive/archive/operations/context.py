@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -19,6 +19,7 @@ from flask_ibi_archive.archive.operations.noting import name_archives
 from flask_ibi_archive.archive.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.records.fields import FieldError, parse_text, quoted
 from flask_ibi_archive.records.format import format_record
 from flask_ibi_archive.records.parse import parse_record
@@ -29,7 +30,6 @@ from flask_ibi_archive.storage.database_errors import can_be_repeated
 from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import RULES, find_broken_rule
-from flask_ibi_archive.storage.states import ELSEWHERE, State
 
 #: Clock returns the current time with a time zone. Tests can replace the clock of an Archive.
 Clock: TypeAlias = "Callable[[], datetime]"
@@ -106,35 +106,14 @@ class OperationContext:
     def new_item(self, minter: Minter) -> Iterator[tuple[ItemStore, Minted]]:
         """Yield the items of the Archive in a transaction, and a new identifier.
 
-        The identifier is used up, even if the ``with`` block raises an exception. On SQLite, one
-        transaction stores both the date of the identifier and the item, because each commit waits
-        for the disk. (On PostgreSQL, other processes that mint would have to wait for the item.) If
-        the process is killed after a rollback, the identifier remains unused; nobody has seen it.
+        The identifier is used up, even if the ``with`` block raises an exception: its date is
+        committed before, so that other processes that mint need not wait for the item.
 
         :raises MintingError: if no identifier can be minted now.
         :raises RuleBroken: as in :meth:`transaction`.
         :raises StorageError: as in :meth:`transaction`.
         """
-        if self.session is None and self.database.engine.dialect.name == "sqlite":
-            issued = None
-            try:
-                with self.transaction() as store:
-                    issued = minter.issue_for_item(store.connection)
-                    [minted] = issued.minted
-                    store.ibi = minted.rep
-                    if not issued.delay:
-                        yield store, minted
-            except BaseException:
-                if issued is not None:
-                    # this exception is more important, and nobody has seen the identifier
-                    with suppress(StorageError):
-                        minter.use_up(issued)
-                raise
-            if not issued.delay:
-                return
-            minter.wait_for(issued)
-        else:
-            minted = self.mint(minter)
+        minted = self.mint(minter)
         with self.transaction(minted.rep) as store:
             yield store, minted
 
@@ -198,6 +177,18 @@ class OperationContext:
         return found[0]
 
 
+class HasContext(Protocol):
+    """The Archive whose methods the operations are."""
+
+    @property
+    def context(self) -> OperationContext:
+        """The same as :attr:`own_context`; refused if the items are in the host's catalogue."""
+
+    @property
+    def own_context(self) -> OperationContext:
+        """The Archive and the database on which the operations work."""
+
+
 def canonicalize(ibi: str) -> str:
     """Return an identifier in canonical case.
 
@@ -235,7 +226,7 @@ def validate_record(record: Record, name: str | None) -> Record:
         data = format_record(record)
         if "translations" in data:
             _check_own_language(data, name)
-        return parse_record(data)
+        return parse_record(data, has_identifier=name is not None)
     except FieldError as error:
         field = f"{name_field(error.field)}: " if error.field else ""
         raise StorageError(f"{name or 'the new item'}: {field}{error.reason}") from error

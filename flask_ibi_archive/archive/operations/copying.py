@@ -11,38 +11,54 @@ from datetime import datetime
 
 from flask_ibi_archive.archive.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.operations.context import (
-    OperationContext,
+    HasContext,
     canonicalize,
     find_item,
 )
+from flask_ibi_archive.archive.operations.description import Identified, require_ibi
 from flask_ibi_archive.archive.operations.noting import note, note_change, note_changed_item
 from flask_ibi_archive.archive.operations.removing import add_tombstone
 from flask_ibi_archive.archive.operations.updating import Update, update_item, upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError, UnknownItem
+from flask_ibi_archive.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.records.record import Tombstone
 from flask_ibi_archive.signals import item_state_changed
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.locks import lock_relations
-from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 
-def make_copy(context: OperationContext, ibi: str, to: str | None = None) -> None:
-    """Create or update a Copy; see :meth:`Archive.make_copy`."""
-    with context.transaction(canonicalize(ibi)) as store:
+def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None) -> None:
+    """Copy an Original to another Archive of the database, or update an existing Copy there.
+
+    ::
+
+        ibi.archive.make_copy(item.ibi, to="sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
+
+    The Copy has the identifiers, the files, the description and the timestamp of the Original.
+
+    :param to: the service IBI of the Archive that gets the Copy. None: the Original is in
+        another Archive, and this Archive gets the Copy.
+    :raises StorageError: if the database has no Archive with this service IBI.
+    :raises RuleBroken: rule 4, if no other Archive of the database has the Original.
+    :raises ForbiddenMove: if the item is not an Original, or if the state of the item in the
+        target Archive does not allow a Copy.
+    """
+    context, text = archive.context, require_ibi(ibi)
+    with context.transaction(canonicalize(text)) as store:
         if to is None:
-            source, target = _find_holder(store, ibi), context.archive
+            source, target = _find_holder(store, text), context.archive
         else:
             source, target = context.archive, context.get_archive(store.connection, to)
         if source.id == target.id:
             raise RuleBroken(
                 4,
-                canonicalize(ibi),
+                canonicalize(text),
                 "the Original of the item is in this Archive; a Copy must be in another Archive",
             )
         source_store = ItemStore(store.connection, source.id, store.notices)
-        item_id, _ = find_item(source_store, ibi)
+        item_id, _ = find_item(source_store, text)
         lock_relations(store.connection, [source.id, target.id], [item_id])
-        _copy(source_store, source, target, ibi, context.now())
+        _copy(source_store, source, target, text, context.now())
 
 
 def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
@@ -79,21 +95,40 @@ def _copy(
     upsert_item(target_store, record, store.get_contents(item_id), now, Event.COPY)
 
 
-def transfer(context: OperationContext, ibi: str, to: str, keep_copy: bool = False) -> None:
-    """Transfer an Original to another Archive; see :meth:`Archive.transfer`."""
-    with context.transaction(canonicalize(ibi)) as store:
+def transfer(
+    archive: HasContext, ibi: str | Identified, to: str, *, keep_copy: bool = False
+) -> None:
+    """Transfer an Original to another Archive of the database.
+
+    ::
+
+        ibi.archive.transfer(item.ibi, to="sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
+
+    If the other Archive has a Copy, a tombstone or a stub of the item, this row becomes the
+    Original. (A stub is a row for an item that the Archive does not have, but that items of the
+    Archive refer to.) Afterwards all Copies name the new Archive.
+
+    :param to: the service IBI of the other Archive.
+    :param keep_copy: True: a Copy remains in this Archive. False: a tombstone remains.
+    :raises StorageError: if the database has no such Archive, or if the item is not
+        transferable.
+    :raises RuleBroken: rule 3, if ``to`` is this Archive. Or another rule.
+    :raises ForbiddenMove: if the item is not an Original.
+    """
+    context, text = archive.context, require_ibi(ibi)
+    with context.transaction(canonicalize(text)) as store:
         target = context.get_archive(store.connection, to)
         if target.id == context.archive.id:
             raise RuleBroken(
-                3, canonicalize(ibi), "this Archive already has the Original; name another Archive"
+                3, canonicalize(text), "this Archive already has the Original; name another Archive"
             )
         # Read the Copies before the lock: then all Archives can be locked in the same order. New
         # Copies may appear before the lock. The update of their rows locks these Copies.
-        item_id, _ = find_item(store, ibi)
+        item_id, _ = find_item(store, text)
         copies = dict(store.copies.find_copies(item_id))
         archives = {*copies.values(), context.archive.id, target.id}
         lock_relations(store.connection, archives, [item_id, *copies])
-        _transfer(store, target, ibi, keep_copy, context.now())
+        _transfer(store, target, text, keep_copy, context.now())
 
 
 def _transfer(

@@ -6,30 +6,38 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import (
+    HasContext,
     OperationContext,
     canonicalize,
     find_item,
     validate_record,
 )
-from flask_ibi_archive.archive.operations.description import ItemDescription, read_description
+from flask_ibi_archive.archive.operations.description import (
+    Files,
+    Identified,
+    ItemDescription,
+    ItemRecord,
+    get_ibi,
+    read_description,
+    require_ibi,
+)
 from flask_ibi_archive.archive.operations.given_files import stage_files
 from flask_ibi_archive.archive.operations.noting import note, note_changed_item
 from flask_ibi_archive.archive.operations.updating import insert_minted_item, upsert_item
 from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import item_minted
 from flask_ibi_archive.storage.identifiers import USED, settle_reservation
 from flask_ibi_archive.storage.items import Contents, ItemStore
-from flask_ibi_archive.storage.states import ELSEWHERE, Event, next_state
 
-#: A record contains this identifier while the record is validated. The real identifier is minted
-#: after the validation.
-PLACEHOLDER = "not-yet.invalid/x/1970/01.01.00.00"
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: A function that inserts an item and returns its row ID.
 InsertItem: TypeAlias = "Callable[[ItemStore, Record, Contents, datetime], int]"
@@ -39,9 +47,111 @@ upsert_deposit = partial(upsert_item, event=Event.DEPOSIT)
 
 
 def deposit(
+    archive: HasContext,
+    record: ItemRecord | None = None,
+    files: Files | None = None,
+    /,
+    *,
+    reserved: str | Identified | None = None,
+    **fields: Unpack[ItemRecord],
+) -> Minted:
+    """Store a new item with its files and give the item an IBI in both forms.
+
+    ::
+
+        minted = ibi.archive.deposit(
+            title="Annual report",
+            creators=["Silva, Ana", "Souza, Davi"],
+            language="en",
+            files=["report.pdf", request.files["data"]],
+            metadata={"dc": {"date": "2026", "subject": ["hydrology"]}},
+        )
+        minted.ibi                            # 8JMKD3MGP8W/4GR7C9G
+        ibi.archive.persistent_url(minted)    # http://urlib.net/8JMKD3MGP8W/4GR7C9G
+
+    :param record: the description of the item. None: only ``fields`` describe the item.
+    :param files: the files of the item. The same as the field ``files``.
+    :param reserved: an identifier that was reserved for the item (:meth:`reserve`). None: a new
+        identifier is minted.
+    :param fields: further fields of the description. They are listed in the documentation of
+        :class:`ItemRecord` (``help(flask_ibi_archive.ItemRecord)``). The most important fields
+        are ``title``, ``creators``, ``language``, ``files``, ``metadata`` and ``access``.
+    :returns: the identifiers of the item: ``rep``, ``ibip``, and ``ibi``, which is the short
+        form. A new identifier is used up even if the item cannot be stored.
+    :raises StorageError: if a field is wrong, if a file cannot be read, or if a rule does not
+        allow the item. The message names the field and the expected value.
+    :raises MintingError: if no identifier can be minted now.
+    :raises NotReady: if the Archive is not set up. The message names the command to run.
+    """
+    return _deposit(
+        archive.context, _join_fields(record, files, fields), get_ibi("reserved", reserved)
+    )
+
+
+def new_edition(
+    archive: HasContext,
+    ibi: str | Identified,
+    record: ItemRecord | None = None,
+    files: Files | None = None,
+    /,
+    *,
+    reserved: str | Identified | None = None,
+    **fields: Unpack[ItemRecord],
+) -> Minted:
+    """Deposit an item as the next edition of another item; see :meth:`deposit`.
+
+    ::
+
+        ibi.archive.new_edition(first.ibi, title="Annual report, corrected", files=["b.pdf"])
+
+    :param ibi: an identifier of the earlier edition.
+    :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
+        names the last edition.
+    """
+    given = {**_join_fields(record, files, fields), "previous_edition": require_ibi(ibi)}
+    return _deposit(archive.context, given, get_ibi("reserved", reserved))
+
+
+def add_translation(
+    archive: HasContext,
+    ibi: str | Identified,
+    record: ItemRecord | None = None,
+    files: Files | None = None,
+    /,
+    *,
+    reserved: str | Identified | None = None,
+    **fields: Unpack[ItemRecord],
+) -> Minted:
+    """Deposit an item as a translation of another item; see :meth:`deposit`.
+
+    ::
+
+        ibi.archive.add_translation(english.ibi, language="pt", files=["relatorio.pdf"])
+
+    :param ibi: an identifier of the other item, or of any translation of that item.
+    :param fields: the description of the new item. The field ``language`` is required.
+    :raises RuleBroken: rule 8, if there is already an item or translation in that language.
+    """
+    given = {**_join_fields(record, files, fields), "translation_of": require_ibi(ibi)}
+    return _deposit(archive.context, given, get_ibi("reserved", reserved))
+
+
+def _join_fields(
+    record: ItemRecord | None, files: Files | None, fields: ItemRecord
+) -> dict[str, Any]:
+    """Return the fields of a description from the arguments of an operation."""
+    if not isinstance(record, Mapping | None):
+        raise StorageError(
+            f"record: {quoted(record)} is not an ItemRecord, such as ItemRecord(language='en')"
+        )
+    given = {} if files is None else {"files": files}
+    return {**(record or {}), **given, **fields}
+
+
+def _deposit(
     context: OperationContext, fields: Mapping[str, Any], reserved: str | None = None
 ) -> Minted:
-    """Deposit an item, an edition or a translation; see :meth:`Archive.deposit`.
+    """Deposit an item, an edition or a translation.
 
     :param fields: the fields of an :class:`~.description.ItemRecord`.
     """
@@ -53,8 +163,7 @@ def deposit(
     minter = context.get_minter() if reserved is None else None
     with context.staging() as staging:
         files, contents = stage_files(staging, description.files)
-        record = Record(**{**description.values, "rep": PLACEHOLDER, "files": files})
-        record = validate_record(record, None)
+        record = validate_record(Record(**{**description.values, "files": files}), None)
         if related_to is not None:
             # Errors are reported here, before an identifier is used up.
             with context.reading() as store:
@@ -123,7 +232,7 @@ def check_new(description: ItemDescription) -> None:
             "previous_edition can't be used with translation_of; deposit the new edition first, "
             "and then its translation"
         )
-    if description.state != "Original":
+    if description.state != State.ORIGINAL:
         raise StorageError(
             f"state: {quoted(description.state)} is not Original, the state of a new item; to "
             "reserve an identifier, use reserve()"

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 
 from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.record import (
     AccessRule,
@@ -173,7 +174,7 @@ def read_description(given: Mapping[str, Any], before: Metadata = None) -> ItemD
         given.get("files", ()),
         get_ibi("previous_edition", given.get("previous_edition")),
         get_ibi("translation_of", given.get("translation_of")),
-        given.get("state", "Original"),
+        given.get("state", State.ORIGINAL.value),
     )
 
 

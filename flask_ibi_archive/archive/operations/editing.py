@@ -7,18 +7,24 @@ from dataclasses import replace
 from typing import Any
 
 from flask_ibi_archive.archive.operations.context import (
-    OperationContext,
+    HasContext,
     canonicalize,
     find_item,
     validate_record,
 )
-from flask_ibi_archive.archive.operations.description import Files, read_description
+from flask_ibi_archive.archive.operations.description import (
+    Files,
+    Identified,
+    Metadata,
+    read_description,
+    require_ibi,
+)
 from flask_ibi_archive.archive.operations.given_files import list_files, stage_files
 from flask_ibi_archive.archive.operations.updating import UpdateBatch
 from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.protocol.states import Event, State, next_state
 from flask_ibi_archive.records.record import FileRecord, Record
 from flask_ibi_archive.storage.items import Contents
-from flask_ibi_archive.storage.states import Event, State, next_state
 
 #: The fields that an edit may change. Other operations change the state and the identifiers.
 EDITABLE = (
@@ -40,17 +46,34 @@ EDITABLE = (
 
 
 def edit(
-    context: OperationContext,
-    ibi: str,
-    changes: dict[str, Any],
-    files: Files | None = None,
+    archive: HasContext,
+    ibi: str | Identified,
     *,
+    files: Files | None = None,
     add_files: Files = (),
     remove_files: Sequence[str] = (),
     add_aliases: Sequence[str] = (),
     remove_aliases: Sequence[str] = (),
+    **changes: Any,
 ) -> None:
-    """Change fields of an Original (:data:`EDITABLE`); see :meth:`Archive.edit`."""
+    """Change fields of an Original, and set the timestamp of the item to the current time.
+
+    ::
+
+        ibi.archive.edit(item.ibi, title="Annual report 2026", add_files=["data.csv"])
+
+    :param files: the new files, which replace all old files. None: the old files remain.
+    :param add_files: files to add at the end of the list of files.
+    :param remove_files: the paths of files to remove.
+    :param add_aliases: further identifiers to add to the item.
+    :param remove_aliases: wrong aliases to remove. Another item may get a removed alias.
+    :param changes: the new values of fields of :class:`ItemRecord`, by name.
+    :raises TypeError: if a field cannot be edited.
+    :raises StorageError: if a value is wrong, or if a file cannot be read.
+    :raises RuleBroken: if a rule does not allow the change.
+    :raises ForbiddenMove: if the item is not an Original.
+    """
+    context, text = archive.context, require_ibi(ibi)
     for name in changes:
         if name not in EDITABLE:
             raise TypeError(
@@ -64,7 +87,7 @@ def edit(
         now = context.now()
 
         def change(before: Record) -> tuple[Record, Contents]:
-            next_state(State(before.state), Event.EDIT, canonicalize(ibi))
+            next_state(State(before.state), Event.EDIT, canonicalize(text))
             old_files = before.files if files is None else ()
             remaining = _remaining_files(old_files, remove_files, new_files)
             # The edit may replace or remove the old target file.
@@ -76,17 +99,43 @@ def edit(
                 "timestamp": now,
             }
             record = _with_aliases(before, replace(before, **new_values), add_aliases, removed)
-            record = validate_record(record, canonicalize(ibi))
+            record = validate_record(record, canonicalize(text))
             _check_aliases(before, record, removed)
             return record, contents
 
-        with context.transaction(canonicalize(ibi)) as store:
-            item_id, _ = find_item(store, ibi)
+        with context.transaction(canonicalize(text)) as store:
+            item_id, _ = find_item(store, text)
             batch = UpdateBatch(store, {item_id: change})
             batch.lock()
             batch.write(now)
             for content in contents.values():
                 staging.move_to_store(content)
+
+
+def attach_metadata(archive: HasContext, ibi: str | Identified, metadata: Metadata) -> None:
+    """Replace the metadata of an item; see :meth:`edit`.
+
+    ::
+
+        ibi.archive.attach_metadata(item.ibi, {"dc": {"title": ["Annual report"]}})
+
+    :param metadata: the new metadata. None: the metadata are removed.
+    """
+    edit(archive, ibi, metadata=metadata)
+
+
+def replace_files(
+    archive: HasContext, ibi: str | Identified, files: Files, *, target_file: str | None = None
+) -> None:
+    """Replace the files of an item; see :meth:`edit`.
+
+    ::
+
+        ibi.archive.replace_files(item.ibi, ["report.pdf", "data.csv"])
+
+    :param target_file: the name of the new target file. None: the first file.
+    """
+    edit(archive, ibi, files=files, target_file=target_file)
 
 
 def _remaining_files(

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 from blinker import NamedSignal
 
 from flask_ibi_archive.archive.archives import find_archives
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.record import MetadataItem, Record
 from flask_ibi_archive.signals import Notice, item_changed, item_deposited, item_state_changed
 from flask_ibi_archive.storage.items import ItemStore
-from flask_ibi_archive.storage.states import State
 
 
 class Labelled(Protocol):

@@ -6,25 +6,51 @@ from dataclasses import replace
 from datetime import datetime
 
 from flask_ibi_archive.archive.operations.context import (
-    OperationContext,
+    HasContext,
     canonicalize,
     find_item,
 )
+from flask_ibi_archive.archive.operations.description import Identified, get_ibi, require_ibi
 from flask_ibi_archive.archive.operations.updating import UpdateBatch
 from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.protocol.states import Event, State, next_state
 from flask_ibi_archive.records import fields
 from flask_ibi_archive.records.record import Record, Tombstone
 from flask_ibi_archive.storage.items import Contents
-from flask_ibi_archive.storage.states import Event, State, next_state
 
 
-def delete(context: OperationContext, ibi: str, tombstone: Tombstone) -> None:
-    """Delete an item; see :meth:`Archive.delete`."""
-    tombstone = validate_tombstone(tombstone, ibi)
+def delete(
+    archive: HasContext,
+    ibi: str | Identified,
+    reason: str,
+    *,
+    citation: str | None = None,
+    successor: str | Identified | None = None,
+    discard_description: bool = False,
+) -> None:
+    """Delete an item. A tombstone with its metadata remains, and the links between editions.
+
+    ::
+
+        ibi.archive.delete(item.ibi, "Retracted by the author.", successor=other.ibi)
+
+    :param reason: the reason for the deletion, which the public can read.
+    :param citation: a text that cites the item. None: pages make the citation from the
+        metadata.
+    :param successor: the item that replaces the deleted item.
+    :param discard_description: True: also delete the metadata.
+    :raises RuleBroken: rule 4, if the item is an Original that has Copies. The message names
+        the Archives that have the Copies. Rule 6, if the item is the service.
+    :raises ForbiddenMove: if the item was deleted already.
+    """
+    replaced_by = get_ibi("successor", successor)
+    stated = Tombstone(reason, citation, replaced_by, discard_description=discard_description)
+    context, text = archive.context, require_ibi(ibi)
+    tombstone = validate_tombstone(stated, text)
     now = context.now()
-    with context.transaction(canonicalize(ibi)) as store:
-        item_id, _ = find_item(store, ibi)
-        batch = UpdateBatch(store, {item_id: lambda before: remove(before, ibi, tombstone, now)})
+    with context.transaction(canonicalize(text)) as store:
+        item_id, _ = find_item(store, text)
+        batch = UpdateBatch(store, {item_id: lambda before: remove(before, text, tombstone, now)})
         batch.lock()
         batch.write(now)
 

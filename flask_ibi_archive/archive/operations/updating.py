@@ -14,13 +14,13 @@ from typing import TypeAlias
 
 from flask_ibi_archive.archive.operations.noting import note, note_change
 from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import item_deposited
 from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.items import Contents, ItemStore
 from flask_ibi_archive.storage.locks import lock_items
 from flask_ibi_archive.storage.rules import RULES
-from flask_ibi_archive.storage.states import ELSEWHERE, Event, State, next_state
 
 #: The number of items that are read or written with the same statements.
 BATCH = 500
@@ -79,13 +79,13 @@ class UpdateBatch:
 
     def _read(self, items: Collection[int]) -> None:
         for part in batched(items, BATCH):
-            for item_id, before in self._store.reader.read_items(part).items():
-                if before is None:
+            for item_id, item in self._store.reader.read_items(part).items():
+                if item is None:
                     raise StorageError(
                         f"the row {item_id} of the table ibi_item is malformed; the log names the "
                         "item; correct the row, or restore a backup"
                     )
-                known = self._updates.get(item_id)
+                before, known = item.record, self._updates.get(item_id)
                 if known is None or known.before != before:
                     edited = self._edits[item_id](before)
                     self._updates.pop(item_id, None)

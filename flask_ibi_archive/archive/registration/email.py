@@ -15,7 +15,7 @@ from email.utils import formatdate, make_msgid
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.guarded_http import run_within
 from flask_ibi_archive.archive.registration.inclusion import required_key
-from flask_ibi_archive.archive.registration.resolver_answer import one_line
+from flask_ibi_archive.archive.registration.resolver_answer import make_printable
 from flask_ibi_archive.config import MailSettings
 from flask_ibi_archive.errors import ConfigError, MailError
 from flask_ibi_archive.identifiers import parse_identifier
@@ -145,7 +145,7 @@ def _response(error: smtplib.SMTPResponseException) -> str:
 
 
 def _reply(code: int, text: bytes) -> str:
-    return f"{code} {one_line(text.decode(errors='replace'))}".strip()
+    return f"{code} {make_printable(text.decode(errors='replace'))}".strip()
 
 
 def _recipients(error: smtplib.SMTPRecipientsRefused) -> str:
@@ -163,7 +163,7 @@ def _login(error: smtplib.SMTPAuthenticationError) -> str:
 
 
 def _system(error: OSError) -> str:
-    text = one_line(str(error.strerror or type(error).__name__))
+    text = make_printable(str(error.strerror or type(error).__name__))
     return f"can't be reached ({text}); {CHECK_ADDRESS}"
 
 
@@ -187,7 +187,7 @@ _REASONS: tuple[tuple[type[Exception], str | Callable[..., str]], ...] = (
     (smtplib.SMTPServerDisconnected, f"closed the connection; {CHECK_TLS}"),
     (
         ssl.SSLCertVerificationError,
-        lambda error: f"has no trusted certificate: {one_line(error.verify_message)}",
+        lambda error: f"has no trusted certificate: {make_printable(error.verify_message)}",
     ),
     (ssl.SSLError, f"does not speak TLS; {CHECK_TLS}"),
     (TimeoutError, f"took too long; {CHECK_ADDRESS}"),

@@ -18,6 +18,7 @@ from flask_ibi_archive.errors import (
     ResolverFailed,
     ResolverRefused,
     TransportError,
+    one_line,
 )
 from flask_ibi_archive.protocol.inclusion import (
     RegistrationStatus,
@@ -84,7 +85,7 @@ class Endpoint:
     def explain_redirect(self, answer: HttpResponse) -> ResolverFailed:
         """Return the error for a redirect."""
         # The query is removed, because it may contain the registration key of the request.
-        place = one_line(answer.headers.get("location", "").partition("?")[0])
+        place = make_printable(answer.headers.get("location", "").partition("?")[0])
         if not place:
             reason = f"answers with a redirect (status {answer.status}) that has no target"
             return ResolverFailed(self.url, reason, self.wrong_url)
@@ -125,7 +126,9 @@ class Endpoint:
             return ResolverFailed(self.url, reason, REPORT)
         shown = ascii(answer.text[:60])
         return ResolverFailed(
-            self.url, f"answers {shown} instead of {self.expected}: {one_line(reason)}", REPORT
+            self.url,
+            f"answers {shown} instead of {self.expected}: {make_printable(reason)}",
+            REPORT,
         )
 
 
@@ -179,7 +182,9 @@ def _refusal(endpoint: Endpoint, answer: HttpResponse) -> ResolverError:
 def find_alert(body: bytes) -> str:
     """Return the alert (a message for readers) of an answer in one line, or "" if it has none."""
     try:
-        return next((one_line(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), "")
+        return next(
+            (make_printable(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), ""
+        )
     except PeerProtocolError:
         return ""
 
@@ -190,13 +195,13 @@ def is_html(answer: HttpResponse) -> bool:
     return kind in ("text/html", "application/xhtml+xml") or bool(_HTML.match(answer.body))
 
 
-def one_line(text: str, limit: int = MAX_SHOWN) -> str:
+def make_printable(text: str, limit: int = MAX_SHOWN) -> str:
     """Return a text of another server as one line, safe for terminals and databases.
 
     :param limit: the largest number of characters; a longer text is cut off.
     """
     readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    line = " ".join("".join(char if char.isprintable() else " " for char in readable).split())
+    line = one_line("".join(char if char.isprintable() else " " for char in readable))
     return line if len(line) <= limit else f"{line[:limit]}..."
 
 

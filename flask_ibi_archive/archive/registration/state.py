@@ -14,6 +14,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.transport import without_password
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import ArchiveMoved
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.storage.registration import RegistrationRecord, find_registration
 
 NEVER = "not registered"
@@ -61,10 +62,10 @@ def describe(record: RegistrationRecord | None, config: ArchiveConfig) -> Descri
     administrator may have intended these states.
     """
     state, since = state_of(record)
-    text = state if since is None else f"{state} since {timestamp(since)}"
+    text = state if since is None else f"{state} since {format_timestamp(since)}"
     if record is not None:
         if record.error_at is not None:
-            failed_at = timestamp(record.error_at)
+            failed_at = format_timestamp(record.error_at)
             error = f"the last request failed at {failed_at}: {record.error}"
             return Description(False, f"{text}; {error}")
         moved = find_move(record, config)
@@ -115,8 +116,3 @@ def find_move(record: RegistrationRecord, config: ArchiveConfig) -> ArchiveMoved
 def shown_url(config: ArchiveConfig) -> str:
     """Return the resolver's URL without user and password, for messages."""
     return without_password(config.resolver_url)
-
-
-def timestamp(moment: datetime) -> str:
-    """Return a time (UTC) in ISO 8601 without fractions of a second, for messages."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

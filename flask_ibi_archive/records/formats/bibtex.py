@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from flask_ibi_archive.errors import one_line
 from flask_ibi_archive.records.formats.places import split_publisher
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_types import WorkType
-from flask_ibi_archive.records.work_values import Name, one_line
+from flask_ibi_archive.records.work_values import Name
 
 _TYPES = {
     WorkType.ARTICLE: "article",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flask_ibi_archive.errors import one_line
 from flask_ibi_archive.records.formats.places import split_publisher
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_types import IN_JOURNALS, WorkType
-from flask_ibi_archive.records.work_values import one_line
 
 _TYPES = {
     WorkType.ARTICLE: "JOUR",

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from flask_ibi_archive.errors import HarvestError
 from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.formats.xml_text import DECLARATION, element
 
@@ -59,12 +60,6 @@ class ArchiveDescription:
     earliest: datetime
 
 
-def format_time(time: datetime) -> str:
-    """Return a time as ``YYYY-MM-DDThh:mm:ssZ``."""
-    # strftime would write the year 33 with two digits
-    return time.astimezone(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
 def make_identifier(host: str, ibi: str) -> str:
     """Return the OAI identifier of an item (OAI identifier format, 2.0)."""
     return f"oai:{host}:{ibi}"
@@ -93,7 +88,7 @@ def write_response(base_url: str, now: datetime, arguments: Mapping[str, str], b
     """
     return (
         f"{DECLARATION}{_ROOT}\n"
-        f"{element('responseDate', format_time(now))}\n"
+        f"{element('responseDate', format_timestamp(now))}\n"
         f"{element('request', base_url, arguments)}\n"
         f"{body}\n</OAI-PMH>\n"
     )
@@ -111,7 +106,7 @@ def write_identify(archive: ArchiveDescription) -> str:
         element("baseURL", archive.base_url),
         element("protocolVersion", "2.0"),
         element("adminEmail", archive.admin_email),
-        element("earliestDatestamp", format_time(archive.earliest)),
+        element("earliestDatestamp", format_timestamp(archive.earliest)),
         element("deletedRecord", "persistent"),
         element("granularity", "YYYY-MM-DDThh:mm:ssZ"),
     ]
@@ -165,7 +160,7 @@ def write_header(host: str, header: Header) -> str:
     """Return the header of a record."""
     lines = [
         element("identifier", make_identifier(host, header.ibi)),
-        element("datestamp", format_time(header.datestamp)),
+        element("datestamp", format_timestamp(header.datestamp)),
         *(element("setSpec", spec) for spec in header.sets),
     ]
     return _wrap("header", lines, ' status="deleted"' if header.is_deleted else "")

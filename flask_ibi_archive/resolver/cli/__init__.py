@@ -8,30 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 import click
-from flask import current_app
 
-from flask_ibi_archive.cli.group import IBIGroup, version_option
+from flask_ibi_archive.cli.group import IBIGroup, find_extension, version_option
 
 if TYPE_CHECKING:
     from flask_ibi_archive.resolver.service import ResolverService
 
-#: The sections of the help page, and the module of each command.
+#: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
-    "Set up": {
-        "init": "administration",
-        "check": "administration",
-    },
-    "Archives": {
-        "register": "administration",
-        "list": "administration",
-        "remove": "administration",
-    },
-    "Document registry": {
-        "registry": "registry",
-    },
-    "Resolution": {
-        "resolve": "resolve",
-    },
+    "Set up": "administration.init administration.check",
+    "Archives": "administration.register administration.list administration.remove",
+    "Document registry": "registry.registry",
+    "Resolution": "resolve.resolve",
 }
 EXTENSION = "ibi_resolver"
 
@@ -55,7 +43,7 @@ def get_resolver() -> ResolverService:
 
     :raises ClickException: if the app has no resolver.
     """
-    state = current_app.extensions.get(EXTENSION)
+    state = find_extension(EXTENSION)
     if state is None:
         raise click.ClickException(
             "this app has no IBIResolver; call IBIResolver(app) where the app is created"

@@ -8,7 +8,6 @@ from getpass import GetPassWarning
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import json_option, read_ibi
 from flask_ibi_archive.cli.registration import parse_email_option
@@ -23,7 +22,6 @@ from flask_ibi_archive.cli.terminal import (
 from flask_ibi_archive.resolver.cli import get_resolver
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from email.message import EmailMessage
 
     from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
@@ -39,7 +37,6 @@ COLUMNS = (
 
 
 @click.command("init")
-@with_appcontext
 def init_command() -> None:
     """Create or upgrade the resolver's tables.
 
@@ -66,7 +63,6 @@ def init_command() -> None:
 
 @click.command("check")
 @json_option
-@with_appcontext
 def check_command(as_json: bool) -> None:
     """Check that the resolver works and can be reached.
 
@@ -96,7 +92,6 @@ def check_command(as_json: bool) -> None:
     help='A file with the key in the first line; "-" means standard input.',
 )
 @click.option("--replace", is_flag=True, help="Replace the key of a registered Archive.")
-@with_appcontext
 def register_command(
     service_ibi: str, email: str | None, key_file: BinaryIO | None, replace: bool
 ) -> None:
@@ -177,7 +172,6 @@ def _prompt_for_key() -> str:
 
 @click.command("list")
 @json_option
-@with_appcontext
 def list_command(as_json: bool) -> None:
     """List the registered Archives.
 
@@ -194,11 +188,8 @@ def list_command(as_json: bool) -> None:
 
 
 def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
-    from flask_ibi_archive.archive.registration.state import timestamp
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
     from flask_ibi_archive.resolver.registry import get_state
-
-    def format_date(value: datetime | None) -> str | None:
-        return None if value is None else timestamp(value)
 
     state, since = get_state(record)
     mean = round(record.milliseconds / record.answers) if record.answers else None
@@ -210,23 +201,22 @@ def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
         "email": record.email,
         "admin_email": record.admin_email,
         "state": state,
-        "since": timestamp(since),
-        "registered_at": format_date(record.registered_at),
-        "included_at": format_date(record.included_at),
-        "confirmed_at": format_date(record.confirmed_at),
-        "excluded_at": format_date(record.excluded_at),
+        "since": format_timestamp(since),
+        "registered_at": format_timestamp(record.registered_at),
+        "included_at": format_timestamp(record.included_at),
+        "confirmed_at": format_timestamp(record.confirmed_at),
+        "excluded_at": format_timestamp(record.excluded_at),
         "answers": record.answers,
         "failures": record.failures,
         "mean_milliseconds": mean,
-        "last_answer_at": format_date(record.last_answer_at),
+        "last_answer_at": format_timestamp(record.last_answer_at),
         "last_failure": record.last_failure,
-        "last_failure_at": format_date(record.last_failure_at),
+        "last_failure_at": format_timestamp(record.last_failure_at),
     }
 
 
 @click.command("remove")
 @click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
-@with_appcontext
 def remove_command(service_ibi: str) -> None:
     """Remove the registration of an Archive.
 

@@ -7,19 +7,10 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask.cli import with_appcontext
 
+from flask_ibi_archive.cli import terminal
 from flask_ibi_archive.cli.group import IBIGroup, json_option, read_ibi, yes_option
 from flask_ibi_archive.cli.links import delay_option
-from flask_ibi_archive.cli.terminal import (
-    Bars,
-    confirm,
-    say,
-    standard_output,
-    write,
-    write_json_list,
-    write_table,
-)
 from flask_ibi_archive.resolver.cli import get_resolver
 
 if TYPE_CHECKING:
@@ -28,14 +19,8 @@ if TYPE_CHECKING:
     from flask_ibi_archive.resolver.document_registry.cancellation import Cancellation
     from flask_ibi_archive.resolver.service import ResolverService
 
-#: The sections of the help page, and the module of each command.
-SECTIONS = {
-    "Actors": {
-        "actors": "registry",
-        "check": "registry",
-        "cancel": "registry",
-    },
-}
+#: The sections of the help page, with the modules of the commands.
+SECTIONS = {"Actors": "registry.actors registry.check registry.cancel"}
 #: The columns that the command ``actors`` prints.
 COLUMNS = (
     "actor", "address", "email", "documents", "copies", "failing_since", "cancelled_at",
@@ -73,7 +58,6 @@ def get_registry() -> ResolverService:
 
 @click.command("actors")
 @json_option
-@with_appcontext
 def actors_command(as_json: bool) -> None:
     """List the actors of the document registry.
 
@@ -88,11 +72,11 @@ def actors_command(as_json: bool) -> None:
     """
     from flask_ibi_archive.resolver.document_registry.actor_list import list_actors
 
-    write_table(COLUMNS, map(_actor_values, list_actors(get_registry().database)), as_json)
+    terminal.write_table(COLUMNS, map(_actor_values, list_actors(get_registry().database)), as_json)
 
 
 def _actor_values(actor: ListedActor) -> dict[str, str | int | None]:
-    from flask_ibi_archive.records.format import format_moment
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
     return {
         "actor": actor.actor_id,
@@ -100,8 +84,8 @@ def _actor_values(actor: ListedActor) -> dict[str, str | int | None]:
         "email": actor.email,
         "documents": actor.documents,
         "copies": actor.copies,
-        "failing_since": format_moment(actor.failing_since),
-        "cancelled_at": format_moment(actor.cancelled_at),
+        "failing_since": format_timestamp(actor.failing_since),
+        "cancelled_at": format_timestamp(actor.cancelled_at),
     }
 
 
@@ -116,7 +100,6 @@ def _actor_values(actor: ListedActor) -> dict[str, str | int | None]:
     help="The number of actors that are checked at the same time.",
 )
 @json_option
-@with_appcontext
 def check_command(dry_run: bool, delay: float, threads: int, as_json: bool) -> None:
     """Cancel actors whose URLs have not worked for two years.
 
@@ -145,20 +128,20 @@ def check_command(dry_run: bool, delay: float, threads: int, as_json: bool) -> N
     from flask_ibi_archive.resolver.document_registry.actor_check import ActorChecker
 
     resolver = get_registry()
-    standard_output()
+    terminal.standard_output()
     checker = ActorChecker(
         resolver.database, resolver.config, dry_run=dry_run, delay=delay, threads=threads
     )
-    with Bars(actors="Checking") as bars:
+    with terminal.Bars(actors="Checking") as bars:
         changes = list_changes(checker, bars)
         if as_json:
-            write_json_list(map(change_values, changes))
+            terminal.write_json_list(map(change_values, changes))
         else:
             for change in changes:
-                write(format_change(change))
+                terminal.write(format_change(change))
     # cron sends all output by e-mail; so without a terminal, nothing is written without changes
     if bars.shown or checker.changes:
-        say(format_summary(checker))
+        terminal.say(format_summary(checker))
     if checker.unconfirmed:
         raise click.ClickException(
             f"no URL of {checker.unconfirmed} actors works, so the network of the resolver is "
@@ -166,7 +149,7 @@ def check_command(dry_run: bool, delay: float, threads: int, as_json: bool) -> N
         )
 
 
-def list_changes(checker: ActorChecker, bars: Bars) -> Iterator[ActorChange]:
+def list_changes(checker: ActorChecker, bars: terminal.Bars) -> Iterator[ActorChange]:
     """Run a check, and yield the changes. The bars show the progress."""
     total = checker.count() if bars.shown else 0
     for change in checker.run(lambda done: bars.show("actors", done, total)):
@@ -176,7 +159,7 @@ def list_changes(checker: ActorChecker, bars: Bars) -> Iterator[ActorChange]:
 
 def change_values(change: ActorChange) -> dict[str, Any]:
     """Return a change as a JSON object."""
-    from flask_ibi_archive.records.format import format_moment
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
     cancellation = change.cancellation
     return {
@@ -184,7 +167,7 @@ def change_values(change: ActorChange) -> dict[str, Any]:
         "address": change.address,
         "email": change.email,
         "state": change.state,
-        "failing_since": format_moment(change.failing_since),
+        "failing_since": format_timestamp(change.failing_since),
         "error": change.error,
         "handed_over": cancellation and cancellation.handed_over,
         "deleted_documents": cancellation and cancellation.deleted,
@@ -194,13 +177,13 @@ def change_values(change: ActorChange) -> dict[str, Any]:
 
 def format_change(change: ActorChange) -> str:
     """Return the line of a change. Tabs separate its fields."""
-    from flask_ibi_archive.records.format import format_moment
+    from flask_ibi_archive.protocol.timestamps import format_timestamp
 
     details = [] if change.error is None else [change.error]
     if change.cancellation is not None:
         details.append(format_cancellation(change.cancellation))
     values = (change.actor_id, change.address, change.email, change.state)
-    return "\t".join([*values, str(format_moment(change.failing_since)), "; ".join(details)])
+    return "\t".join([*values, str(format_timestamp(change.failing_since)), "; ".join(details)])
 
 
 def format_cancellation(cancellation: Cancellation) -> str:
@@ -229,7 +212,6 @@ def format_summary(checker: ActorChecker) -> str:
 @click.command("cancel")
 @click.argument("actor_id", metavar="ACTORID", type=read_ibi)
 @yes_option
-@with_appcontext
 def cancel_command(actor_id: str, yes: bool) -> None:
     """Cancel the registration of an actor at once.
 
@@ -255,7 +237,7 @@ def cancel_command(actor_id: str, yes: bool) -> None:
             f"the actor {actor_id} is not registered; to list the actors, run: flask ibi-resolver "
             "registry actors"
         )
-    confirm(
+    terminal.confirm(
         f"Cancel the registration of {actor_id} at {actor.address}, which has {actor.documents} "
         f"documents and {actor.copies} copies?",
         yes or actor.cancelled_at is not None,
@@ -264,4 +246,4 @@ def cancel_command(actor_id: str, yes: bool) -> None:
         cancellation = cancel_actor(connection, actor.id, datetime.now(timezone.utc))
     if cancellation is None:
         raise click.ClickException(f"the actor {actor_id} is already cancelled")
-    say(f"{actor_id} is cancelled: {format_cancellation(cancellation)}")
+    terminal.say(f"{actor_id} is cancelled: {format_cancellation(cancellation)}")

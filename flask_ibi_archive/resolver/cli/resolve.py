@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
-from flask.cli import with_appcontext
 
 from flask_ibi_archive.cli.group import json_option
 from flask_ibi_archive.cli.terminal import say, standard_output, write, write_json
@@ -35,7 +34,6 @@ LOCALHOST = "127.0.0.1"
     "--language", metavar="RANGES", help="The preferred languages, such as pt-BR,en;q=0.5."
 )
 @json_option
-@with_appcontext
 def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_json: bool) -> None:
     """Show to which URL a persistent URL leads.
 

@@ -15,15 +15,8 @@ from math import ceil
 
 from sqlalchemy import Connection, select, update
 
+from flask_ibi_archive import identifiers
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.identifiers import (
-    build_repository_name,
-    build_repository_prefix,
-    format_decimal,
-    next_suffix_date,
-    parse_decimal,
-    wait_until,
-)
 from flask_ibi_archive.resolver.config import MINT_GRANULARITY
 from flask_ibi_archive.resolver.document_registry.tables import MintedPrefix, UsedIdentifier
 from flask_ibi_archive.storage.database import Database
@@ -62,23 +55,23 @@ class RegistryMinter:
         """
         with self.database.writing() as connection:
             identifier, moment = self._issue(connection)
-        wait_until(moment, MAX_WAIT, self._read_clock, self.wait)
+        identifiers.wait_until(moment, MAX_WAIT, self._read_clock, self.wait)
         return identifier
 
     def _issue(self, connection: Connection) -> tuple[str, Fraction]:
         """Return a new identifier, and the time from which it may be used."""
-        prefix = build_repository_prefix(self.host, self.port)
+        prefix = identifiers.build_repository_prefix(self.host, self.port)
         last = _lock_last_date(connection, prefix)
         now = self._read_clock()
         while True:
-            last, delay = next_suffix_date(now, last, MINT_GRANULARITY)
+            last, delay = identifiers.next_suffix_date(now, last, MINT_GRANULARITY)
             if delay > MAX_WAIT:
                 raise DocumentRegistryError(
                     "unavailable",
                     "no identifier can be made now, because the clock of the resolver was set back",
                     ceil(delay),
                 )
-            identifier = build_repository_name(self.host, self.port, last).text
+            identifier = identifiers.build_repository_name(self.host, self.port, last).text
             # an actor may have chosen this identifier
             if not _is_used(connection, identifier):
                 _store_last_date(connection, prefix, last)
@@ -97,7 +90,7 @@ def _lock_last_date(connection: Connection, prefix: str) -> Fraction | None:
             index_elements=["prefix"], set_={"last_date": MintedPrefix.last_date}
         ).returning(MintedPrefix.last_date)
     ).scalar_one()
-    return parse_decimal(last_date) if last_date else None
+    return identifiers.parse_decimal(last_date) if last_date else None
 
 
 def _store_last_date(connection: Connection, prefix: str, date: Fraction) -> None:
@@ -105,7 +98,7 @@ def _store_last_date(connection: Connection, prefix: str, date: Fraction) -> Non
     connection.execute(
         update(MintedPrefix)
         .where(MintedPrefix.prefix == prefix)
-        .values(last_date=format_decimal(date))
+        .values(last_date=identifiers.format_decimal(date))
     )
 
 

@@ -14,19 +14,10 @@ from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.document_registry import VERBS, DocumentRecord, list_arguments
 from flask_ibi_archive.protocol.document_registry.arguments import Arguments
 from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.reasons import translatable
-from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.resolution.persistent_url import read_persistent_url
-from flask_ibi_archive.resolver.document_registry.responses import (
-    FORMATS,
-    check_method,
-    current_registry,
-    data_response,
-    negotiate_format,
-    read_format,
-    resolver_config,
-    unavailable,
-)
+from flask_ibi_archive.resolver.document_registry import responses
 from flask_ibi_archive.resolver.front_page import MAX_SHOWN, InputFault
 from flask_ibi_archive.web.alerts import VARY
 from flask_ibi_archive.web.requests import request_root
@@ -54,7 +45,7 @@ def show_registry(arguments: Arguments) -> Response | None:
         sends only the argument ``ibi``.
     :returns: None if the request should have a verb.
     """
-    if not arguments and negotiate_format(FORMATS) == "html":
+    if not arguments and responses.negotiate_format(responses.FORMATS) == "html":
         return _registry_page("")
     if [name for name, _ in arguments] != ["ibi"]:
         return None
@@ -78,17 +69,17 @@ def show_record(word: str, ibi: str) -> Response:
     """
     name = ""
     try:
-        check_method("GET", "HEAD")
-        name = read_format(decode_query_string(request.query_string))
+        responses.check_method("GET", "HEAD")
+        name = responses.read_format(decode_query_string(request.query_string))
         identifier = parse_identifier(ibi)
-        record = current_registry().find_record(identifier.text)
+        record = responses.current_registry().find_record(identifier.text)
     except IdentifierError as error:
         if name != "html":
-            return data_response(DocumentRegistryError("unknown", str(error)), None, name)
+            return responses.data_response(DocumentRegistryError("unknown", str(error)), None, name)
         fault = InputFault(gettext("The text has an error"), error.reason, error.suggestion)
         return _registry_page(ibi, 404, fault)
     except DocumentRegistryError as error:
-        return data_response(error)
+        return responses.data_response(error)
     except NotReady as error:
         return _unavailable_response(error, name)
     if name == "html":
@@ -99,7 +90,7 @@ def show_record(word: str, ibi: str) -> Response:
     answer = record or DocumentRegistryError(
         "unknown", f"no actor has registered the document {identifier.text}"
     )
-    return data_response(answer, None, name)
+    return responses.data_response(answer, None, name)
 
 
 def _registry_page(
@@ -123,14 +114,14 @@ def _registry_page(
 
 
 def _record_page(record: DocumentRecord) -> Response:
-    base = resolver_config().base_url or f"{request.scheme}://{request.host}"
-    return _page("registry_record", 200, record=record, base=base, iso_moment=format_moment)
+    base = responses.resolver_config().base_url or f"{request.scheme}://{request.host}"
+    return _page("registry_record", 200, record=record, base=base, iso_moment=format_timestamp)
 
 
 def _unavailable_response(error: NotReady, name: str) -> Response:
-    refusal = unavailable(error)
+    refusal = responses.unavailable(error)
     if name != "html":
-        return data_response(refusal, None, name)
+        return responses.data_response(refusal, None, name)
     response = _page(
         "message",
         503,

@@ -19,7 +19,7 @@ from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.protocol.document_registry import Credentials
 from flask_ibi_archive.resolver.document_registry.tables import Actor, PasswordAttempt
 from flask_ibi_archive.resolver.rate_limit import RateLimit, group_sender
-from flask_ibi_archive.resolver.registration_keys import COST, matches_hash
+from flask_ibi_archive.resolver.secret_hashes import COST, matches_hash
 from flask_ibi_archive.storage.database import Database
 
 WRONG_PASSWORDS = "too many wrong passwords came from this address or for this actorID"
@@ -58,7 +58,7 @@ def authenticate(
     No transaction may be open, because the attempt is committed before the password is compared.
 
     :param sender: the IP address of the sender.
-    :param cost: the cost of the hashes of passwords. See :func:`.registration_keys.hash_key`.
+    :param cost: the cost of the hashes of passwords. See :func:`.secret_hashes.hash_secret`.
     :raises Denied: if the actor is unknown or cancelled, or if the password is wrong.
     :raises DocumentRegistryError: "too-many-attempts" if the rate limit is reached. Then the
         password is not compared.

@@ -48,8 +48,8 @@ from flask_ibi_archive.resolver.document_registry.passwords import (
     authenticate,
     count_registration,
 )
-from flask_ibi_archive.resolver.registration_keys import COST, hash_key
 from flask_ibi_archive.resolver.resolution_context import OwnArchive
+from flask_ibi_archive.resolver.secret_hashes import COST, hash_secret
 from flask_ibi_archive.storage.database import Database
 
 AuthenticatedRequest: TypeAlias = (
@@ -88,7 +88,7 @@ class DocumentRegistry:
     :param ask: asks Archives about an identifier.
     :param now: returns the current date.
     :param look_up: queries the DNS.
-    :param cost: the cost of the hash of a password. See :func:`.registration_keys.hash_key`.
+    :param cost: the cost of the hash of a password. See :func:`.secret_hashes.hash_secret`.
     :param wait: waits for a number of seconds.
     """
 
@@ -127,7 +127,7 @@ class DocumentRegistry:
         if request.actor_id is not None:
             applicant = Applicant(request.host, request.ip, sender, own)
             self._check_identifier(request.actor_id, applicant)
-        password_hash = hash_key(request.password, self.cost)
+        password_hash = hash_secret(request.password, self.cost)
         while True:
             actor_id = request.actor_id or self._mint()
             with suppress(rows.IdentifierUsed), self.database.writing() as connection:
@@ -139,7 +139,7 @@ class DocumentRegistry:
     def change_password(self, request: ChangePassword, sender: str) -> None:
         """Replace the password of an actor ([P] 4.2)."""
         with self._authenticated(request, sender) as actor:
-            password_hash = hash_key(request.new_password, self.cost)
+            password_hash = hash_secret(request.new_password, self.cost)
             self._update(actor, password_hash=password_hash)
 
     def change_email(self, request: ChangeEMailAddress, sender: str) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.protocol.document_registry import DocumentLocation
 from flask_ibi_archive.protocol.relations import StepKind
+from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.resolver.document_registry.rows import METADATA_COLUMNS, list_metadata
 from flask_ibi_archive.resolver.document_registry.tables import (
@@ -200,6 +201,6 @@ def _create_registration(rows: Sequence[Any]) -> RegisteredLocation:
     first = rows[0]
     return RegisteredLocation(
         ArchiveSource(first.actor_id, first.address, is_actor=True),
-        "Original" if first.is_original else "Copy",
+        (State.ORIGINAL if first.is_original else State.COPY).value,
         DocumentLocation(first.url, first.updated_at, list_metadata(rows)),
     )

@@ -8,19 +8,21 @@ that actors receive no acknowledgments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.identifiers import Form, Identifier, parse_identifier
+from flask_ibi_archive.identifiers import Form, parse_identifier
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
-from flask_ibi_archive.protocol.catalogue import CatalogueItem, File, Scope, choose_last_edition
+from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.protocol.document_registry import MetadataLocation
+from flask_ibi_archive.protocol.states import State
+from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.protocol.url_list import build_url_list
-from flask_ibi_archive.records.format import format_moment
 from flask_ibi_archive.resolution.answer import Answer, Question
 from flask_ibi_archive.resolver.document_registry.source_rows import (
     RegisteredLocation,
@@ -29,79 +31,37 @@ from flask_ibi_archive.resolver.document_registry.source_rows import (
 )
 
 
-@dataclass(eq=False)
-class RegisteredItem:
-    """A document, one of its metadata or its next edition, for the rules of URL lists.
+def _create_item(
+    state: str | None,
+    url: str | None,
+    scope: Scope,
+    updated_at: datetime | None = None,
+    ibi: str | None = None,
+    shows_metadata: bool = False,
+    **values: Any,
+) -> CatalogueItem:
+    """Return a document, one of its metadata or its next edition, for the rules of URL lists.
 
-    The fields are the properties of :class:`~flask_ibi_archive.protocol.catalogue.CatalogueItem`.
-
-    :param url: the URL of the item; None if unknown.
-    :param is_whole: False if the request contains the path of a file. A document has no files.
-    :param description: the metadata of the item.
-    :param following: the next edition of the item.
-    :param languages: the item and its translations, by language.
+    :param url: the URL of the item, which is a file without a path; None if unknown. Then nobody
+        may read the item, so that the metadata may replace it.
     """
-
-    state: str | None
-    url: str | None = None
-    updated_at: datetime | None = None
-    ibi: Identifier | None = None
-    content_type: str = "Data"
-    language: str | None = None
-    formats: Mapping[str, str] = field(default_factory=dict)
-    shows_metadata: bool = False
-    is_whole: bool = True
-    description: RegisteredItem | None = None
-    following: RegisteredItem | None = None
-    languages: Mapping[str, RegisteredItem] = field(default_factory=dict)
-    key = 0
-    is_service = False
-
-    @property
-    def rep(self) -> str | None:
-        """The repository name of the item, or None."""
-        return self.ibi.text if self.ibi and self.ibi.form is Form.REP else None
-
-    @property
-    def ibip(self) -> str | None:
-        """The IBIp or the legacy identifier of the item, or None."""
-        return self.ibi.text if self.ibi and self.ibi.form is not Form.REP else None
-
-    @property
-    def timestamp(self) -> str:
-        """The date of the last change; "" if unknown."""
-        return format_moment(self.updated_at) or ""
-
-    def allows(self, address: str) -> bool:
-        """Return True if the URL of the item is known. Otherwise, the metadata may replace it."""
-        return self.url is not None
-
-    def file(self) -> File | None:
-        """Return the item as a file without a path; None if the request contains a path."""
-        return self.target() if self.is_whole else None
-
-    def target(self) -> File | None:
-        """Return the item as a file without a path; None if its URL is unknown."""
-        return None if self.url is None else File("", self.url)
-
-    def metadata(self) -> RegisteredItem | None:
-        """Return the metadata of the item; None if the actor has no metadata."""
-        return self.description
-
-    def next_edition(self) -> RegisteredItem | None:
-        """Return the next edition; None if unknown."""
-        return self.following
-
-    def last_edition(self) -> RegisteredItem | None:
-        """Return the last edition; None if only the IBI of the next edition is known."""
-        return choose_last_edition(self, [self.following] if self.following else [], Scope())
-
-    def translations(self) -> Mapping[str, RegisteredItem]:
-        """Return the item and its translations, by language."""
-        return self.languages
+    is_rep = ibi is not None and parse_identifier(ibi).form is Form.REP
+    return CatalogueItem(
+        0,
+        state,
+        ibi if is_rep else None,
+        None if is_rep else ibi,
+        timestamp=format_timestamp(updated_at) or "",
+        networks=() if url is None else None,
+        files={} if url is None else {"": url},
+        target_path=None if url is None else "",
+        shows_metadata=shows_metadata,
+        scope=scope,
+        **values,
+    )
 
 
-def _create_metadata(registration: RegisteredLocation, is_whole: bool) -> RegisteredItem | None:
+def _create_metadata(registration: RegisteredLocation, scope: Scope) -> CatalogueItem | None:
     """Return the metadata of a registration, with a translation for each language.
 
     The metadata without a format are the metadata in free form. If there are none, the first
@@ -116,25 +76,25 @@ def _create_metadata(registration: RegisteredLocation, is_whole: bool) -> Regist
 
     def create(
         group: Sequence[MetadataLocation], formats: Iterable[MetadataLocation]
-    ) -> RegisteredItem:
+    ) -> CatalogueItem:
         free = group[0]
-        return RegisteredItem(
+        return _create_item(
             registration.state,
             free.url,
+            scope,
             free.updated_at,
             content_type="Metadata",
             language=free.language,
             formats={one.format: one.url for one in reversed([*formats]) if one.format},
-            is_whole=is_whole,
         )
 
     languages = {language: create(group, group) for language, group in groups.items() if language}
     for item in languages.values():
-        item.languages = languages
+        item.members = languages
     first = next(iter(groups.values()))
     # a format that exists only in another language is still an answer to a question without one
     found = create(first, [*first, *locations])
-    found.languages = languages
+    found.members = languages
     return found
 
 
@@ -148,21 +108,21 @@ class _RegistrationCatalogue:
     def find(self, ibi: str, scope: Scope) -> CatalogueItem:
         """Return the document as an item."""
         document, location = self.document, self.registration.location
-        is_whole = not scope.paths
         following = None
         if document.next_edition is not None:
-            following = RegisteredItem(None, ibi=parse_identifier(document.next_edition))
+            following = _create_item(None, None, scope, ibi=document.next_edition)
         elif document.next_edition_url is not None:
-            following = RegisteredItem("Copy", document.next_edition_url, is_whole=is_whole)
-        return RegisteredItem(
+            following = _create_item(State.COPY, document.next_edition_url, scope)
+        return _create_item(
             self.registration.state,
             location.url,
+            scope,
             location.updated_at,
-            parse_identifier(ibi),
+            ibi,
             shows_metadata=not document.has_url,
-            is_whole=is_whole,
-            description=_create_metadata(self.registration, is_whole),
+            described_by=_create_metadata(self.registration, scope),
             following=following,
+            later=[following] if following else [],
         )
 
 

@@ -6,47 +6,21 @@ body of a POST request, unless ``IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS`` allow
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from flask import Response, request
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.errors import DocumentRegistryError, NotReady
-from flask_ibi_archive.protocol.document_registry import (
-    MAX_BODY,
-    ChangeActor,
-    ChangeEMailAddress,
-    ChangePassword,
-    Confirmation,
-    DeleteDocumentRegistration,
-    DisplayIDRegistration,
-    RegisterActor,
-    RegisterDocument,
-    RegisteredActor,
-    RegisteredDocument,
-    RegistryAnswer,
-    RegistryRequest,
-    decode_arguments,
-    find_verb,
-    parse_registry_request,
-)
+from flask_ibi_archive.protocol import document_registry
 from flask_ibi_archive.protocol.document_registry.arguments import Arguments
 from flask_ibi_archive.protocol.messages import MAX_QUERY
+from flask_ibi_archive.resolver.document_registry import responses
 from flask_ibi_archive.resolver.document_registry.answers import SCHEMA
 from flask_ibi_archive.resolver.document_registry.pages import show_record, show_registry
-from flask_ibi_archive.resolver.document_registry.responses import (
-    HttpRefusal,
-    check_method,
-    current_registry,
-    data_response,
-    resolver_config,
-    unavailable,
-)
 from flask_ibi_archive.resolver.own_archive import open_own_archive
 from flask_ibi_archive.web.requests import user_address
 from flask_ibi_archive.web.responses import set_headers
-from flask_ibi_archive.web.routing import OWN_WORD
+from flask_ibi_archive.web.routing import OWN_WORD, add_rule_for_all_methods
 
 #: The media type of the arguments in the body of a POST request.
 FORM = "application/x-www-form-urlencoded"
@@ -57,23 +31,16 @@ PASSWORDS = ("password", "newPassword")
 def add_document_registry(state: BlueprintSetupState) -> None:
     """Add the routes of the document registry to an app.
 
-    The rules accept all methods, because the views reject unsupported methods. No rule leads to a
-    redirect, because its Location would contain the query, in which a password may be.
+    No rule leads to a redirect, because its Location would contain the query, in which a password
+    may be.
     """
-    views: tuple[tuple[str, str, Callable[..., Response]], ...] = (
+    for name, rest, view in (
         ("registry", "", answer_verb),
         ("registry_schema", "/schema.xsd", send_schema),
         ("registry_record", "/<path:ibi>", show_record),
-    )
-    for name, rest, view in views:
-        path = f"{state.url_prefix or ''}/ibi/<{OWN_WORD}('registry'):word>{rest}"
-        endpoint = f"{state.blueprint.name}.{name}"
-        state.app.url_map.add(
-            state.app.url_rule_class(
-                path, endpoint=endpoint, methods=None, strict_slashes=False, merge_slashes=False
-            )
-        )
-        state.app.view_functions[endpoint] = view
+    ):
+        path = f"/ibi/<{OWN_WORD}('registry'):word>{rest}"
+        add_rule_for_all_methods(state, name, path, view, strict_slashes=False, merge_slashes=False)
 
 
 def answer_verb(word: str) -> Response:
@@ -82,20 +49,20 @@ def answer_verb(word: str) -> Response:
     :param word: the fixed word of the path.
     """
     arguments: Arguments = ()
-    answer: RegistryAnswer | DocumentRegistryError
+    answer: document_registry.RegistryAnswer | DocumentRegistryError
     try:
-        check_method("GET", "HEAD", "POST")
+        responses.check_method("GET", "HEAD", "POST")
         arguments = _read_query()
         if request.method == "POST":
             arguments = [*arguments, *_read_body()]
         elif page := show_registry(arguments):
             return page
-        answer = _evaluate(parse_registry_request(arguments))
+        answer = _evaluate(document_registry.parse_registry_request(arguments))
     except DocumentRegistryError as error:
         answer = error
     except NotReady as error:
-        answer = unavailable(error)
-    return data_response(answer, find_verb(arguments))
+        answer = responses.unavailable(error)
+    return responses.data_response(answer, document_registry.find_verb(arguments))
 
 
 def send_schema(word: str) -> Response:
@@ -104,9 +71,9 @@ def send_schema(word: str) -> Response:
     :param word: the fixed word of the path.
     """
     try:
-        check_method("GET", "HEAD")
-    except HttpRefusal as error:
-        return data_response(error)
+        responses.check_method("GET", "HEAD")
+    except responses.HttpRefusal as error:
+        return responses.data_response(error)
     return set_headers(Response(SCHEMA.read_bytes(), content_type="text/xml; charset=utf-8"))
 
 
@@ -117,9 +84,11 @@ def _read_query() -> Arguments:
     """
     query = request.query_string
     if len(query) > MAX_QUERY:
-        raise HttpRefusal(414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed")
-    arguments = decode_arguments(query)
-    allowed = resolver_config().registry_passwords_in_urls
+        raise responses.HttpRefusal(
+            414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed"
+        )
+    arguments = document_registry.decode_arguments(query)
+    allowed = responses.resolver_config().registry_passwords_in_urls
     if not allowed and any(name in PASSWORDS for name, _ in arguments):
         raise DocumentRegistryError(
             "malformed",
@@ -136,44 +105,56 @@ def _read_body() -> Arguments:
     """
     body = b""
     try:
-        while len(body) <= MAX_BODY and (part := request.stream.read(MAX_BODY + 1 - len(body))):
+        while len(body) <= document_registry.MAX_BODY and (
+            part := request.stream.read(document_registry.MAX_BODY + 1 - len(body))
+        ):
             body += part
     except HTTPException as error:  # the body is incomplete, or longer than the app allows
-        raise HttpRefusal(error.code or 400, f"the body cannot be read: {error.name}") from None
-    if len(body) > MAX_BODY:
-        raise HttpRefusal(413, f"the body has more than {MAX_BODY} bytes, which is the maximum")
+        raise responses.HttpRefusal(
+            error.code or 400, f"the body cannot be read: {error.name}"
+        ) from None
+    if len(body) > document_registry.MAX_BODY:
+        raise responses.HttpRefusal(
+            413, f"the body has more than {document_registry.MAX_BODY} bytes, which is the maximum"
+        )
     if body and request.mimetype != FORM:
-        raise HttpRefusal(415, f"the Content-Type is {request.mimetype[:80]!a}; it must be {FORM}")
-    return decode_arguments(body)
+        raise responses.HttpRefusal(
+            415, f"the Content-Type is {request.mimetype[:80]!a}; it must be {FORM}"
+        )
+    return document_registry.decode_arguments(body)
 
 
-def _evaluate(wanted: RegistryRequest) -> RegistryAnswer:
+def _evaluate(wanted: document_registry.RegistryRequest) -> document_registry.RegistryAnswer:
     """Process a request, and return the answer. A HEAD request changes nothing (RFC 9110, 9.3.2).
 
     :raises DocumentRegistryError: if the request is refused.
     :raises NotReady: if the database is not available.
     """
     if request.method == "HEAD":
-        return Confirmation("the request is well-formed")
-    registry, sender, own = current_registry(), user_address(), open_own_archive()
+        return document_registry.Confirmation("the request is well-formed")
+    registry, sender, own = responses.current_registry(), user_address(), open_own_archive()
     match wanted:
-        case RegisterActor():
-            return RegisteredActor(registry.register_actor(wanted, sender, own))
-        case RegisterDocument():
-            return RegisteredDocument(registry.register_document(wanted, sender, own))
-        case DisplayIDRegistration():
+        case document_registry.RegisterActor():
+            return document_registry.RegisteredActor(registry.register_actor(wanted, sender, own))
+        case document_registry.RegisterDocument():
+            return document_registry.RegisteredDocument(
+                registry.register_document(wanted, sender, own)
+            )
+        case document_registry.DisplayIDRegistration():
             return registry.display(wanted, sender)
-        case ChangePassword():
+        case document_registry.ChangePassword():
             registry.change_password(wanted, sender)
-            return Confirmation("the password was changed")
-        case ChangeEMailAddress():
+            return document_registry.Confirmation("the password was changed")
+        case document_registry.ChangeEMailAddress():
             registry.change_email(wanted, sender)
-            return Confirmation("the e-mail address was changed")
-        case ChangeActor():
+            return document_registry.Confirmation("the e-mail address was changed")
+        case document_registry.ChangeActor():
             registry.change_actor(wanted, sender)
-            return Confirmation(
+            return document_registry.Confirmation(
                 f"the document {wanted.document_id} is now registered by {wanted.new_actor_id}"
             )
-        case DeleteDocumentRegistration():
+        case document_registry.DeleteDocumentRegistration():
             registry.delete_registration(wanted, sender)
-            return Confirmation(f"the registration of {wanted.document_id} was deleted")
+            return document_registry.Confirmation(
+                f"the registration of {wanted.document_id} was deleted"
+            )

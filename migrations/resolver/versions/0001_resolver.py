@@ -1,7 +1,7 @@
-"""The Archives that are registered with a resolver, and where IBIs were last found.
+"""All tables of a resolver, with those of its document registry.
 
-Revision: resolver_0001, the first. It bears its history's name, so that a host which keeps one history for all
-can have both.
+Revision: ibi_resolver_0001, the first. It contains the name of its history, so that a host which
+keeps one history for all can have both.
 """
 
 from __future__ import annotations
@@ -9,39 +9,42 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "resolver_0001"
+revision = "ibi_resolver_0001"
 down_revision = None
 branch_labels = ("ibi_resolver",)
 depends_on = None
 
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 MOMENT = sa.DateTime(timezone=True)
+MAX_URL = 2048
 
 
-def upgrade() -> None:
-    """Create the tables."""
-    op.create_table(
+def define_tables() -> sa.MetaData:
+    """Return the tables, in the order in which they refer to each other."""
+    metadata = sa.MetaData()
+    sa.Table(
         "ibi_resolver_archive",
+        metadata,
         sa.Column("id", KEY, autoincrement=True, nullable=False),
-        sa.Column("service_ibi", sa.String(length=255), nullable=False),
-        sa.Column("key_hash", sa.String(length=255), nullable=False),
-        sa.Column("email", sa.String(length=255), nullable=True),
+        sa.Column("service_ibi", sa.String(255), nullable=False),
+        sa.Column("key_hash", sa.String(255), nullable=False),
+        sa.Column("email", sa.String(255)),
         sa.Column("registered_at", MOMENT, nullable=False),
-        sa.Column("address", sa.String(length=255), nullable=True),
-        sa.Column("ip", sa.String(length=45), nullable=True),
-        sa.Column("platform_version", sa.String(length=255), nullable=True),
-        sa.Column("admin_email", sa.String(length=255), nullable=True),
-        sa.Column("included_at", MOMENT, nullable=True),
-        sa.Column("confirmed_at", MOMENT, nullable=True),
-        sa.Column("excluded_at", MOMENT, nullable=True),
+        sa.Column("address", sa.String(255)),
+        sa.Column("ip", sa.String(45)),
+        sa.Column("platform_version", sa.String(255)),
+        sa.Column("admin_email", sa.String(255)),
+        sa.Column("included_at", MOMENT),
+        sa.Column("confirmed_at", MOMENT),
+        sa.Column("excluded_at", MOMENT),
         sa.Column("requests", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("written", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("answers", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("failures", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("milliseconds", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("last_answer_at", MOMENT, nullable=True),
-        sa.Column("last_failure", sa.Text(), nullable=True),
-        sa.Column("last_failure_at", MOMENT, nullable=True),
+        sa.Column("last_answer_at", MOMENT),
+        sa.Column("last_failure", sa.Text()),
+        sa.Column("last_failure_at", MOMENT),
         sa.CheckConstraint(
             "included_at IS NULL OR (address IS NOT NULL AND ip IS NOT NULL"
             " AND platform_version IS NOT NULL AND admin_email IS NOT NULL)",
@@ -69,9 +72,10 @@ def upgrade() -> None:
         sa.UniqueConstraint("service_ibi", name="uq_ibi_resolver_archive_service_ibi"),
         sqlite_autoincrement=True,
     )
-    op.create_table(
+    sa.Table(
         "ibi_resolver_hint",
-        sa.Column("ibi", sa.String(length=255), nullable=False),
+        metadata,
+        sa.Column("ibi", sa.String(255), nullable=False),
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("found_at", MOMENT, nullable=False),
         sa.ForeignKeyConstraint(
@@ -81,12 +85,209 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("ibi"),
+        sa.Index("ix_ibi_resolver_hint_archive", "archive_id"),
+        sa.Index("ix_ibi_resolver_hint_found", "found_at"),
     )
-    op.create_index("ix_ibi_resolver_hint_archive", "ibi_resolver_hint", ["archive_id"])
-    op.create_index("ix_ibi_resolver_hint_found", "ibi_resolver_hint", ["found_at"])
+    sa.Table(
+        "ibi_resolver_key_attempt",
+        metadata,
+        sa.Column("id", KEY, autoincrement=True, nullable=False),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("sender", sa.String(45), nullable=False),
+        sa.Column("attempted_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["archive_id"],
+            ["ibi_resolver_archive.id"],
+            name="fk_ibi_resolver_key_attempt_archive",
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sa.Index("ix_ibi_resolver_key_attempt_archive", "archive_id", "attempted_at"),
+        sa.Index("ix_ibi_resolver_key_attempt_sender", "sender", "attempted_at"),
+        sqlite_autoincrement=True,
+    )
+    sa.Table(
+        "ibi_registry_actor",
+        metadata,
+        sa.Column("id", KEY, autoincrement=True, nullable=False),
+        sa.Column("actor_id", sa.String(255), nullable=False),
+        sa.Column("computer_name", sa.String(255), nullable=False),
+        sa.Column("domain_name", sa.String(255), nullable=False),
+        sa.Column("ip", sa.String(45), nullable=False),
+        sa.Column("port", sa.Integer(), nullable=False),
+        sa.Column("email", sa.String(255), nullable=False),
+        sa.Column("password_hash", sa.String(255)),
+        sa.Column("registered_at", MOMENT, nullable=False),
+        sa.Column("failing_since", MOMENT),
+        sa.Column("cancelled_at", MOMENT),
+        sa.Column(
+            "active_id",
+            KEY,
+            sa.Computed("CASE WHEN cancelled_at IS NULL THEN id END", persisted=True),
+            nullable=True,
+        ),
+        sa.CheckConstraint("port BETWEEN 1 AND 65535", name="ck_ibi_registry_actor_port"),
+        sa.CheckConstraint(
+            "(cancelled_at IS NULL) = (password_hash IS NOT NULL)",
+            name="ck_ibi_registry_actor_cancelled",
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("actor_id", name="uq_ibi_registry_actor_actor_id"),
+        sa.UniqueConstraint("active_id", name="uq_ibi_registry_actor_active"),
+        sqlite_autoincrement=True,
+    )
+    sa.Table(
+        "ibi_registry_document",
+        metadata,
+        sa.Column("id", KEY, autoincrement=True, nullable=False),
+        sa.Column("document_id", sa.String(255), nullable=False),
+        sa.Column("holder_id", KEY, nullable=False),
+        sa.Column("is_original", sa.Boolean(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("document_id", name="uq_ibi_registry_document_document_id"),
+        sa.ForeignKeyConstraint(
+            ["id", "holder_id"],
+            ["ibi_registry_registration.document_id", "ibi_registry_registration.actor_id"],
+            name="fk_ibi_registry_document_holder",
+            deferrable=True,
+            initially="DEFERRED",
+            use_alter=True,
+        ),
+        sa.Index("ix_ibi_registry_document_holder", "holder_id"),
+    )
+    sa.Table(
+        "ibi_registry_registration",
+        metadata,
+        sa.Column("id", KEY, autoincrement=True, nullable=False),
+        sa.Column("document_id", KEY, nullable=False),
+        sa.Column("actor_id", KEY, nullable=False),
+        sa.Column("url", sa.String(MAX_URL)),
+        sa.Column("updated_at", MOMENT),
+        sa.Column("previous_edition_url", sa.String(MAX_URL)),
+        sa.Column("previous_edition_ibi", sa.String(255)),
+        sa.Column("next_edition_url", sa.String(MAX_URL)),
+        sa.Column("next_edition_ibi", sa.String(255)),
+        sa.Column("first_metadata", sa.Integer()),
+        sa.CheckConstraint(
+            "(url IS NULL) = (updated_at IS NULL)", name="ck_ibi_registry_registration_updated"
+        ),
+        sa.CheckConstraint(
+            "url IS NOT NULL OR first_metadata IS NOT NULL", name="ck_ibi_registry_urls"
+        ),
+        sa.CheckConstraint("first_metadata = 1", name="ck_ibi_registry_registration_metadata"),
+        sa.CheckConstraint(
+            "previous_edition_ibi IS NULL OR previous_edition_url IS NOT NULL",
+            name="ck_ibi_registry_registration_previous",
+        ),
+        sa.CheckConstraint(
+            "next_edition_ibi IS NULL OR next_edition_url IS NOT NULL",
+            name="ck_ibi_registry_registration_next",
+        ),
+        sa.ForeignKeyConstraint(
+            ["document_id"],
+            ["ibi_registry_document.id"],
+            name="fk_ibi_registry_registration_document",
+        ),
+        sa.ForeignKeyConstraint(
+            ["actor_id"],
+            ["ibi_registry_actor.active_id"],
+            name="fk_ibi_registry_registration_actor",
+            deferrable=True,
+            initially="DEFERRED",
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("document_id", "actor_id", name="uq_ibi_registry_registration_actor"),
+        sa.ForeignKeyConstraint(
+            ["id", "first_metadata"],
+            ["ibi_registry_metadata.registration_id", "ibi_registry_metadata.number"],
+            name="fk_ibi_registry_registration_metadata",
+            deferrable=True,
+            initially="DEFERRED",
+            use_alter=True,
+        ),
+        sa.Index("ix_ibi_registry_registration_actor", "actor_id"),
+        sa.Index("ix_ibi_registry_registration_url", "url"),
+        sa.Index("ix_ibi_registry_registration_previous_url", "previous_edition_url"),
+        sa.Index("ix_ibi_registry_registration_previous_ibi", "previous_edition_ibi"),
+    )
+    sa.Table(
+        "ibi_registry_metadata",
+        metadata,
+        sa.Column("registration_id", KEY, nullable=False),
+        sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("url", sa.String(MAX_URL), nullable=False),
+        sa.Column("updated_at", MOMENT, nullable=False),
+        sa.Column("format", sa.Text()),
+        sa.Column("language", sa.String(5)),
+        sa.CheckConstraint("number >= 1", name="ck_ibi_registry_metadata_number"),
+        sa.ForeignKeyConstraint(
+            ["registration_id"],
+            ["ibi_registry_registration.id"],
+            name="fk_ibi_registry_metadata_registration",
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("registration_id", "number"),
+    )
+    sa.Table(
+        "ibi_registry_prefix",
+        metadata,
+        sa.Column("prefix", sa.String(255), nullable=False),
+        sa.Column("last_date", sa.String(255), nullable=False),
+        sa.PrimaryKeyConstraint("prefix"),
+    )
+    sa.Table(
+        "ibi_registry_attempt",
+        metadata,
+        sa.Column("id", KEY, autoincrement=True, nullable=False),
+        sa.Column("actor_hash", sa.String(64)),
+        sa.Column("sender", sa.String(45), nullable=False),
+        sa.Column("attempted_at", MOMENT, nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.Index("ix_ibi_registry_attempt_actor", "actor_hash", "attempted_at"),
+        sa.Index("ix_ibi_registry_attempt_sender", "sender", "attempted_at"),
+        sa.Index("ix_ibi_registry_attempt_date", "attempted_at"),
+        sqlite_autoincrement=True,
+    )
+    sa.Table(
+        "ibi_registry_identifier",
+        metadata,
+        sa.Column("identifier", sa.String(255), nullable=False),
+        sa.Column("actor_id", KEY),
+        sa.Column("document_id", KEY),
+        sa.CheckConstraint(
+            "(actor_id IS NULL) <> (document_id IS NULL)", name="ck_ibi_registry_identifier_owner"
+        ),
+        sa.ForeignKeyConstraint(
+            ["actor_id"], ["ibi_registry_actor.id"], name="fk_ibi_registry_identifier_actor"
+        ),
+        sa.ForeignKeyConstraint(
+            ["document_id"],
+            ["ibi_registry_document.id"],
+            name="fk_ibi_registry_identifier_document",
+            ondelete="CASCADE",
+        ),
+        sa.PrimaryKeyConstraint("identifier"),
+        sa.UniqueConstraint("actor_id", name="uq_ibi_registry_identifier_actor"),
+        sa.UniqueConstraint("document_id", name="uq_ibi_registry_identifier_document"),
+    )
+    return metadata
+
+
+def upgrade() -> None:
+    """Create the tables."""
+    define_tables().create_all(op.get_bind(), checkfirst=False)
 
 
 def downgrade() -> None:
-    """Take them out."""
-    op.drop_table("ibi_resolver_hint")
-    op.drop_table("ibi_resolver_archive")
+    """Drop the tables."""
+    connection = op.get_bind()
+    metadata = define_tables()
+    if connection.dialect.name != "sqlite":
+        metadata.drop_all(connection, checkfirst=False)
+        return
+    # SQLite empties a table before it drops the table. Registrations and documents refer to each
+    # other.
+    op.execute("DELETE FROM ibi_registry_registration")
+    op.execute("DELETE FROM ibi_registry_document")
+    for table in reversed(metadata.tables.values()):
+        op.drop_table(table.name)

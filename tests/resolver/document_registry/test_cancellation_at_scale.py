@@ -27,7 +27,7 @@ from flask_ibi_archive.resolver.document_registry.actor_check import PERIOD, Act
 from flask_ibi_archive.resolver.document_registry.cancellation import cancel_actor
 from flask_ibi_archive.resolver.document_registry.registry import DocumentRegistry
 from flask_ibi_archive.resolver.document_registry.tables import Actor, Document, Registration
-from flask_ibi_archive.resolver.registration_keys import hash_key
+from flask_ibi_archive.resolver.secret_hashes import hash_secret
 from flask_ibi_archive.storage.database import Database
 
 pytestmark = [pytest.mark.no_tables, pytest.mark.slow]
@@ -112,7 +112,7 @@ def test_cancellations_and_operations_at_the_same_time(database: Database, seed:
     config = a_config(IBI_RESOLVER_REGISTRY=True, SERVER_NAME="urlib.net")
     registry = DocumentRegistry(database, config, lambda *asked: {}, cost=CHEAP)
     names = [chr(ord("A") + number) for number in range(26)]
-    add_actors(database, names, password_hash=hash_key("secret", CHEAP))
+    add_actors(database, names, password_hash=hash_secret("secret", CHEAP))
     documents = [f"a.br/d/2001/01.01.00.{number:02}" for number in range(10)]
     location = DocumentLocation("http://x.a.br/", NOON)
     cancelled = 0

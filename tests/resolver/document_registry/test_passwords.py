@@ -39,7 +39,7 @@ from flask_ibi_archive.resolver.document_registry.passwords import (
 )
 from flask_ibi_archive.resolver.document_registry.tables import Actor, PasswordAttempt
 from flask_ibi_archive.resolver.rate_limit import WINDOW, group_sender
-from flask_ibi_archive.resolver.registration_keys import COST, hash_key
+from flask_ibi_archive.resolver.secret_hashes import COST, hash_secret
 from flask_ibi_archive.storage.database import Database
 
 pytestmark = pytest.mark.no_tables
@@ -82,7 +82,7 @@ class Gate:
             "ip": ITS_OWN,
             "port": 80,
             "email": "a@b.br",
-            "password_hash": hash_key(PASSWORD, cost),
+            "password_hash": hash_secret(PASSWORD, cost),
             "registered_at": NOON,
         }
         with self.database.writing() as connection:

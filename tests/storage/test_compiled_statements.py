@@ -1,4 +1,4 @@
-"""A statement of the driver returns its rows, whatever happened before on the connection."""
+"""A compiled statement returns its rows, whatever happened before on the connection."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sqlalchemy.exc import DBAPIError
 from support.databases import new_database
 
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.driver_statements import DriverStatement
 from flask_ibi_archive.storage.request_budget import Budget
+from flask_ibi_archive.storage.statements import CompiledStatement
 
 VALUES = {"value": "ação 汉字 %s $1"}
 
@@ -25,9 +25,9 @@ def database(uri: str) -> Iterator[Database]:
     database.close()
 
 
-def repeat(database: Database) -> DriverStatement:
+def repeat(database: Database) -> CompiledStatement:
     """Return a statement that returns its value."""
-    return DriverStatement(select(bindparam("value", type_=String())), database.engine.dialect)
+    return CompiledStatement(select(bindparam("value", type_=String())), database.engine.dialect)
 
 
 def test_texts_are_sent_and_read_in_utf_8(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,10 +43,10 @@ def test_a_statement_runs_in_transactions_and_after_them(database: Database) -> 
     with database.engine.connect() as connection:
         # psycopg prepares a statement when it is repeated, and forgets all at a rollback
         for end in (*["commit"] * 8, "rollback"):
-            assert statement.run(connection, VALUES) == [list(VALUES.values())]
             transaction = connection.begin()
             assert statement.run(connection, VALUES) == [list(VALUES.values())]
             getattr(transaction, end)()
+    with database.reading() as connection:
         assert statement.run(connection, VALUES) == [list(VALUES.values())]
 
 
@@ -61,7 +61,7 @@ def test_no_part_of_a_text_is_ignored(tmp_path: Path) -> None:
 
 
 def test_a_refused_statement_does_not_break_the_connection(database: Database) -> None:
-    refused = DriverStatement(select(literal_column("missing")), database.engine.dialect)
+    refused = CompiledStatement(select(literal_column("missing")), database.engine.dialect)
     with database.reader.connect() as connection:
         for _ in range(2):
             with pytest.raises(DBAPIError, match="missing") as raised:
@@ -88,5 +88,6 @@ def test_an_interrupted_connection_is_not_used_again(tmp_path: Path) -> None:
                 statement.run(connection, {"value": "unread"})
             interrupts = False
             assert connection.invalidated
+        with database.reader.connect() as connection:
             assert statement.run(connection, VALUES) == [list(VALUES.values())]
         database.close()

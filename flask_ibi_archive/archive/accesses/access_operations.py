@@ -1,0 +1,228 @@
+"""The methods of an Archive that store, count and delete accesses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from flask_ibi_archive.archive.accesses.access_storage import AccessStore
+from flask_ibi_archive.archive.accesses.acknowledgments import (
+    NO_AGENTS,
+    Acknowledgments,
+    Agents,
+    Outcome,
+)
+from flask_ibi_archive.archive.accesses.resolver_addresses import ResolverAddresses
+from flask_ibi_archive.archive.accesses.spool import Spool
+from flask_ibi_archive.archive.accesses.statistics import LABEL_LENGTHS, Statistics, sum_counts
+from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, URLKeys
+from flask_ibi_archive.archive.accesses.visitors import find_client
+from flask_ibi_archive.archive.archives import ServedArchive
+from flask_ibi_archive.archive.item_catalogue import ItemCatalogue
+from flask_ibi_archive.archive.operations.context import Clock
+from flask_ibi_archive.config import ArchiveConfig
+from flask_ibi_archive.identifiers import parse_identifier
+from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
+from flask_ibi_archive.protocol.messages import Acknowledgment
+from flask_ibi_archive.records.item_view import ItemView
+from flask_ibi_archive.signals import Notice, Notifier, access_acknowledged
+from flask_ibi_archive.storage.accesses import (
+    ASKED,
+    DELIVERED,
+    PURGING,
+    count_accesses_before,
+    delete_day,
+    delete_old_salts,
+    find_first_day,
+    get_utc_day,
+    read_counts,
+    read_months,
+)
+from flask_ibi_archive.storage.database import Database
+
+#: Additional seconds for which accesses with expired URL keys are kept.
+#: An acknowledgment may be delayed.
+MARGIN = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeResult:
+    """The result of a purge or of a dry run.
+
+    :param purged: the number of deleted accesses; in a dry run, of accesses that would be deleted.
+    :param before: the first day (UTC) whose accesses are not deleted.
+    """
+
+    purged: int
+    before: date
+
+
+class CountingArchive(Protocol):
+    """The Archive whose methods the functions of this module are."""
+
+    config: ArchiveConfig
+    database: Database
+    notifier: Notifier
+
+    @property
+    def clock(self) -> Clock:
+        """The function that returns the current time."""
+
+    @property
+    def url_keys(self) -> URLKeys:
+        """The object that issues and verifies URL keys."""
+
+    @property
+    def accesses(self) -> Acknowledgments:
+        """The result of :func:`create_acknowledgments`."""
+
+    @property
+    def items(self) -> ItemCatalogue:
+        """The items, in the tables of this package or in the host's own catalogue."""
+
+    def served(self) -> ServedArchive:
+        """Return the Archive that the app serves."""
+
+    def facts(self) -> ArchiveFacts:
+        """Return the facts that the Archive publishes about itself."""
+
+
+def create_acknowledgments(archive: CountingArchive) -> Acknowledgments:
+    """Return the object that checks acknowledgments and stores the accesses that they report."""
+    config = archive.config
+    store = AccessStore(
+        archive.database,
+        Spool(config.spool_folder),
+        lambda: (archive.served(), archive.facts()),
+        archive.items,
+        config.anonymise_ips,
+    )
+    return Acknowledgments(
+        store,
+        archive.url_keys,
+        clock=lambda: archive.clock().timestamp(),
+        is_resolver=ResolverAddresses(
+            urlsplit(config.resolver_url).hostname or "", config.resolver_networks
+        ).contain,
+    )
+
+
+def take_acknowledgment(
+    archive: CountingArchive,
+    acknowledgment: Acknowledgment,
+    agents: Agents = NO_AGENTS,
+    sender: str | None = None,
+) -> Outcome:
+    """Store the access that an acknowledgment reports, if it counts.
+
+    :param agents: the User-Agent headers, by which robots are recognised.
+    :param sender: the IP address of the sender if only the resolver may acknowledge accesses.
+        None if everybody may, or if the acknowledgment comes from this process.
+    :raises NotReady: if the access can be stored neither in the database nor in the spool.
+    """
+    outcome = archive.accesses.record(acknowledgment, agents, sender)
+    if outcome is not Outcome.REFUSED and access_acknowledged.receivers:
+        values = {
+            "ibi": acknowledgment.ibi[0].text if acknowledgment.ibi else None,
+            "client_address": find_client(
+                acknowledgment.client_addresses, archive.config.anonymise_ips
+            ),
+            "url": acknowledgment.url,
+            "persistent_url": acknowledgment.persistent_url,
+            "content_type": acknowledgment.content_type,
+            "stored": "database" if outcome is Outcome.COUNTED else "spool",
+        }
+        archive.notifier.send([Notice(access_acknowledged, values)])
+    return outcome
+
+
+def read_statistics(
+    archive: CountingArchive, ibi: str | None = None, by: str = "month"
+) -> Statistics:
+    """Return the counts of the accesses to an item or to the whole Archive.
+
+    ::
+
+        found = ibi.archive.statistics(item.ibi)
+        found.views, found.downloads
+
+    This method writes nothing. Accesses in the spool are not counted yet. The next
+    acknowledgment or the next purge imports the accesses of the spool into the database.
+
+    :param ibi: an identifier of the item; None for the whole Archive.
+    :param by: the kind of the periods: day, month or year.
+    :raises IdentifierError: if ``ibi`` is not an identifier.
+    :raises UnknownItem: if no item of this Archive has the identifier.
+    :raises ValueError: if ``by`` is not day, month or year.
+    """
+    if by not in LABEL_LENGTHS:
+        raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
+    text = None if ibi is None else parse_identifier(ibi).text
+    archive_id = archive.served().id
+    with archive.database.snapshot() as connection:
+        if text is None:
+            asked = read_counts(connection, archive_id, ASKED)
+            delivered = None
+        else:
+            rows = archive.items.find_rows(connection, text)
+            asked, delivered = (
+                [
+                    row
+                    for item_id in rows
+                    for row in read_counts(connection, archive_id, role, item_id)
+                ]
+                for role in (ASKED, DELIVERED)
+            )
+    return sum_counts(text, by, asked, delivered)
+
+
+def count_views(archive: CountingArchive, item: ItemView) -> Statistics:
+    """Return the accesses of readers who requested an item, by month.
+
+    ::
+
+        for item in ibi.archive.find("calibration"):
+            print(item.title, ibi.archive.count_views(item).views)
+
+    This method needs fewer SQL statements than :meth:`statistics`.
+    """
+    if item.id is None:
+        return read_statistics(archive, item.ibi)
+    item_id = item.id
+    counts = archive.database.read(lambda connection: read_months(connection, item_id))
+    return sum_counts(None, "month", counts, None)
+
+
+def purge(archive: CountingArchive, days: int | None = None, dry_run: bool = False) -> PurgeResult:
+    """Delete old accesses, but keep the daily counts.
+
+    The accesses of each day (UTC) are deleted in a separate transaction. If the process is killed,
+    each day is either deleted completely or not at all.
+
+    :param days: the number of days after which accesses are deleted; None means the value of
+        the setting IBI_KEEP_ACCESSES.
+    :param dry_run: if true, accesses are only counted and not deleted.
+    :raises NotReady: if the database does not respond.
+    """
+    config, database, archive_id = archive.config, archive.database, archive.served().id
+    now = archive.accesses.clock()
+    days = config.keep_accesses if days is None else days
+    # A stored access prevents that its URL key is used again.
+    keys_expired = math.floor(now - config.url_key_max_age - 2 * CLOCK_LEEWAY - MARGIN)
+    before = min(get_utc_day(int(now)) - timedelta(days=days), get_utc_day(keys_expired))
+    if dry_run:
+        with database.reading() as connection:
+            return PurgeResult(count_accesses_before(connection, archive_id, before), before)
+    # After the purge, a spool file with a deleted access would be counted again.
+    archive.accesses.store.import_spool()
+    purged = 0
+    while True:
+        with database.writing(table_lock=PURGING) as connection:
+            day = find_first_day(connection, archive_id)
+            if day is None or day >= before:
+                delete_old_salts(connection, get_utc_day(int(now)))
+                return PurgeResult(purged, before)
+            purged += delete_day(connection, archive_id, day)
