@@ -16,20 +16,21 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.archive import setup
 from flask_ibi_archive.archive.accesses import access_operations
-from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
+from flask_ibi_archive.archive.accesses.acknowledgments import (
+    Acknowledgments,
+)
 from flask_ibi_archive.archive.accesses.resolver_addresses import name_network
 from flask_ibi_archive.archive.accesses.url_keys import URLKeys
 from flask_ibi_archive.archive.announcing import announce_minted
 from flask_ibi_archive.archive.archives import ServedArchive, find_served
-from flask_ibi_archive.archive.exporting import export_records
-from flask_ibi_archive.archive.host_catalogue import HostItems, open_catalogue
+from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.archive.item_catalogue import ItemCatalogue, StoredItems
 from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
 from flask_ibi_archive.archive.operations import copying, depositing, editing, removing, reserving
 from flask_ibi_archive.archive.operations.context import Clock, OperationContext, read_utc_clock
 from flask_ibi_archive.archive.operations.description import Identified, require_ibi
 from flask_ibi_archive.archive.operations.sessions import HostSession
 from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
-from flask_ibi_archive.archive.viewing import view_host_item, view_item
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.identifiers import parse_identifier
@@ -42,11 +43,10 @@ from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.records.formats import BUILT_IN, FormatRegistry
 from flask_ibi_archive.records.item_view import ItemView
-from flask_ibi_archive.records.record import MetadataItem, Record
+from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.signals import NOBODY, Notifier
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.file_store import FileStore
-from flask_ibi_archive.storage.item_search import select_items
 from flask_ibi_archive.storage.reading import OnMalformed, log_malformed
 
 Result = TypeVar("Result")
@@ -106,19 +106,20 @@ class Archive:
         return Minter(self.database, subsystem, self.config.granularity, self.config.mint_max_wait)
 
     @cached_property
-    def host_items(self) -> HostItems | None:
-        """The items in the host's own catalogue; None if the host has no catalogue."""
-        return None if self.catalogue is None else HostItems(self.catalogue)
+    def items(self) -> ItemCatalogue:
+        """The items, in the tables of this package or in the host's own catalogue."""
+        stored = StoredItems(self.database, self.served, self.files_folder)
+        return stored if self.catalogue is None else HostItems(self.catalogue, stored)
 
     def check_has_items(self) -> None:
         """Check that the items of this Archive are in the tables of this package.
 
         :raises StorageError: if the items are in the catalogue of the host.
         """
-        if self.catalogue is not None:
+        if self.items.records is not None:
             raise StorageError(
                 "the items of this Archive are in the tables of the repository "
-                f"({type(self.catalogue).__name__}); change them there"
+                f"({self.items.records.name}); change them there"
             )
 
     @property
@@ -196,10 +197,8 @@ class Archive:
 
         :raises NotReady: if the database or the catalogue of the host does not respond.
         """
-        served, host, today = self.served(), self.host_items, self.today
-        return self.database.read(
-            lambda connection: read(open_catalogue(connection, served, today, host))
-        )
+        items, today = self.items, self.today
+        return self.database.read(lambda connection: read(items.open(connection, today)))
 
     def list_urls(
         self, request: UrlRequest, requested_only: bool = False, sender: str | None = None
@@ -213,13 +212,13 @@ class Archive:
             to no network.
         :raises NotReady: if the database does not respond.
         """
-        served, facts = self._find()
+        facts = self.facts()
 
         def issue_key(item: CatalogueItem) -> str:
             return self.url_keys.issue(item.key, name_network(sender))
 
         def answer(connection: Connection) -> Sequence[UrlPair]:
-            catalogue = open_catalogue(connection, served, self.today, self.host_items)
+            catalogue = self.items.open(connection, self.today)
             return answer_url_request(catalogue, request, facts, issue_key, requested_only)
 
         return (self.replica or self.database).read(answer)
@@ -240,15 +239,7 @@ class Archive:
         :raises IdentifierError: if the text is not an identifier.
         :raises StorageError: if the object has no identifier yet.
         """
-        text = parse_identifier(require_ibi(ibi)).text
-        if self.host_items is not None and not self.serves(text):
-            record = self.host_items.get(text)
-            if record is None:
-                return None
-            named = record.metadata
-            metadata = self.host_items.get(named.ibi) if isinstance(named, MetadataItem) else None
-            return view_host_item(record, metadata, self.today)
-        return view_item(self.database, self.served().id, self.files_folder, text, self.today)
+        return self.items.view(parse_identifier(require_ibi(ibi)).text, self.today)
 
     def find(
         self, search: str | None = None, *, state: str | None = None, limit: int | None = None
@@ -285,12 +276,7 @@ class Archive:
         """
         if state not in (None, *STATES):
             raise StorageError(f"state: {quoted(state)} is not one of {', '.join(STATES)}")
-        if self.host_items is not None:
-            return self.host_items.list(search, state, limit)
-        selection = select_items(state, search)
-        return export_records(
-            self.database, self.served().id, self.files_folder, selection, limit, on_malformed
-        )
+        return self.items.list(search, state, limit, on_malformed)
 
     def persistent_url(self, item: str | Identified) -> str:
         """Return the persistent URL of an item.

@@ -20,8 +20,7 @@ from flask_ibi_archive.archive.findings import (
     Finding,
     run_check,
 )
-from flask_ibi_archive.archive.host_catalogue import HostItems
-from flask_ibi_archive.archive.record_catalogue import CannotList
+from flask_ibi_archive.archive.item_catalogue import RecordSource
 from flask_ibi_archive.errors import NotReady, RegistrationError, TransportError
 from flask_ibi_archive.storage.database import check_writable_folder
 
@@ -107,9 +106,9 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     database = run_check("database", lambda: _check_database(archive))
     yield database
     yield run_check("files", lambda: _check_files(archive))
-    host_items = archive.host_items
-    if host_items is not None and database.ok:
-        yield run_check("catalogue", lambda: _check_catalogue(archive, host_items))
+    records = archive.items.records
+    if records is not None and database.ok:
+        yield run_check("catalogue", lambda: _check_catalogue(archive, records))
     if database.ok:
         yield run_check("address", lambda: _check_address(archive))
     else:
@@ -140,15 +139,13 @@ def _check_files(archive: Archive) -> str:
     return f"{archive.config.files_folder} can be written"
 
 
-def _check_catalogue(archive: Archive, host_items: HostItems) -> str:
+def _check_catalogue(archive: Archive, records: RecordSource) -> str:
     """Read some records of a host's own catalogue, which fails if a record is wrong."""
-    name = type(archive.catalogue).__name__
-    host_items.get(archive.served().service_ibi)
-    try:
-        count = sum(1 for _ in host_items.list(limit=CHECKED_RECORDS))
-    except CannotList:
-        return f"{name} can be read; it can't list its items"
-    return f"{name} can be read; records that were checked: {count}"
+    records.find_record(archive.served().service_ibi)
+    if not records.can_list:
+        return f"{records.name} can be read; it can't list its items"
+    count = sum(1 for _ in records.list(limit=CHECKED_RECORDS))
+    return f"{records.name} can be read; records that were checked: {count}"
 
 
 def _check_address(archive: Archive) -> str:

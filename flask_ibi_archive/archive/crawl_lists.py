@@ -10,7 +10,7 @@ from heapq import nlargest
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.archive.item_catalogue import RecordSource
 from flask_ibi_archive.archive.public_works import describe_host_item, is_public, read_works
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.records.work import Work
@@ -32,89 +32,108 @@ class YearList:
     next: Place | None
 
 
-def list_years(archive: Archive) -> list[int]:
-    """Return the years in which items were changed last, the newest first."""
-    if archive.host_items is not None:
-        years = {_find_time(record).year for record in _public_records(archive.host_items)}
-        return sorted(years, reverse=True)
-    archive_id = archive.served().id
-    return archive.database.read(lambda connection: CrawlLists(connection, archive_id).list_years())
+class StoredLists:
+    """The lists of the items in the tables of this package."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._database = archive.database
+        self._archive_id = archive.served().id
+
+    def list_years(self) -> list[int]:
+        """Return the years in which items were changed last, the newest first."""
+        return self._database.read(lambda one: self._lists(one).list_years())
+
+    def list_year(self, year: int, after: Place | None, limit: int) -> YearList:
+        """Return a part of the list of a year.
+
+        :param year: a year from 1 to 9999.
+        :param after: the position after which the part begins; None: the beginning of the list.
+        :param limit: the maximum number of items.
+        """
+        since, (time, last) = _find_bounds(year, after)
+        before = time, int(last) if last.isdecimal() and len(last) < 19 else 0
+
+        def read(connection: Connection) -> YearList:
+            items = self._lists(connection).list_items(since, before, limit + 1)
+            ids = [item_id for item_id, _ in items[:limit]]
+            works = read_works(self._archive, connection, ids).values()
+            last_id, last_time = items[limit - 1] if len(items) > limit else (None, since)
+            following = None if last_id is None else (last_time, str(last_id))
+            return YearList([work for work in works if work is not None], following)
+
+        return self._database.read(read)
+
+    def list_sitemaps(self, size: int) -> list[int]:
+        """Return the numbers of the sitemaps that contain items.
+
+        :param size: the maximum number of items in a sitemap.
+        """
+        return self._database.read(lambda one: self._lists(one).list_ranges(size))
+
+    def list_sitemap(self, number: int, size: int) -> list[tuple[str, datetime]]:
+        """Return the URLs of the landing pages in a sitemap, and the timestamps of the items."""
+        rows = self._database.read(lambda one: self._lists(one).list_range(number, size))
+        return [(self._archive.addresses.item(row), row.timestamp) for row in rows]
+
+    def _lists(self, connection: Connection) -> CrawlLists:
+        return CrawlLists(connection, self._archive_id)
 
 
-def list_year(archive: Archive, year: int, after: Place | None, limit: int) -> YearList:
-    """Return a part of the list of a year.
+class HostLists:
+    """The lists of the items in the catalogue of a host."""
 
-    :param year: a year from 1 to 9999.
-    :param after: the position after which the part begins; None: the beginning of the list.
-    :param limit: the maximum number of items.
-    """
-    since = datetime(year, 1, 1, tzinfo=timezone.utc)
+    def __init__(self, archive: Archive, records: RecordSource) -> None:
+        self._archive = archive
+        self._records = records
+
+    def list_years(self) -> list[int]:
+        """Return the years in which items were changed last, the newest first."""
+        return sorted({_find_time(record).year for record in self._public()}, reverse=True)
+
+    def list_year(self, year: int, after: Place | None, limit: int) -> YearList:
+        """Return a part of the list of a year; see :meth:`StoredLists.list_year`."""
+        since, before = _find_bounds(year, after)
+
+        def find_place(record: Record) -> Place:
+            return _find_time(record), record.ibip or record.identifiers[0]
+
+        of_year = (
+            record
+            for record in self._public()
+            if since <= _find_time(record) and find_place(record) < before
+        )
+        items = nlargest(limit + 1, of_year, key=find_place)
+        find_record = self._records.find_record
+        works = [describe_host_item(self._archive, find_record, one) for one in items[:limit]]
+        return YearList(works, find_place(items[limit - 1]) if len(items) > limit else None)
+
+    def list_sitemaps(self, size: int) -> list[int]:
+        """Return the numbers of the sitemaps that contain items."""
+        return list(range(-(-sum(1 for _ in self._public()) // size)))
+
+    def list_sitemap(self, number: int, size: int) -> list[tuple[str, datetime]]:
+        """Return the URLs of the landing pages in a sitemap, and the timestamps of the items."""
+        records = list(self._public())[number * size : (number + 1) * size]
+        return [(self._archive.addresses.item(record), _find_time(record)) for record in records]
+
+    def _public(self) -> Iterator[Record]:
+        return (record for record in self._records.list() if is_public(record))
+
+
+def open_lists(archive: Archive) -> StoredLists | HostLists:
+    """Return the lists of the items of an Archive."""
+    records = archive.items.records
+    return StoredLists(archive) if records is None else HostLists(archive, records)
+
+
+def _find_bounds(year: int, after: Place | None) -> tuple[datetime, Place]:
+    """Return the earliest timestamp of the list of a year, and the position before which it is."""
     # timestamps are whole seconds
     end = datetime(year, 12, 31, 23, 59, 59, 1, timezone.utc)
-    time, last = after or (end, "")
-    if archive.host_items is not None:
-        return _list_host_year(archive, archive.host_items, since, (time, last), limit)
-    before = time, int(last) if last.isdecimal() and len(last) < 19 else 0
-
-    def read(connection: Connection) -> YearList:
-        lists = CrawlLists(connection, archive.served().id)
-        found = lists.list_items(since, before, limit + 1)
-        works = read_works(archive, connection, [item_id for item_id, _ in found[:limit]])
-        last_id, last_time = found[limit - 1] if len(found) > limit else (None, since)
-        return YearList(
-            [work for work in works.values() if work is not None],
-            None if last_id is None else (last_time, str(last_id)),
-        )
-
-    return archive.database.read(read)
-
-
-def _list_host_year(
-    archive: Archive, items: HostItems, since: datetime, before: Place, limit: int
-) -> YearList:
-    def find_place(record: Record) -> tuple[datetime, str]:
-        return _find_time(record), record.ibip or record.identifiers[0]
-
-    wanted = (
-        record
-        for record in _public_records(items)
-        if since <= _find_time(record) and find_place(record) < before
-    )
-    found = nlargest(limit + 1, wanted, key=find_place)
-    works = [describe_host_item(archive, items, record) for record in found[:limit]]
-    return YearList(works, find_place(found[limit - 1]) if len(found) > limit else None)
-
-
-def _public_records(items: HostItems) -> Iterator[Record]:
-    return (record for record in items.list() if is_public(record))
+    return datetime(year, 1, 1, tzinfo=timezone.utc), after or (end, "")
 
 
 def _find_time(record: Record) -> datetime:
     assert record.timestamp is not None  # parse_catalogue_record() has checked this
     return record.timestamp.astimezone(timezone.utc)
-
-
-def list_sitemaps(archive: Archive, size: int) -> list[int]:
-    """Return the numbers of the sitemaps that contain items.
-
-    :param size: the maximum number of items in a sitemap.
-    """
-    if archive.host_items is not None:
-        count = sum(1 for _ in _public_records(archive.host_items))
-        return list(range(-(-count // size)))
-    archive_id = archive.served().id
-    return archive.database.read(
-        lambda connection: CrawlLists(connection, archive_id).list_ranges(size)
-    )
-
-
-def list_sitemap(archive: Archive, number: int, size: int) -> list[tuple[str, datetime]]:
-    """Return the URLs of the landing pages in a sitemap, and the timestamps of the items."""
-    if archive.host_items is not None:
-        records = list(_public_records(archive.host_items))[number * size : (number + 1) * size]
-        return [(archive.addresses.item(record), _find_time(record)) for record in records]
-    archive_id = archive.served().id
-    rows = archive.database.read(
-        lambda connection: CrawlLists(connection, archive_id).list_range(number, size)
-    )
-    return [(archive.addresses.item(row), row.timestamp) for row in rows]

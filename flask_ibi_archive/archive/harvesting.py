@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.harvest_sets import HarvestSets
-from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.archive.item_catalogue import RecordSource
 from flask_ibi_archive.archive.public_works import describe_host_item, is_public, read_works
 from flask_ibi_archive.errors import CannotWriteMetadata, NotReady
 from flask_ibi_archive.protocol.states import State
@@ -198,10 +198,10 @@ class StoredHarvests:
 class HostHarvests:
     """The changes of the items in the catalogue of a host."""
 
-    def __init__(self, archive: Archive, sets: HarvestSets, items: HostItems) -> None:
+    def __init__(self, archive: Archive, sets: HarvestSets, records: RecordSource) -> None:
         self._archive = archive
         self._sets = sets
-        self._items = items
+        self._records = records
 
     def publish(self) -> datetime:
         """Return the time that the answer states, so that harvesters also find late commits."""
@@ -229,7 +229,7 @@ class HostHarvests:
     ) -> Iterator[tuple[tuple[datetime, str], Record]]:
         after: tuple[datetime, str] | None = selection.after  # type: ignore[assignment]
         while True:
-            batch = list(self._items.iterate_changes(selection.since, after, limit))
+            batch = list(self._records.iterate_changes(selection.since, after, limit))
             for after, record in batch:
                 # datestamps are whole seconds, but the times of the catalogue may be more precise
                 datestamp = after[0].replace(microsecond=0)
@@ -242,7 +242,7 @@ class HostHarvests:
 
     def find_record(self, ibi: str) -> HarvestedRecord | None:
         """Return the record of an item; None if harvesters must not see the item."""
-        record = self._items.get(ibi)
+        record = self._records.find_record(ibi)
         if record is None or not (record.state == State.DELETED or is_public(record)):
             return None
         assert record.timestamp is not None  # parse_catalogue_record() has checked this
@@ -250,11 +250,11 @@ class HostHarvests:
 
     def find_earliest(self) -> datetime | None:
         """Return the earliest datestamp; None if there are no records."""
-        first = next(self._items.iterate_changes(None, None, 1), None)
+        first = next(self._records.iterate_changes(None, None, 1), None)
         return None if first is None else first[0][0].replace(microsecond=0)
 
     def _make(self, record: Record, position: tuple[datetime, str]) -> HarvestedRecord:
-        work = describe_host_item(self._archive, self._items, record)
+        work = describe_host_item(self._archive, self._records.find_record, record)
         is_deleted = record.state == State.DELETED
         header = Header(
             record.ibip or record.identifiers[0],
@@ -267,9 +267,10 @@ class HostHarvests:
 
 def open_harvests(archive: Archive, sets: HarvestSets) -> StoredHarvests | HostHarvests:
     """Return the changes of the items of an Archive."""
-    if archive.host_items is not None:
-        return HostHarvests(archive, sets, archive.host_items)
-    return StoredHarvests(archive, sets)
+    records = archive.items.records
+    if records is None:
+        return StoredHarvests(archive, sets)
+    return HostHarvests(archive, sets, records)
 
 
 @dataclass

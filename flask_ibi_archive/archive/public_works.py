@@ -6,13 +6,12 @@ its own: it is part of the descriptions of these items.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from mimetypes import guess_type
 
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.archive.viewing import view_host_item
 from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.item_view import ItemView
@@ -40,10 +39,15 @@ def read_works(
     }
 
 
-def describe_host_item(archive: Archive, items: HostItems, record: Record) -> Work:
-    """Return the description of an item in the catalogue of a host."""
+def describe_host_item(
+    archive: Archive, find_record: Callable[[str], Record | None], record: Record
+) -> Work:
+    """Return the description of an item in the catalogue of a host.
+
+    :param find_record: returns the record of the item with an identifier.
+    """
     named = record.metadata
-    metadata = items.get(named.ibi) if isinstance(named, MetadataItem) else None
+    metadata = find_record(named.ibi) if isinstance(named, MetadataItem) else None
     return _describe(archive, view_host_item(record, metadata, archive.today))
 
 

@@ -14,6 +14,7 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
+from flask_ibi_archive.archive.item_catalogue import CannotList
 from flask_ibi_archive.archive.operations.context import validate_record
 from flask_ibi_archive.archive.operations.description import ItemRecord, read_description
 from flask_ibi_archive.archive.operations.given_files import list_files, name_file
@@ -44,10 +45,6 @@ EDITIONS_ADVICE = (
 TRANSLATIONS_ADVICE = (
     "a catalogue states all translations: give each of these records the field translations"
 )
-
-
-class CannotList(StorageError):
-    """The catalogue of a host has no method that lists its items."""
 
 
 class CatalogueRecord(ItemRecord, total=False):

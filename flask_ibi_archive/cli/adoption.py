@@ -42,7 +42,7 @@ def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) ->
       flask --app example_app ibi adopt example_app.models:Publication --where "year > 1990"
     """
     from flask_ibi_archive.archive.host_rows.adopting import Adopter
-    from flask_ibi_archive.archive.host_rows.current import get_archive_with_session
+    from flask_ibi_archive.archive.host_rows.identified_item import get_archive_with_session
 
     if resume and dry_run:
         raise click.UsageError(

@@ -48,7 +48,7 @@ def backup_command(target: Path, as_json: bool) -> None:
     if as_json:
         standard_output()
     with suppress(IBIError):  # the backup does not contain accesses that are still in the spool
-        archive.accesses.import_spool()
+        archive.accesses.store.import_spool()
     malformed = 0
     with Bars(rows="Writing tables", bytes="Writing files") as bars:
 

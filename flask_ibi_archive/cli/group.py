@@ -179,8 +179,9 @@ def note_host_items(archive: Archive, command: str) -> None:
 
     :param command: what the command does, such as "verified".
     """
-    if archive.catalogue is not None:
-        name = type(archive.catalogue).__name__
+    records = archive.items.records
+    if records is not None:
+        name = records.name
         say(f"the items and files are in the tables of the repository ({name}): not {command}")
 
 

@@ -246,18 +246,13 @@ def _show_progress(
 
     There is no bar if the records themselves are written to a terminal.
     """
-    from flask_ibi_archive.storage.reading import ItemReader
-
     if target == "-" and standard_output().isatty():
         yield from records
         return
-    archive_id = archive.served().id
-    if archive.catalogue is not None:  # nobody has counted the items of a host
+    total = archive.items.count()
+    if total is None:
         yield from records
         return
-    total = archive.database.read(
-        lambda connection: ItemReader(connection, archive_id).count_records()
-    )
     for number, record in enumerate(records, 1):
         yield record
         if number % ITEMS_PER_UPDATE == 0 or number == total:

@@ -8,29 +8,21 @@ make SQLite insert the rows one by one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
-    JSON,
     Connection,
     Dialect,
     Table,
-    Text,
     bindparam,
-    cast,
-    column,
-    func,
     insert,
     text,
     update,
 )
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
-from flask_ibi_archive.storage.dialects import array_element
 from flask_ibi_archive.storage.models import metadata
 
 #: The drivers for which this module builds texts. The session of a host may have another driver.
@@ -191,40 +183,16 @@ def update_rows(connection: Connection, model: Any, rows: Sequence[Values]) -> N
     """Update rows of a table.
 
     :param rows: for each row, its id and the new values of the same columns in the same order.
-    :raises ValueError: if a time has no time zone.
+    :raises StatementError: if a time has no time zone.
     """
     if not rows:
         return
     table = model.__table__
-    names = [name for name in rows[0] if name != "id"]
-    if connection.dialect.name == "sqlite":
-        columns = _transpose(rows)
-        columns["id"] = columns.pop("id")  # the last parameter of the statement
-        new_values = ", ".join(f"{name} = ?" for name in names)
-        connection.exec_driver_sql(
-            f"UPDATE {table.name} SET {new_values} WHERE id = ?",
-            list(_convert(columns, table, connection.dialect)),
-        )
-        return
-    types = [column(name, array_element(table.c[name].type)) for name in rows[0]]
-    new = (
-        func.json_to_recordset(cast(bindparam("rows", type_=Text), JSON))
-        .table_valued(*types, name="new")
-        .render_derived(with_types=True)
-    )
+    values: dict[str, Any] = {name: bindparam(f"new_{name}") for name in rows[0] if name != "id"}
     connection.execute(
-        update(table).where(table.c.id == new.c.id).values({name: new.c[name] for name in names}),
-        {"rows": json.dumps(list(map(dict, rows)), default=_format_date)},
+        update(table).where(table.c.id == bindparam("new_id")).values(values),
+        [{f"new_{name}": value for name, value in row.items()} for row in rows],
     )
-
-
-def _format_date(value: object) -> str:
-    """Return the text of a date, or of a time with a time zone."""
-    if isinstance(value, datetime) and value.tzinfo is None:
-        raise ValueError(f"{value!r} has no time zone; stored times need a time zone")
-    if isinstance(value, date):
-        return value.isoformat()
-    raise TypeError(f"{value!r} can't be stored")
 
 
 def prepare_for_many_rows(connection: Connection) -> None:

@@ -304,6 +304,14 @@ class Staging:
                 staged.replace(place)
                 sync_folder(place.parent)
 
+    def move_all_to_store(self) -> None:
+        """Move all files from the staging folder to the store, as :meth:`move_to_store` does."""
+        if "_folder" in self.__dict__:
+            with os.scandir(self._folder) as entries:
+                for entry in entries:
+                    if _NAME.fullmatch(entry.name):
+                        self.move_to_store(Content(entry.name, entry.stat().st_size))
+
 
 class _Source:
     """A stream that remembers a read error.

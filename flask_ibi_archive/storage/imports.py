@@ -20,6 +20,7 @@ from sqlalchemy import (
     update,
 )
 
+from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.storage.bulk import insert_rows
 from flask_ibi_archive.storage.dialects import batched
 from flask_ibi_archive.storage.models import Import, ImportLine, Item
@@ -42,13 +43,16 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ImportState:
-    """The progress of an import; the attributes are columns of :class:`Import`."""
+    """The progress of an import; the attributes are columns of :class:`Import`.
+
+    The id is 0 if the import is not stored yet.
+    """
 
     id: int
     source: str
     on_conflict: str
     started_at: datetime
-    newest_item: int
+    newest_item: int = 0
     phase: Phase = Phase.ITEMS
     position: int = 0
     line: int = 0
@@ -107,33 +111,39 @@ class ImportLog:
         values = row._asdict()
         return ImportState(**{**values, "phase": Phase(values["phase"])})
 
-    def begin(self, source: str, on_conflict: str, now: datetime, resumable: bool) -> ImportState:
+    def begin(self, state: ImportState, resumable: bool, restart: bool = False) -> ImportState:
         """Store a new import and return its state.
 
-        :param source: the name of the file.
-        :param on_conflict: error, skip or update: what happens if an item exists already.
         :param resumable: True if the import can be resumed after an interruption.
-        :raises IntegrityError: if ``resumable`` is true and another import can be resumed.
+        :param restart: True if the import replaces the one that can be resumed.
+        :raises StorageError: if there is another import that can be resumed.
         """
         if resumable:
+            unfinished = self.find_unfinished()
+            if unfinished is not None and not restart:
+                raise StorageError(f"another process continues the import of {unfinished.source}")
+            if unfinished is not None:
+                self.forget(unfinished)
             self._connection.execute(
                 delete(Import).where(
                     Import.archive_id == self._archive_id, Import.phase == Phase.DONE.value
                 )
             )
         newest = self._connection.execute(select(func.max(Item.id))).scalar() or 0
-        values = {
-            "source": source,
-            "on_conflict": on_conflict,
-            "started_at": now,
-            "newest_item": newest,
-        }
         import_id = self._connection.execute(
             insert(Import)
-            .values(archive_id=self._archive_id, resumable=resumable, digest=NO_BYTES, **values)
+            .values(
+                archive_id=self._archive_id,
+                resumable=resumable,
+                digest=NO_BYTES,
+                source=state.source,
+                on_conflict=state.on_conflict,
+                started_at=state.started_at,
+                newest_item=newest,
+            )
             .returning(Import.id)
         ).scalar_one()
-        return ImportState(import_id, source, on_conflict, now, newest)
+        return replace(state, id=import_id, newest_item=newest)
 
     def has_state(self, state: ImportState) -> bool:
         """Return whether the stored progress of an import is still the same.

@@ -51,7 +51,7 @@ from flask_ibi_archive.storage.models import (
 #: The names of the tables that are dumped. The table of salts is not dumped. Salts must be deleted
 #: after a day, because visitors could be identified with the salts. The table of changed items is
 #: not dumped, because a restored item is a changed item.
-NAMES = frozenset(metadata.tables) - {VisitorSalt.__tablename__, ChangedItem.__tablename__}
+NAMES = {*metadata.tables} - {VisitorSalt.__tablename__, ChangedItem.__tablename__}
 #: The number of rows that are read or written at a time.
 BATCH = 1000
 

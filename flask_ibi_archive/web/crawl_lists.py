@@ -10,7 +10,7 @@ from functools import wraps
 from flask import Response, abort
 
 from flask_ibi_archive.archive import crawl_lists
-from flask_ibi_archive.archive.record_catalogue import CannotList
+from flask_ibi_archive.archive.item_catalogue import CannotList
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.records.formats.xml_text import DECLARATION, element
@@ -49,7 +49,7 @@ def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
 @_answering
 def show_years() -> Response:
     """Show the years in which items were changed last."""
-    return _list_page(years=crawl_lists.list_years(current_archive()), year=None)
+    return _list_page(years=crawl_lists.open_lists(current_archive()).list_years(), year=None)
 
 
 @_answering
@@ -61,7 +61,7 @@ def show_year(year: int) -> Response:
     if year not in YEARS:
         abort(404)
     archive, after = current_archive(), _read_place(year)
-    found = crawl_lists.list_year(archive, year, after, SHOWN)
+    found = crawl_lists.open_lists(archive).list_year(year, after, SHOWN)
     if not found.works:
         abort(404)
     following = None if found.next is None else f"{format_timestamp(found.next[0])}_{found.next[1]}"
@@ -72,7 +72,7 @@ def show_year(year: int) -> Response:
 def send_sitemap() -> Response:
     """Send the sitemap; if there are many items, an index of sitemaps."""
     archive = current_archive()
-    numbers = crawl_lists.list_sitemaps(archive, SITEMAP_SIZE)
+    numbers = crawl_lists.open_lists(archive).list_sitemaps(SITEMAP_SIZE)
     if not numbers:  # a sitemap must not be empty
         return _send_xml("urlset", "url", [(_base(), None)])
     if len(numbers) == 1:
@@ -88,7 +88,7 @@ def send_sitemap_part(number: int) -> Response:
     """Send one of several sitemaps."""
     if number > MAX_SITEMAP:
         abort(404)
-    found = crawl_lists.list_sitemap(current_archive(), number, SITEMAP_SIZE)
+    found = crawl_lists.open_lists(current_archive()).list_sitemap(number, SITEMAP_SIZE)
     if not found:
         abort(404)
     return _send_xml("urlset", "url", found)

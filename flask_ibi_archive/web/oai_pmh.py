@@ -26,7 +26,7 @@ from flask_ibi_archive.archive.harvesting import (
     open_harvests,
 )
 from flask_ibi_archive.archive.host_calls import logging_failure
-from flask_ibi_archive.archive.record_catalogue import CannotList
+from flask_ibi_archive.archive.item_catalogue import CannotList
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import CannotWriteMetadata, ConfigError, HarvestError, NotReady
 from flask_ibi_archive.protocol.hosts import extract_host

@@ -70,8 +70,8 @@ def _find_home_url() -> str | None:
         adapter is not None and adapter.test("/", "GET")
     ):
         return f"{request_root()}/"
-    items = current_archive().host_items
-    return find_items_path() if items is None or items.can_list else None
+    records = current_archive().items.records
+    return find_items_path() if records is None or records.can_list else None
 
 
 def find_items_path() -> str:

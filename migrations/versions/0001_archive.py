@@ -715,14 +715,6 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.PrimaryKeyConstraint("archive_id", "day", "content_type"),
     )
     sa.Table(
-        "ibi_counted_accesses",
-        metadata,
-        sa.Column("row_no", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("newest", KEY, nullable=False),
-        sa.CheckConstraint("row_no = 1", name="ck_ibi_counted_accesses_row"),
-        sa.PrimaryKeyConstraint("row_no"),
-    )
-    sa.Table(
         "ibi_changed_item",
         metadata,
         sa.Column("id", KEY, primary_key=True, autoincrement=True),

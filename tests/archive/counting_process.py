@@ -1,21 +1,21 @@
-"""A process that stores and counts accesses: ``python counting_process.py URI FOLDER SEED``."""
+"""A process that stores accesses: ``python counting_process.py URI FOLDER SEED``."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from support.accesses import store_and_count
+from support.accesses import store_accesses
 from support.archives import archive_of, make_app
 
 
 def main(uri: str, folder: str, seed: str) -> None:
-    """Print "ready", wait for a line, then store and count accesses."""
+    """Print "ready", wait for a line, then store accesses."""
     archive = archive_of(make_app(uri, Path(folder)))
     archive.served()
     print("ready", flush=True)
     sys.stdin.readline()
-    store_and_count(archive, int(seed))
+    store_accesses(archive, int(seed))
     archive.database.close()
 
 

@@ -1,4 +1,4 @@
-"""Daily counts: updated when accesses are stored, and exact if several processes store them."""
+"""Daily counts: written with the accesses, and exact if several processes store them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import pytest
 from flask import Flask
 from sqlalchemy import delete, event, select
 from support.accesses import (
-    PERSISTENT,
     acknowledge,
     insert_accesses,
     item_id,
-    store_and_count,
+    store_accesses,
     stored,
 )
 from support.archives import SERVICE, archive_of, import_records
@@ -25,16 +24,9 @@ from support.full import SECOND
 from support.web import ask, rep
 
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
-from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.storage.access_counts import (
-    BATCH,
-    count_accesses,
-    find_newest_counted_id,
-    read_counts,
-)
-from flask_ibi_archive.storage.accesses import INSERTING, get_utc_day, insert_access, start_of_day
+from flask_ibi_archive.storage.accesses import get_utc_day, read_counts, start_of_day
 from flask_ibi_archive.storage.models import Access, AccessCount, ArchiveAccessCount
 
 A, B = "a.br/x/2001/01.01.00.00", "a.br/x/2002/01.01.00.00"
@@ -58,10 +50,6 @@ def rows_of(archive: Archive) -> list[list[Any]]:
         ]
 
 
-def counted(archive: Archive) -> int:
-    return archive.database.read(find_newest_counted_id)
-
-
 @contextmanager
 def statements(archive: Archive) -> Iterator[list[str]]:
     """Yield a list that collects the statements executed in the block."""
@@ -81,11 +69,10 @@ def statements(archive: Archive) -> Iterator[list[str]]:
 def test_reading_statistics_writes_nothing(app: Flask) -> None:
     archive = archive_of(app)
     import_records(archive, [{"rep": A}])
-    archive.accesses.counter = AccessCounter(archive.database, step=1)
     insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
     acknowledgment = acknowledge(archive, A)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(archive.accesses, "find_served", refuse)
+        patch.setattr(archive.accesses.store, "find_served", refuse)
         assert archive.take_acknowledgment(acknowledgment) is Outcome.SPOOLED
     before = rows_of(archive)
     for target in ("/ibi/statistics", f"/col/{A}/statistics"):
@@ -97,22 +84,14 @@ def test_reading_statistics_writes_nothing(app: Flask) -> None:
             words = {statement.split()[0].upper() for statement in executed}
             assert words <= {"BEGIN", "PRAGMA", "SELECT", "WITH"}, (target, format)
             assert rows_of(archive) == before, (target, format)
-    assert counted(archive) == 0
-    assert not archive.accesses.spool.is_empty(archive.served().id)
+    assert not archive.accesses.store.spool.is_empty(archive.served().id)
 
 
 def refuse() -> None:
     raise NotReady("the database does not answer", "try again")
 
 
-def test_reading_does_not_wait_for_a_writer(archive: Archive) -> None:
-    insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
-    with archive.database.writing():
-        assert archive.statistics(A).downloads == 1
-        assert archive.statistics().downloads == 1
-
-
-def test_counted_accesses_are_not_read_again(archive: Archive) -> None:
+def test_counts_remain_without_the_accesses(archive: Archive) -> None:
     first, second = item_id(archive, A), item_id(archive, B)
     insert_accesses(
         archive,
@@ -122,38 +101,28 @@ def test_counted_accesses_are_not_read_again(archive: Archive) -> None:
         ],
     )
     before = [archive.statistics(ibi, "day") for ibi in (A, B, None)]
-    count_accesses(archive.database)
-    assert counted(archive) == stored(archive)[-1]["id"]
     with archive.database.writing() as connection:
         connection.execute(delete(Access))
     assert [archive.statistics(ibi, "day") for ibi in (A, B, None)] == before
     assert before[0].double_clicks == 8
 
 
-@pytest.mark.slow_on_postgresql
-def test_readers_count_only_a_few_accesses(archive: Archive) -> None:
-    archive.accesses.counter = AccessCounter(archive.database, step=5)
-    for number in range(23):
-        user = f"150.163.2.{number}"
-        assert archive.take_acknowledgment(acknowledge(archive, A, user=user)) is Outcome.COUNTED
-        assert stored(archive)[-1]["id"] - counted(archive) <= 5
-    assert counted(archive) > 0
-    assert archive.statistics().downloads == 23
-
-
-def test_a_long_backlog_is_counted_in_several_transactions(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
+def test_an_access_that_is_stored_late_is_counted_like_one_that_is_stored_in_time(
+    archive: Archive,
 ) -> None:
+    """A click between two double clicks changes neither; one that joins two clicks changes both."""
     item = item_id(archive, A)
-    insert_accesses(
-        archive, [{"item_id": item, "second": NOON + number % 7} for number in range(23)]
-    )
-    monkeypatch.setattr("flask_ibi_archive.storage.access_counts.BATCH", 5)
-    assert BATCH > 500
-    count_accesses(archive.database)
-    assert counted(archive) == stored(archive)[-1]["id"]
-    found = archive.statistics(A)
-    assert (found.downloads, found.double_clicks) == (1, 22)
+    for second, downloads, double_clicks in ((0, 1, 0), (50, 2, 0), (25, 1, 2), (10, 1, 3)):
+        insert_accesses(archive, [{"item_id": item, "second": NOON + second}])
+        found = archive.statistics(A)
+        assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
+
+
+def test_reading_does_not_wait_for_a_writer(archive: Archive) -> None:
+    insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
+    with archive.database.writing():
+        assert archive.statistics(A).downloads == 1
+        assert archive.statistics().downloads == 1
 
 
 @pytest.mark.slow_on_postgresql
@@ -162,8 +131,7 @@ def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Fl
     for number, archive in enumerate(archives, 1):
         archive.init()
         import_records(archive, [{"rep": rep(number)}])
-    # no access, each access, or some of the accesses were counted before
-    for count in (False, True, False):
+    for _ in range(2):
         for number, archive in enumerate(archives, 1):
             seconds = [NOON + 60 * place for place in range(number)]
             insert_accesses(
@@ -173,8 +141,6 @@ def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Fl
                     for second in seconds
                 ],
             )
-        if count:
-            count_accesses(archives[0].database)
         first, second = (archive.statistics() for archive in archives)
         assert (
             2 * (first.downloads + first.double_clicks) == second.downloads + second.double_clicks
@@ -185,36 +151,6 @@ def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Fl
         assert first.downloads == 1
 
 
-def test_counting_waits_for_a_transaction_that_stores_an_access(archive: Archive) -> None:
-    """The id of the slow access is lower than that of a stored access, but it must be counted."""
-    item = item_id(archive, A)
-    values = {
-        "archive_id": archive.served().id,
-        "url_key": "1",
-        "item_id": item,
-        "second": NOON,
-        "visitor": "somebody",
-        "address": "192.0.2.0",
-        "robot": False,
-        "content_type": "Data",
-        "persistent_url": PERSISTENT,
-        "url": "",
-    }
-    with archive.database.writing(table_lock=INSERTING) as connection:
-        slow = insert_access(connection, values)
-        if connection.dialect.name == "postgresql":  # SQLite allows no other writer meanwhile
-            insert_accesses(archive, [{"item_id": item, "second": NOON + 5}])
-        with pytest.raises(NotReady):
-            count_accesses(archive.database, 0.05)
-    assert slow is not None
-    insert_accesses(archive, [{"item_id": item, "second": NOON + 10}])
-    count_accesses(archive.database)
-    assert counted(archive) > slow
-    found = archive.statistics(A)
-    assert found.downloads == 1
-    assert found.double_clicks == len(stored(archive)) - 1
-
-
 @pytest.mark.slow
 @pytest.mark.slow_on_postgresql
 def test_counts_are_exact_if_several_processes_store_accesses(
@@ -223,16 +159,12 @@ def test_counts_are_exact_if_several_processes_store_accesses(
     start_together(
         Path(__file__).with_name("counting_process.py"),
         (archive.config.database_uri, tmp_path, 0),
-        here=lambda: store_and_count(archive, 1),
+        here=lambda: store_accesses(archive, 1),
     )
     accesses = stored(archive)
     assert len(accesses) == 2 * 40
-    assert counted(archive) > 0
-    for count in (False, True):
-        if count:
-            count_accesses(archive.database)
-        for role in ("asked", "delivered"):
-            assert by_day(archive, role) == count_naively(accesses, role)
+    for role in ("asked", "delivered"):
+        assert by_day(archive, role) == count_naively(accesses, role)
 
 
 def by_day(archive: Archive, role: str) -> dict[date, list[int]]:

@@ -23,7 +23,7 @@ from support.archives import archive_of, import_records
 from support.commands import start_together
 from support.web import CLOSED, OLD, REPORT
 
-from flask_ibi_archive.archive.accesses import access_storage, acknowledgments
+from flask_ibi_archive.archive.accesses import access_storage
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode_url
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.archive import Archive
@@ -45,7 +45,7 @@ def archive(app: Flask, tmp_path: Path) -> Archive:
     """An Archive with two items and a short timeout for locks."""
     archive = archive_of(app)
     import_records(archive, [{"rep": REPORT, "next_edition": OLD}, {"rep": OLD}])
-    archive.accesses.lock_timeout = 0.05
+    archive.accesses.store.lock_timeout = 0.05
     return archive
 
 
@@ -147,7 +147,7 @@ def test_a_key_that_expires_in_the_spool_still_counts(archive: Archive, new_app:
         assert archive.take_acknowledgment(acknowledgment) is SPOOLED
     later = archive_of(new_app())
     later.url_keys.clock = later.accesses.clock = lambda: time.time() + 90_000
-    assert later.accesses.import_spool() == 1
+    assert later.accesses.store.import_spool() == 1
     [row] = stored(later)
     assert abs(row["second"] - time.time()) < 60  # the time when the acknowledgment was received
     assert later.take_acknowledgment(acknowledgment) is REFUSED
@@ -175,7 +175,7 @@ def test_an_unrelated_item_is_refused_when_the_spool_is_imported(
     with away(archive):
         assert archive.take_acknowledgment(wrong) is SPOOLED
     caplog.clear()
-    assert archive.accesses.import_spool() == 0
+    assert archive.accesses.store.import_spool() == 0
     assert "does not lead to" in caplog.text
     assert files(archive) == stored(archive) == []
 
@@ -190,7 +190,7 @@ def test_a_url_of_another_server_is_not_stored_when_the_spool_is_imported(
     with trouble(archive):  # type: ignore[attr-defined]
         assert archive.take_acknowledgment(good) is SPOOLED
         assert archive.take_acknowledgment(wrong) is SPOOLED
-    assert archive.accesses.import_spool() == 2
+    assert archive.accesses.store.import_spool() == 2
     assert {row["url"] for row in stored(archive)} == {encode_url(good.url or ""), ""}
 
 
@@ -203,7 +203,7 @@ def test_a_user_allowed_by_the_last_octet_of_the_address_still_counts(
     acknowledgment = acknowledge(archive, CLOSED)
     with away(archive):
         assert archive.take_acknowledgment(acknowledgment) is SPOOLED
-    assert archive.accesses.import_spool() == 1
+    assert archive.accesses.store.import_spool() == 1
 
 
 @pytest.mark.slow_on_postgresql
@@ -217,9 +217,9 @@ def test_an_access_is_spooled_before_the_archive_is_known(
     # the other Archive will import the file
     far = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99@80/2008/03.17.15.17"))
     far.init()
-    assert far.accesses.import_spool() == 0
+    assert far.accesses.store.import_spool() == 0
     fresh.database.close()
-    assert fresh.accesses.import_spool() == 1
+    assert fresh.accesses.store.import_spool() == 1
     assert files(fresh) == []
 
 
@@ -227,7 +227,7 @@ def test_an_access_is_spooled_before_the_archive_is_known(
 def test_an_access_is_spooled_while_a_thread_of_the_same_process_is_storing_one(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with archive.accesses._write_lock.get():
+    with archive.accesses.store._write_lock.get():
         assert acknowledge_once(archive) is SPOOLED
         # a process that was forked in this moment has no such thread
         monkeypatch.setattr(os, "getpid", lambda: -1)
@@ -239,7 +239,7 @@ def test_an_access_is_spooled_while_a_thread_of_the_same_process_is_storing_one(
 def test_an_access_that_cannot_be_spooled_is_not_answered(archive: Archive, tmp_path: Path) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     (tmp_path / "file").touch()
-    archive.accesses.spool = Spool(tmp_path / "file" / "spool")
+    archive.accesses.store.spool = Spool(tmp_path / "file" / "spool")
     with locked(archive), pytest.raises(NotReady, match="IBI_SPOOL_FOLDER"):
         archive.take_acknowledgment(acknowledgment)
     assert archive.take_acknowledgment(acknowledgment) is COUNTED
@@ -253,9 +253,9 @@ def test_an_access_counts_once_after_a_crash_before_its_file_is_deleted(
         assert acknowledge_once(archive) is SPOOLED
     with monkeypatch.context() as patch:
         patch.setattr(Spool, "delete", lambda self, path: None)
-        assert archive.accesses.import_spool() == 1
+        assert archive.accesses.store.import_spool() == 1
         assert len(files(archive)) == 1
-    assert archive.accesses.import_spool() == 0
+    assert archive.accesses.store.import_spool() == 0
     assert files(archive) == []
     assert len(stored(archive)) == 1
 
@@ -285,12 +285,12 @@ def test_broken_files_of_the_spool_are_renamed_and_skipped(
     (good.parent / ".new-0123456789abcdef").write_text("left")
     os.utime(good.parent / ".new-0123456789abcdef", (0, 0))
     (good.parent / ".new-00").write_text("being written")
-    assert archive.accesses.import_spool() == 1
+    assert archive.accesses.store.import_spool() == 1
     assert sorted(path.name for path in files(archive)) == sorted(
         [".new-00", *(f"0-{name}.json.bad" for name in broken)]
     )
     assert caplog.text.count("contains no valid access") == len(broken)
-    assert archive.accesses.import_spool() == 0
+    assert archive.accesses.store.import_spool() == 0
     assert len(stored(archive)) == 1
 
 
@@ -299,12 +299,12 @@ def test_the_spool_is_imported_in_batches(
 ) -> None:
     monkeypatch.setattr(access_storage, "BATCH", 5)
     with locked(archive):
-        archive.accesses.lock_timeout = 0.001
+        archive.accesses.store.lock_timeout = 0.001
         for _ in range(13):
             assert acknowledge_once(archive) is SPOOLED
     assert acknowledge_once(archive) is COUNTED
     assert len(files(archive)) == 8
-    assert archive.accesses.import_spool() == 8
+    assert archive.accesses.store.import_spool() == 8
     assert files(archive) == []
     found = archive.statistics()
     assert found.downloads + found.double_clicks == 14
@@ -329,7 +329,7 @@ def test_two_processes_with_one_key_count_once(archive: Archive, tmp_path: Path)
     names = [*printed.split(), *(outcome.name for outcome in outcomes)]
     assert len(names) == 8
     assert names.count("COUNTED") <= 1
-    archive.accesses.import_spool()
+    archive.accesses.store.import_spool()
     assert len(stored(archive)) == 1
 
 
@@ -337,9 +337,9 @@ def test_two_processes_with_one_key_count_once(archive: Archive, tmp_path: Path)
 def test_the_time_in_the_queue_of_threads_counts(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive.accesses.lock_timeout = 2
+    archive.accesses.store.lock_timeout = 2
     for waited, left in ((0.5, 1.5), (3, 0)):
         clock = SimpleNamespace(monotonic=iter([100, 100 + waited]).__next__)
-        monkeypatch.setattr(acknowledgments, "time", clock)
-        with archive.accesses._queue() as seconds:
+        monkeypatch.setattr(access_storage, "time", clock)
+        with archive.accesses.store._queue() as seconds:
             assert seconds == left

@@ -371,10 +371,10 @@ def test_64_simultaneous_acknowledgments_with_one_key_count_once(archive: Archiv
     acknowledgment = acknowledge(archive, REPORT)
     with ThreadPoolExecutor(64) as pool:
         outcomes = list(pool.map(archive.take_acknowledgment, [acknowledgment] * 64))
-    archive.accesses.import_spool()
+    archive.accesses.store.import_spool()
     assert len(stored(archive)) == 1
     assert outcomes.count(COUNTED) <= 1
-    assert archive.accesses.spool.is_empty(archive.served().id)
+    assert archive.accesses.store.spool.is_empty(archive.served().id)
 
 
 PAIRS = {
@@ -604,4 +604,4 @@ def test_an_access_that_the_database_refuses_does_not_count_and_is_logged(
     assert archive.take_acknowledgment(acknowledgment) is REFUSED
     assert "the database refuses the access: " in reason()
     assert stored(archive) == []
-    assert archive.accesses.import_spool() == 0
+    assert archive.accesses.store.import_spool() == 0

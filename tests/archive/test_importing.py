@@ -920,29 +920,3 @@ def test_a_url_with_a_password_in_an_old_export_is_refused_by_line_and_field(
     assert (refused.value.line, refused.value.field) == (2, "files[0].url")
     assert "hush" not in str(refused.value)
     assert len(list(archive.find())) == 1
-
-
-@pytest.mark.parametrize("together", [1, 2, 3, 10])
-def test_parts_of_lines_are_found_again_in_order(tmp_path: Path, together: int) -> None:
-    spool: import_source.LineSpool[str] = import_source.LineSpool(tmp_path, together)
-    assert spool.find(1) is None
-    for number in (2, 3, 5, 8, 9):
-        spool.add(number, f"line {number}")
-    assert [spool.find(number) for number in (1, 3, 4, 5, 9, 10)] == [
-        None,
-        "line 3",
-        None,
-        "line 5",
-        "line 9",
-        None,
-    ]
-    assert list(spool) == [f"line {number}" for number in (2, 3, 5, 8, 9)]
-    spool.close()
-
-
-def test_parts_of_lines_are_written_when_their_size_reaches_the_limit(tmp_path: Path) -> None:
-    spool: import_source.LineSpool[str] = import_source.LineSpool(tmp_path / "missing", 10)
-    spool.add(1, "a part in memory", 4)
-    spool.add(2, "a part in memory", 5)
-    with pytest.raises(StorageError, match="missing can't be written"):
-        spool.add(3, "a part for which the temporary file is created", 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from support.web import ask, rep, source
 
 from flask_ibi_archive import CatalogueRecord, IBIArchive, RecordCatalogue
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.archive.public_works import describe_host_item, is_public, read_works
+from flask_ibi_archive.archive.record_catalogue import read_record
 from flask_ibi_archive.records.record import (
     AccessRule,
     DublinCore,
@@ -70,7 +71,7 @@ class Shelf(RecordCatalogue):
         return SHELF.get(ibi)
 
 
-ITEMS = HostItems(Shelf())
+find_record = partial(read_record, Shelf())
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_only_files_that_all_readers_may_read_are_listed(
     archive: Archive, fields: dict[str, Any], files: tuple[WorkFile, ...]
 ) -> None:
     record = Record(rep=A, files=FILES, **fields)
-    assert describe_host_item(archive, ITEMS, record).files == files
+    assert describe_host_item(archive, find_record, record).files == files
 
 
 # --- the description
@@ -160,7 +161,7 @@ def test_only_files_that_all_readers_may_read_are_listed(
 def test_the_metadata_of_an_item_of_a_host_describe_it_unless_they_are_hidden(
     archive: Archive, metadata: Any, title: str | None, language: str | None
 ) -> None:
-    work = describe_host_item(archive, ITEMS, Record(rep=A, ibip=IBIP, metadata=metadata))
+    work = describe_host_item(archive, find_record, Record(rep=A, ibip=IBIP, metadata=metadata))
     assert (work.title, work.has_title) == (title or IBIP, title is not None)
     assert work.metadata_language == language
     assert (work.url, work.page_url) == (f"{BASE}/{IBIP}", f"{PAGES}/{A}/")
@@ -181,7 +182,7 @@ def test_a_description_contains_the_persistent_url_once(
 ) -> None:
     elements: DublinCore = {"title": texts("Snow"), "identifier": texts(*stated)}
     record = Record(metadata=DublinCoreMetadata(elements), **fields)
-    found = describe_host_item(archive, ITEMS, record).dublin_core
+    found = describe_host_item(archive, find_record, record).dublin_core
     assert found == {"title": texts("Snow"), "identifier": texts(*written)}
 
 

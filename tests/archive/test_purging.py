@@ -134,7 +134,6 @@ def test_there_is_a_count_for_each_item_role_day_and_content_type(archive: Archi
         "Data",
     )
     assert (row["accesses"], row["double_clicks"], row["robots"]) == (2, 1, 0)
-    # a purge counts the accesses of all days
     assert [one["day"] for one in others] == [
         TODAY - timedelta(days=day) for day in range(28, -1, -1)
     ]

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,8 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, paths_in_store
 from support.commands import command
-from support.full_disk import full_file, needs_full_disk
 
-from flask_ibi_archive.archive import archive as archive_module
-from flask_ibi_archive.archive import exporting
+from flask_ibi_archive.archive import exporting, item_catalogue
 from flask_ibi_archive.archive.importing import importer as importing
 from flask_ibi_archive.archive.importing import source
 from flask_ibi_archive.errors import NotReady
@@ -430,7 +427,7 @@ def test_an_export_that_fails_leaves_the_old_file_and_no_other(
         raise NotReady("the database went away", "look for it")
 
     whole = exporting.export_records
-    monkeypatch.setattr(archive_module, "export_records", fail_after_one)
+    monkeypatch.setattr(item_catalogue, "export_records", fail_after_one)
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / "old.jsonl"
     path.write_text("old")
@@ -455,24 +452,6 @@ def test_an_export_that_cannot_be_forced_to_the_disk_leaves_the_old_file(
     )
     assert path.read_text() == "old"
     assert list(path.parent.iterdir()) == [path]
-
-
-@needs_full_disk
-@pytest.mark.parametrize("options", [(), ("--dry-run",)], ids=["import", "dry run"])
-@pytest.mark.one_database
-def test_an_import_on_a_full_disk_ends_with_one_line(
-    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
-) -> None:
-    monkeypatch.setattr(tempfile, "TemporaryFile", full_file)
-    (tmp_path / "a.txt").write_text("a")
-    file = {"path": "a.txt", "source": "a.txt"}
-    path = tmp_path / "in.jsonl"
-    path.write_text(json.dumps({"rep": "a.br/x/2001/01.01.00.00", "files": [file]}) + "\n")
-    folder = tempfile.gettempdir() if options else archive_of(app).config.files_folder
-    assert command(app, "import", path, *options).error == (
-        f"a temporary file in {folder} can't be written: No space left on device"
-    )
-    assert list(archive_of(app).find()) == []
 
 
 @pytest.mark.parametrize("name", ["none/out.jsonl", "out"])

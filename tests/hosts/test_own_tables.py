@@ -272,7 +272,7 @@ def test_accesses_in_the_spool_are_counted_later(
         again["urlkey"] = (archive.url_keys.issue(A),)
         reader.acknowledge(again, ".lastedition")
     assert archive.statistics(A).downloads == 0
-    assert archive.accesses.import_spool() == 2
+    assert archive.accesses.store.import_spool() == 2
     assert (
         archive.statistics(A, "day").asked[0].downloads + archive.statistics(A).double_clicks == 2
     )
@@ -291,7 +291,7 @@ def test_the_first_accesses_of_an_item_may_arrive_at_the_same_time(host: Host) -
     with ThreadPoolExecutor(4) as pool:
         outcomes = set(pool.map(archive.take_acknowledgment, sent))
     assert Outcome.REFUSED not in outcomes
-    archive.accesses.import_spool()
+    archive.accesses.store.import_spool()
     found = archive.statistics(A)
     assert found.downloads + found.double_clicks == 8
 

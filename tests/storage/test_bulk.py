@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import Connection, select
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError, StatementError
 from support.archives import archive_of
 from support.stores import rep_of
 
@@ -136,7 +135,7 @@ def test_times_are_updated_only_with_a_time_zone(app: Flask) -> None:
         [item_id] = insert_items(connection, archive.served().id, 1)
         later = WHEN.astimezone(timezone(timedelta(hours=-3))) + timedelta(days=1)
         update_rows(connection, Item, [{"id": item_id, "timestamp": later}])
-        with pytest.raises(ValueError, match="has no time zone"):
+        with pytest.raises(StatementError, match="has no time zone"):
             update_rows(connection, Item, [{"id": item_id, "timestamp": datetime(2009, 7, 21)}])
         found = connection.scalar(select(Item.timestamp).where(Item.id == item_id))
     assert found == later
@@ -147,7 +146,7 @@ def test_a_value_of_another_type_is_not_stored(app: Flask) -> None:
     with archive.database.writing() as connection:
         [item_id] = insert_items(connection, archive.served().id, 1)
         with pytest.raises((TypeError, DBAPIError)):
-            update_rows(connection, Item, [{"id": item_id, "language": Decimal(5)}])
+            update_rows(connection, Item, [{"id": item_id, "language": object()}])
 
 
 @pytest.mark.parametrize("values", [[], ["a"], ["\\", '"', "{}", "a,b", "é"]])

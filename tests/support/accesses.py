@@ -8,18 +8,16 @@ from typing import Any
 
 from sqlalchemy import delete, func, insert, select
 
-from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
 from flask_ibi_archive.protocol.query import decode_url
 from flask_ibi_archive.protocol.verbs import parse_verb_list
-from flask_ibi_archive.storage.accesses import INSERTING, insert_access
+from flask_ibi_archive.storage.accesses import STORING, insert_access, lock_visitors
 from flask_ibi_archive.storage.models import (
     Access,
     AccessCount,
     ArchiveAccessCount,
-    CountedAccesses,
     Item,
 )
 
@@ -109,31 +107,25 @@ def item_id(archive: Archive, ibi: str) -> int:
 
 
 def insert_accesses(archive: Archive, rows: list[dict[str, Any]]) -> None:
-    """Insert accesses into the database; other columns have default values."""
+    """Store and count accesses; other columns have default values."""
     served = archive.served().id
-    with archive.database.writing() as connection:
+    with archive.database.writing(table_lock=STORING) as connection:
         start = connection.execute(select(func.coalesce(func.max(Access.id), 0))).scalar_one()
-        if rows:
-            connection.execute(
-                insert(Access),
-                [
-                    {
-                        "archive_id": served,
-                        "url_key": f"made-up-{start + number}",
-                        "delivered_item_id": None,
-                        "visitor": "somebody",
-                        "address": "150.163.2.0",
-                        "robot": False,
-                        "content_type": "Data",
-                        "state": "Original",
-                        "relation": "",
-                        "persistent_url": PERSISTENT,
-                        "url": "http://mtc-m16c.sid.inpe.br/",
-                        **row,
-                    }
-                    for number, row in enumerate(rows)
-                ],
-            )
+        for number, row in enumerate(rows):
+            values = {
+                "archive_id": served,
+                "url_key": f"made-up-{start + number}",
+                "delivered_item_id": None,
+                "visitor": "somebody",
+                "address": "150.163.2.0",
+                "robot": False,
+                "content_type": "Data",
+                "state": "Original",
+                "relation": "",
+                "persistent_url": PERSISTENT,
+                "url": "http://mtc-m16c.sid.inpe.br/",
+            }
+            assert insert_access(connection, {**values, **row})
 
 
 def insert_counts(archive: Archive, rows: list[dict[str, Any]]) -> None:
@@ -156,17 +148,16 @@ def insert_counts(archive: Archive, rows: list[dict[str, Any]]) -> None:
 def forget_accesses(archive: Archive) -> None:
     """Delete all accesses and their counts."""
     with archive.database.writing() as connection:
-        for table in (Access, AccessCount, ArchiveAccessCount, CountedAccesses):
+        for table in (Access, AccessCount, ArchiveAccessCount):
             connection.execute(delete(table))
 
 
-def store_and_count(archive: Archive, seed: int) -> None:
-    """Store 40 random accesses of three users around midnight, and count every few of them.
+def store_accesses(archive: Archive, seed: int) -> None:
+    """Store 40 random accesses of three users around midnight.
 
     The accesses of a user are double clicks of each other, also if several processes store them.
     """
     served = archive.served().id
-    counter = AccessCounter(archive.database, step=4)
     chance = random.Random(seed)
     with archive.database.reading() as connection:
         [first, second] = connection.scalars(
@@ -186,7 +177,5 @@ def store_and_count(archive: Archive, seed: int) -> None:
             "persistent_url": PERSISTENT,
             "url": "",
         }
-        with archive.database.writing(60, INSERTING) as connection:
-            access = insert_access(connection, values)
-        assert access is not None
-        counter.update_if_due(access)
+        with archive.database.writing(60, lock_visitors(str(values["visitor"]))) as connection:
+            assert insert_access(connection, values)

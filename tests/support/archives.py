@@ -128,7 +128,7 @@ def import_records(
 def back_up(archive: Archive, path: Path, **options: Any) -> BackupSummary:
     """Back up an Archive as the command does; the options are those of the writer."""
     with suppress(IBIError):
-        archive.accesses.import_spool()
+        archive.accesses.store.import_spool()
     return BackupWriter(archive.database, archive.files_folder, **options).write(path)
 
 

@@ -55,8 +55,6 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
                 models.ArchiveAccessCount,
                 {"archive_id": 1, "day": MOMENT.date(), "content_type": "Data", "accesses": 3},
             ),
-            # the counts include none of the accesses
-            (models.CountedAccesses, {"row_no": 1, "newest": 0}),
             (models.VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
             (models.Link, {"archive_id": 1, "digest": "0" * 64, "url": "http://a", **FAILURE}),
             (models.Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),

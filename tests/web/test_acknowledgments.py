@@ -137,7 +137,7 @@ def test_before_the_archive_is_known_only_valid_keys_get_an_answer(
     for raw in ("servicesubject=inclusionConfirmationRequest", "", "servicesubject=x"):
         assert send(fresh, raw).status == 503
     assert send(fresh, query(filled, key)).body == NOTICE
-    assert archive_of(filled).accesses.import_spool() == 1
+    assert archive_of(filled).accesses.store.import_spool() == 1
     assert [row["asked"] for row in stored(archive_of(filled))] == [REP]
 
 

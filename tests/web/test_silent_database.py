@@ -141,6 +141,6 @@ def test_an_acknowledgment_waits_in_the_spool(served: Flask, relay: Relay) -> No
     assert ask_in_time(served, during)[during].status == 200
     relay.hangs = False
     wait_for_service(served)
-    archive.accesses.import_spool()
+    archive.accesses.store.import_spool()
     counted = {row["persistent_url"] for row in stored(archive)}
     assert {"http://a/0", "http://a/1"} <= counted

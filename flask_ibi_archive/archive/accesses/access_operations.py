@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from typing import Protocol
 from urllib.parse import urlsplit
 
+from flask_ibi_archive.archive.accesses.access_storage import AccessStore
 from flask_ibi_archive.archive.accesses.acknowledgments import (
     NO_AGENTS,
     Acknowledgments,
@@ -20,29 +21,27 @@ from flask_ibi_archive.archive.accesses.statistics import LABEL_LENGTHS, Statist
 from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.archive.accesses.visitors import find_client
 from flask_ibi_archive.archive.archives import ServedArchive
-from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.archive.item_catalogue import ItemCatalogue
 from flask_ibi_archive.archive.operations.context import Clock
 from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.errors import UnknownItem
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.messages import Acknowledgment
-from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.signals import Notice, Notifier, access_acknowledged
-from flask_ibi_archive.storage.access_counts import (
+from flask_ibi_archive.storage.accesses import (
     ASKED,
     DELIVERED,
-    count_accesses,
+    PURGING,
     count_accesses_before,
     delete_day,
+    delete_old_salts,
     find_first_day,
+    get_utc_day,
     read_counts,
+    read_months,
 )
-from flask_ibi_archive.storage.accesses import PURGING, delete_old_salts, get_utc_day
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.identifiers import find_owners
-from flask_ibi_archive.storage.item_counts import read_months
 
 #: Additional seconds for which accesses with expired URL keys are kept.
 #: An acknowledgment may be delayed.
@@ -81,11 +80,8 @@ class CountingArchive(Protocol):
         """The result of :func:`create_acknowledgments`."""
 
     @property
-    def host_items(self) -> HostItems | None:
-        """The items in the host's own catalogue; None if the host has no catalogue."""
-
-    def get(self, ibi: str) -> ItemView | None:
-        """Return the item that has an identifier."""
+    def items(self) -> ItemCatalogue:
+        """The items, in the tables of this package or in the host's own catalogue."""
 
     def served(self) -> ServedArchive:
         """Return the Archive that the app serves."""
@@ -97,14 +93,17 @@ class CountingArchive(Protocol):
 def create_acknowledgments(archive: CountingArchive) -> Acknowledgments:
     """Return the object that checks acknowledgments and stores the accesses that they report."""
     config = archive.config
-    return Acknowledgments(
+    store = AccessStore(
         archive.database,
-        archive.url_keys,
         Spool(config.spool_folder),
         lambda: (archive.served(), archive.facts()),
+        archive.items,
         config.anonymise_ips,
+    )
+    return Acknowledgments(
+        store,
+        archive.url_keys,
         clock=lambda: archive.clock().timestamp(),
-        host_items=archive.host_items,
         is_resolver=ResolverAddresses(
             urlsplit(config.resolver_url).hostname or "", config.resolver_networks
         ).contain,
@@ -159,13 +158,6 @@ def read_statistics(
     :raises UnknownItem: if no item of this Archive has the identifier.
     :raises ValueError: if ``by`` is not day, month or year.
     """
-    known: tuple[str, ...] = ()
-    if ibi is not None and archive.host_items is not None:
-        # an item of the host has a row only if it was accessed
-        item = archive.get(ibi)
-        if item is None:
-            raise UnknownItem(ibi)
-        known = item.record.identifiers
     if by not in LABEL_LENGTHS:
         raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
     text = None if ibi is None else parse_identifier(ibi).text
@@ -175,13 +167,11 @@ def read_statistics(
             asked = read_counts(connection, archive_id, ASKED)
             delivered = None
         else:
-            owners = find_owners(connection, archive_id, known or [text])
-            if not known and owners.get(text, (0, ELSEWHERE))[1] == ELSEWHERE:
-                raise UnknownItem(text)
+            rows = archive.items.find_rows(connection, text)
             asked, delivered = (
                 [
                     row
-                    for item_id in {item_id for item_id, _ in owners.values()}
+                    for item_id in rows
                     for row in read_counts(connection, archive_id, role, item_id)
                 ]
                 for role in (ASKED, DELIVERED)
@@ -201,8 +191,8 @@ def count_views(archive: CountingArchive, item: ItemView) -> Statistics:
     """
     if item.id is None:
         return read_statistics(archive, item.ibi)
-    archive_id, item_id = archive.served().id, item.id
-    counts = archive.database.read(lambda connection: read_months(connection, archive_id, item_id))
+    item_id = item.id
+    counts = archive.database.read(lambda connection: read_months(connection, item_id))
     return sum_counts(None, "month", counts, None)
 
 
@@ -227,11 +217,9 @@ def purge(archive: CountingArchive, days: int | None = None, dry_run: bool = Fal
         with database.reading() as connection:
             return PurgeResult(count_accesses_before(connection, archive_id, before), before)
     # After the purge, a spool file with a deleted access would be counted again.
-    archive.accesses.import_spool()
+    archive.accesses.store.import_spool()
     purged = 0
     while True:
-        # count before the deletion: a double click is found by comparing two stored accesses
-        count_accesses(database)
         with database.writing(table_lock=PURGING) as connection:
             day = find_first_day(connection, archive_id)
             if day is None or day >= before:

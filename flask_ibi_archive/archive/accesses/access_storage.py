@@ -6,7 +6,9 @@ The spool contains the accesses that could not be stored when their acknowledgme
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from logging import getLogger
 from pathlib import Path
 from threading import Lock
@@ -23,13 +25,21 @@ from flask_ibi_archive.archive.accesses.delivered_item import (
 from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
 from flask_ibi_archive.archive.accesses.visitors import choose_pseudonym
 from flask_ibi_archive.archive.archives import ServedArchive
-from flask_ibi_archive.archive.host_catalogue import HostItems
+from flask_ibi_archive.archive.item_catalogue import ItemCatalogue
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.storage.accesses import INSERTING, find_item, get_utc_day, insert_access
+from flask_ibi_archive.storage.accesses import (
+    LOCK_TIMEOUT,
+    STORING,
+    find_item,
+    get_utc_day,
+    insert_access,
+    lock_visitors,
+)
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.database_errors import get_driver_message
+from flask_ibi_archive.storage.engines import limit_lock_wait
 
 log = getLogger("flask_ibi_archive.accesses")
 
@@ -51,14 +61,14 @@ class ThreadLock:
         return lock
 
 
-class AccessStorage:
+class AccessStore:
     """Stores accesses in the database, also those that are in the spool.
 
     :param find_served: a function that returns the Archive and its description. The function raises
         NotReady if the Archive does not exist yet.
+    :param items: the items of the Archive.
     :param anonymises: whether the IP addresses of users are anonymised before they are stored.
     :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
-    :param host_items: the items of the host; None if the items are in the tables of this package.
     """
 
     def __init__(
@@ -66,17 +76,56 @@ class AccessStorage:
         database: Database,
         spool: Spool,
         find_served: Callable[[], tuple[ServedArchive, ArchiveFacts]],
-        anonymises: bool,
-        lock_timeout: float,
-        host_items: HostItems | None,
+        items: ItemCatalogue,
+        anonymises: bool = True,
+        lock_timeout: float = LOCK_TIMEOUT,
     ) -> None:
         self.database = database
         self.spool = spool
         self.find_served = find_served
         self.anonymises = anonymises
         self.lock_timeout = lock_timeout
-        self.host_items = host_items
+        self.items = items
         self._import_lock = ThreadLock()  # only one thread imports the spool
+        self._write_lock = ThreadLock()
+
+    def store(self, archive_id: int, access: ReceivedAccess, delivered: DeliveredItem) -> bool:
+        """Store and count an access.
+
+        :param archive_id: the row ID of the Archive.
+        :returns: False if the URL key of the access was used before. Then nothing is changed.
+        :raises IntegrityError: if the item or the Archive no longer exists.
+        :raises NotReady: if the database is locked or does not answer.
+        """
+        with (
+            self._queue() as lock_timeout,
+            self.database.writing(lock_timeout, lock_visitors(access.visitors)) as connection,
+        ):
+            return store_access(connection, archive_id, access, delivered)
+
+    @contextmanager
+    def _queue(self) -> Iterator[float]:
+        """On SQLite, let the threads of this process store their accesses one after the other.
+
+        SQLite has no queue: each waiting thread tries again and again, or sleeps for too long. The
+        number of seconds that is left to wait for locks of the database is yielded.
+
+        :raises NotReady: if other threads need longer than the timeout for locks.
+        """
+        if self.database.engine.dialect.name != "sqlite":
+            yield self.lock_timeout
+            return
+        lock = self._write_lock.get()
+        begun = time.monotonic()
+        budget = self.database.find_budget()
+        seconds = limit_lock_wait(budget, self.lock_timeout) / 1000
+        with nullcontext() if budget is None else budget.spending():
+            if not lock.acquire(timeout=seconds):
+                raise NotReady("other threads are storing accesses", "try again")
+        try:
+            yield max(0, self.lock_timeout - (time.monotonic() - begun))
+        finally:
+            lock.release()
 
     def import_spool(self, limit: int | None = None) -> int:
         """Store the accesses of the spool in the database, and delete their files.
@@ -129,15 +178,12 @@ class AccessStorage:
         valid = self.database.read(
             lambda connection: self._select_countable(connection, found, served, facts)
         )
-        # two processes that insert in the same order cannot deadlock
-        valid.sort(key=lambda row: row[1].url_key)
         new, broken = 0, []
-        with self.database.writing(self.lock_timeout, INSERTING) as connection:
+        with self.database.writing(self.lock_timeout, STORING) as connection:
             for path, access, delivered in valid:
                 try:
                     with connection.begin_nested():
-                        number = store_access(connection, served.id, access, delivered)
-                        new += number is not None
+                        new += store_access(connection, served.id, access, delivered)
                 except (IntegrityError, DataError) as error:
                     broken.append((path, get_driver_message(error)))
         for path, reason in broken:
@@ -158,7 +204,7 @@ class AccessStorage:
         Files with accesses that do not count are deleted.
         """
         valid = []
-        items = AccessedItems(connection, served, self.host_items)
+        items = AccessedItems(connection, served, self.items)
         for path, access in found:
             owner = find_item(connection, access.item) if isinstance(access.item, int) else None
             if access.archive is None and owner is not None and owner[0] != served.id:
@@ -196,8 +242,8 @@ def log_refusal(address: str | None, reason: NotCounted) -> None:
 
 def store_access(
     connection: Connection, archive_id: int, access: ReceivedAccess, delivered: DeliveredItem
-) -> int | None:
-    """Store an access and return its row ID, or None if its URL key was used before."""
+) -> bool:
+    """Store and count an access; return False if its URL key was used before."""
     other = delivered.item_id
     return insert_access(
         connection,

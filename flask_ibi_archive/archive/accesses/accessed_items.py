@@ -7,46 +7,37 @@ a row with the state Elsewhere when its first access is stored, because accesses
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, timezone
 
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.archives import ServedArchive
-from flask_ibi_archive.archive.host_catalogue import HostItems, open_catalogue
+from flask_ibi_archive.archive.item_catalogue import ItemCatalogue, ItemKey, KeyedFile
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
-from flask_ibi_archive.storage.accesses import find_files, find_item
+from flask_ibi_archive.storage.accesses import find_item
 from flask_ibi_archive.storage.relations import find_or_create_stub
-
-#: The key of an item: its row ID, or an identifier of an item of the host.
-ItemKey = int | str
 
 
 class NotCounted(IBIError):
     """Raised if an acknowledgment does not count; the message states the reason."""
 
 
+@dataclass(frozen=True, slots=True)
 class AccessedItems:
-    """The items of an Archive to which acknowledgments refer.
+    """The items of an Archive to which acknowledgments refer."""
 
-    :param host_items: the items of the host; None if the items are in the tables of this package.
-    """
-
-    def __init__(
-        self, connection: Connection, served: ServedArchive, host_items: HostItems | None
-    ) -> None:
-        self._connection = connection
-        self._served = served
-        self._host_items = host_items
+    connection: Connection
+    served: ServedArchive
+    items: ItemCatalogue
 
     def find(self, ibi: str, scope: Scope, day: date) -> CatalogueItem | None:
         """Return the item with an identifier, or None if there is no such item.
 
         :param day: the day (UTC) of the access, on which embargoes depend.
         """
-        return open_catalogue(self._connection, self._served, day, self._host_items).find(
-            ibi, scope
-        )
+        return self.items.open(self.connection, day).find(ibi, scope)
 
     def get_identifier(self, key: ItemKey) -> str:
         """Return an identifier of an item.
@@ -55,30 +46,19 @@ class AccessedItems:
         """
         if isinstance(key, str):
             return key
-        found = find_item(self._connection, key)
+        found = find_item(self.connection, key)
         if found is None:
             raise NotCounted("the URL key is for an item that no longer exists")
-        if found[0] != self._served.id:
+        if found[0] != self.served.id:
             raise NotCounted("the URL key is for an item of another Archive")
         return found[1]
 
-    def find_files(
-        self, keys: Sequence[ItemKey], paths: Sequence[str]
-    ) -> Iterator[tuple[ItemKey, str, str | None]]:
+    def find_files(self, keys: Sequence[ItemKey], paths: Sequence[str]) -> Iterator[KeyedFile]:
         """Yield the key of the item, the path and the URL of files of some items.
 
         Only files that have one of the paths or have a URL are returned.
         """
-        ids = [key for key in keys if isinstance(key, int)]
-        if ids:
-            yield from find_files(self._connection, ids, list(paths))
-        for key in keys:
-            record = None
-            if self._host_items is not None and isinstance(key, str):
-                record = self._host_items.get(key)
-            for file in record.files if record else ():
-                if file.path in paths or file.url is not None:
-                    yield key, file.path, file.url
+        return self.items.find_files(self.connection, keys, paths)
 
 
 def get_row_id(connection: Connection, archive_id: int, key: ItemKey) -> int:

@@ -15,8 +15,7 @@ count. If an acknowledgment does not count, a warning with the reason is written
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from logging import getLogger
@@ -24,24 +23,15 @@ from urllib.parse import quote
 
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.accesses.access_storage import (
-    AccessStorage,
-    ThreadLock,
-    log_refusal,
-    store_access,
-)
+from flask_ibi_archive.archive.accesses.access_storage import AccessStore, log_refusal
 from flask_ibi_archive.archive.accesses.accessed_items import AccessedItems, NotCounted
-from flask_ibi_archive.archive.accesses.daily_counts import AccessCounter
 from flask_ibi_archive.archive.accesses.delivered_item import Claim, find_delivered_item
 from flask_ibi_archive.archive.accesses.resolver_addresses import name_network
 from flask_ibi_archive.archive.accesses.robots import is_robot_access
-from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
+from flask_ibi_archive.archive.accesses.spool import ReceivedAccess
 from flask_ibi_archive.archive.accesses.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
-from flask_ibi_archive.archive.archives import ServedArchive
-from flask_ibi_archive.archive.host_catalogue import HostItems
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.client_addresses import CLIENT_ADDRESSES
 from flask_ibi_archive.protocol.messages import (
     CONTENT_TYPE,
@@ -51,10 +41,8 @@ from flask_ibi_archive.protocol.messages import (
     Acknowledgment,
 )
 from flask_ibi_archive.protocol.query import to_bytes
-from flask_ibi_archive.storage.accesses import INSERTING, LOCK_TIMEOUT, get_utc_day
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.accesses import get_utc_day
 from flask_ibi_archive.storage.database_errors import get_driver_message
-from flask_ibi_archive.storage.engines import limit_lock_wait
 
 log = getLogger("flask_ibi_archive.accesses")
 
@@ -82,37 +70,26 @@ class Agents:
 NO_AGENTS = Agents()
 
 
-class Acknowledgments(AccessStorage):
+class Acknowledgments:
     """Checks acknowledgments and stores the accesses that they report.
 
-    :param find_served: a function that returns the Archive and its description. The function raises
-        NotReady if the Archive does not exist yet.
-    :param anonymises: whether the IP addresses of users are anonymised before they are stored.
-    :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
+    :param store: stores the accesses.
     :param clock: a function that returns the time in POSIX seconds.
-    :param host_items: the items of the host; None if the items are in the tables of this package.
     :param is_resolver: returns whether an IP address is one of the resolver.
     """
 
     def __init__(
         self,
-        database: Database,
+        store: AccessStore,
         url_keys: URLKeys,
-        spool: Spool,
-        find_served: Callable[[], tuple[ServedArchive, ArchiveFacts]],
-        anonymises: bool = True,
-        lock_timeout: float = LOCK_TIMEOUT,
         clock: Callable[[], float] = time.time,
-        host_items: HostItems | None = None,
         is_resolver: Callable[[str], bool] = lambda address: False,
     ) -> None:
-        super().__init__(database, spool, find_served, anonymises, lock_timeout, host_items)
+        self.store = store
         self.url_keys = url_keys
         self.clock = clock
         self.is_resolver = is_resolver
         self.visitors = Visitors()
-        self.counter = AccessCounter(database)
-        self._write_lock = ThreadLock()
 
     def record(
         self, acknowledgment: Acknowledgment, agents: Agents = NO_AGENTS, sender: str | None = None
@@ -156,58 +133,30 @@ class Acknowledgments(AccessStorage):
             pseudonyms = self.visitors.build_pseudonyms(access.second, user, agents.reader or "")
             return replace(access, visitors=pseudonyms)
 
+        store = self.store
         try:
-            served, facts = self.find_served()
+            served, facts = store.find_served()
             access = replace(access, archive=served.id)
-            delivered = self.database.read(
+            delivered = store.database.read(
                 lambda connection: find_delivered_item(
-                    AccessedItems(connection, served, self.host_items), facts, access.item, claim
+                    AccessedItems(connection, served, store.items), facts, access.item, claim
                 )
             )
             access = replace(access, delivery=delivered)
-            self.visitors.load_salts(self.database, access.second, self.lock_timeout)
-            with (
-                self._queue() as lock_timeout,
-                self.database.writing(lock_timeout, INSERTING) as connection,
-            ):
-                number = store_access(connection, served.id, add_pseudonyms(), delivered)
+            self.visitors.load_salts(store.database, access.second, store.lock_timeout)
+            is_new = store.store(served.id, add_pseudonyms(), delivered)
         except IntegrityError as error:  # the item or the Archive has just been deleted
             raise NotCounted(
                 f"the database refuses the access: {get_driver_message(error)}"
             ) from error
         except NotReady as error:
-            self.spool.store(add_pseudonyms())
+            store.spool.store(add_pseudonyms())
             log.info("an access was stored in the spool: %s", error)
             return Outcome.SPOOLED
-        if number is None:
+        if not is_new:
             raise NotCounted("the URL key was used before")
-        self.counter.update_if_due(number)
-        self.import_some_files(served.id)
+        store.import_some_files(served.id)
         return Outcome.COUNTED
-
-    @contextmanager
-    def _queue(self) -> Iterator[float]:
-        """On SQLite, let the threads of this process store their accesses one after the other.
-
-        SQLite has no queue: each waiting thread tries again and again, or sleeps for too long. The
-        number of seconds that is left to wait for locks of the database is yielded.
-
-        :raises NotReady: if other threads need longer than the timeout for locks.
-        """
-        if self.database.engine.dialect.name != "sqlite":
-            yield self.lock_timeout
-            return
-        lock = self._write_lock.get()
-        begun = time.monotonic()
-        budget = self.database.find_budget()
-        seconds = limit_lock_wait(budget, self.lock_timeout) / 1000
-        with nullcontext() if budget is None else budget.spending():
-            if not lock.acquire(timeout=seconds):
-                raise NotReady("other threads are storing accesses", "try again")
-        try:
-            yield max(0, self.lock_timeout - (time.monotonic() - begun))
-        finally:
-            lock.release()
 
     def _check_key(self, acknowledgment: Acknowledgment, sender: str | None) -> KeyFacts:
         """Check the fields of an acknowledgment and its URL key; return the content of the key.
@@ -265,7 +214,7 @@ class Acknowledgments(AccessStorage):
         return access, claim
 
     def _stored_address(self, address: str) -> str:
-        return anonymise(address) if self.anonymises else address
+        return anonymise(address) if self.store.anonymises else address
 
 
 def _list_networks(sender: str | None) -> Sequence[str]:

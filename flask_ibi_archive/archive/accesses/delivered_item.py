@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from flask_ibi_archive.archive.accesses.accessed_items import (
     AccessedItems,
-    ItemKey,
     NotCounted,
 )
+from flask_ibi_archive.archive.item_catalogue import ItemKey
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
 from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope

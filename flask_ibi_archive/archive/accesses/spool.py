@@ -19,8 +19,8 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
-from flask_ibi_archive.archive.accesses.accessed_items import ItemKey
 from flask_ibi_archive.archive.accesses.delivered_item import DeliveredItem
+from flask_ibi_archive.archive.item_catalogue import ItemKey
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.storage.file_io import new_file, sync_folder
 

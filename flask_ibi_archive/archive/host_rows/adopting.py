@@ -25,9 +25,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Mapper, Session
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.host_rows.assigning import bind, check_model
+from flask_ibi_archive.archive.host_rows.assigning import assign_stored, bind
 from flask_ibi_archive.archive.host_rows.describing import name_row
-from flask_ibi_archive.archive.host_rows.flushes import assign_stored, was_assigned
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
 from flask_ibi_archive.archive.host_rows.reading import begin_locking, is_key_in
 from flask_ibi_archive.archive.host_rows.writing import RowWriter
@@ -92,7 +91,8 @@ class Adopter:
             the error are committed.
         """
         context = bind(self.archive.context, self.session)
-        check_model(context, self.session, self.model)
+        assert context.session is not None
+        context.session.check_model(self.session, self.model)
         context.get_minter()  # a wrong setting is reported before anything is read
         done, total = 0, self._count()
         try:
@@ -187,25 +187,24 @@ class Adopter:
                     self.report(error)
 
     def _adopt(self, context: OperationContext, rows: Sequence[IdentifiedItem]) -> None:
-        mint = self._invent if self.dry_run else _mint
+        minted: list[Minted] = []
+
+        def mint(context: OperationContext, number: int) -> list[Minted]:
+            minted.extend(new := (self._invent if self.dry_run else _mint)(context, number))
+            return new
+
         renew_plans(self.session.connection())
         with self.session.begin_nested(), self._staging(context) as staging:
-            assigned: list[IdentifiedItem] = []
-
-            def assign(rows: Sequence[IdentifiedItem]) -> None:
-                assigned.extend(assign_stored(context, self.session, rows, mint))
-
-            assign(rows)
-            writer = RowWriter(context, staging, assign, partial(was_assigned, self.session))
+            assign_stored(context, rows, mint)
             try:
-                writer.write(rows)
+                RowWriter(context, staging, mint).write(rows)
             except IBIError:
                 raise
             except Exception as error:
                 if isinstance(error, DBAPIError) and is_write_conflict(error):
                     raise
                 raise RowError(name_row(rows[0]), None, _describe_error(error)) from error
-        self.result.adopted += len(assigned)
+        self.result.adopted += len(minted)
 
     def _staging(self, context: OperationContext) -> AbstractContextManager[Staging]:
         if self.dry_run:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
+from weakref import ref
 
 from sqlalchemy import Update, bindparam, update
-from sqlalchemy.orm import Mapper, Session
+from sqlalchemy.orm import Mapper, Session, SessionTransaction
 from sqlalchemy.orm.attributes import set_committed_value
 
-from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
+from flask_ibi_archive.archive.host_rows.describing import inspect_row, name_row
+from flask_ibi_archive.archive.host_rows.identified_item import (
+    IdentifiedItem,
+    get_archive_with_session,
+)
 from flask_ibi_archive.archive.host_rows.reading import group_rows, read_locked
 from flask_ibi_archive.archive.minting import Minted
 from flask_ibi_archive.archive.operations.context import OperationContext
-from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.archive.operations.sessions import find_part, get_part
+from flask_ibi_archive.errors import RowError, StorageError
 
 #: Returns a number of new identifiers.
 Mint: TypeAlias = Callable[[OperationContext, int], list[Minted]]
@@ -29,14 +35,15 @@ def bind(context: OperationContext, session: Session) -> OperationContext:
     return replace(context, session=context.session.bind_flush(session))
 
 
-def check_model(context: OperationContext, session: Session, model: type[Any]) -> None:
-    """Check that the rows of a model are in the database of the items.
-
-    :param context: the result of :func:`bind`.
-    :raises StorageError: if the databases differ.
-    """
+def get_session(context: OperationContext) -> Session:
+    """Return the session of a context that :func:`bind` has returned."""
     assert context.session is not None
-    context.session.check_model(session, model)
+    return context.session.current()
+
+
+def bind_current(session: Session) -> OperationContext:
+    """Return the context of the Archive of the current app for a session; see :func:`bind`."""
+    return bind(get_archive_with_session().context, session)
 
 
 def mint(context: OperationContext, count: int) -> list[Minted]:
@@ -47,6 +54,72 @@ def mint(context: OperationContext, count: int) -> list[Minted]:
     :raises MintingError: if no identifiers can be minted now without a longer wait.
     """
     return context.mint_many(count, context.get_minter().for_flush(count))
+
+
+@dataclass
+class AssignedRows:
+    """The rows that got identifiers in the present transaction of a session, by their ``id()``."""
+
+    rows: dict[int, ref[IdentifiedItem]] = field(default_factory=dict)
+
+    def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
+        """Remove the identifiers of rows that are no longer in the database.
+
+        If the host has rolled back to a savepoint, those of the other rows are read again.
+        """
+        is_over = transaction.parent is None
+        if is_committed and not is_over:
+            return
+        for row in filter(None, (reference() for reference in self.rows.values())):
+            if inspect_row(row).transient:
+                set_committed_value(row, "ibi_rep", None)
+                set_committed_value(row, "ibi_ibip", None)
+            # SQLAlchemy may have replaced a row whose savepoint was rolled back
+            elif not is_over and inspect_row(row).persistent and row in session:
+                session.expire(row, ("ibi_rep", "ibi_ibip"))
+
+
+def _remember(session: Session, rows: Sequence[IdentifiedItem]) -> None:
+    assigned = get_part(session, AssignedRows, AssignedRows).rows
+    assigned.update((id(row), ref(row)) for row in rows)
+
+
+def was_assigned(context: OperationContext, row: IdentifiedItem) -> bool:
+    """Return whether a row got its identifier in the present transaction."""
+    assigned: AssignedRows | None = find_part(get_session(context), AssignedRows)
+    reference = None if assigned is None else assigned.rows.get(id(row))
+    return reference is not None and reference() is row
+
+
+def assign(session: Session, rows: Sequence[IdentifiedItem]) -> None:
+    """Assign identifiers to rows that the flush will write."""
+    context = bind_current(session)
+    assert context.session is not None
+    for model in {type(row) for row in rows}:
+        context.session.check_model(session, model)
+    for row, minted in zip(rows, mint(context, len(rows)), strict=True):
+        row.ibi_rep, row.ibi_ibip = minted.rep, minted.ibip
+    _remember(session, rows)
+
+
+def assign_stored(
+    context: OperationContext, rows: Sequence[IdentifiedItem], mint: Mint = mint
+) -> None:
+    """Assign identifiers to rows that are in the database already, without a flush.
+
+    Another transaction may have assigned some identifiers.
+
+    :param context: the result of :func:`bind`.
+    """
+    session = get_session(context)
+    without = lock_rows(session, rows)
+    unassigned = {id(row) for row in without}
+    for row in rows:
+        if row.ibi is None and id(row) not in unassigned:
+            raise RowError(name_row(row), None, "another transaction has deleted the row")
+    if without:
+        _remember(session, without)
+        _write_identifiers(session, without, mint(context, len(without)))
 
 
 def lock_rows(session: Session, rows: Sequence[IdentifiedItem]) -> list[IdentifiedItem]:
@@ -70,7 +143,7 @@ def lock_rows(session: Session, rows: Sequence[IdentifiedItem]) -> list[Identifi
     return without
 
 
-def write_identifiers(
+def _write_identifiers(
     session: Session, rows: Sequence[IdentifiedItem], minted: Sequence[Minted]
 ) -> None:
     """Write identifiers into rows that are in the database already, without a flush.

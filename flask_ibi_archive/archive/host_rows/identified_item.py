@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import String
@@ -14,10 +15,46 @@ from sqlalchemy.orm import (
     mapped_column,
 )
 
-from flask_ibi_archive.archive.host_rows import current
+from flask_ibi_archive.errors import ConfigError
 
 if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.operations.description import ItemRecord
+
+_find_archive: Callable[[], Archive] | None = None
+
+
+def set_finder(find: Callable[[], Archive]) -> None:
+    """Set the function that returns the Archive of the current app. The extension calls this."""
+    global _find_archive
+    _find_archive = find
+
+
+def get_archive() -> Archive:
+    """Return the Archive of the current app.
+
+    :raises RuntimeError: if there is no current app, or if the app has no Archive.
+    """
+    if _find_archive is None:
+        raise RuntimeError("no app has an IBIArchive; create one with IBIArchive(session=...)")
+    return _find_archive()
+
+
+def get_archive_with_session() -> Archive:
+    """Return the Archive of the current app.
+
+    :raises ConfigError: if the Archive does not use the session of the host.
+    :raises RuntimeError: as for :func:`get_archive`.
+    """
+    archive = get_archive()
+    if archive.session is None:
+        raise ConfigError(
+            "session",
+            None,
+            "the session of the models with IdentifiedItem, such as "
+            "IBIArchive(session=db.session), so that a row and its item are saved together",
+        )
+    return archive
 
 
 def _make_column(model: Any, name: str) -> MapperProperty[str | None] | MappedColumn[str | None]:
@@ -104,4 +141,4 @@ class IdentifiedItem:
     @property
     def persistent_url(self) -> str | None:
         """The persistent URL of the item; None before the first flush of the row."""
-        return None if self.ibi is None else current.get_archive().persistent_url(self.ibi)
+        return None if self.ibi is None else get_archive().persistent_url(self.ibi)

@@ -13,7 +13,7 @@ from sqlalchemy.orm.attributes import set_committed_value
 
 from flask_ibi_archive.archive.host_rows.describing import inspect_row
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.operations.sessions import in_transaction
+from flask_ibi_archive.archive.operations.sessions import begin_transaction
 from flask_ibi_archive.storage.dialects import batched
 
 #: The number of rows that one statement reads.
@@ -38,8 +38,7 @@ def is_key_in(mapper: Mapper[Any], keys: Any) -> ColumnElement[bool]:
 def begin_locking(session: Session, mapper: Mapper[Any]) -> Connection:
     """Return the connection for the rows of a class. SQLite locks the database from now on."""
     connection = session.connection(bind_arguments={"mapper": mapper})
-    if connection.dialect.name == "sqlite" and not in_transaction(connection):
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    begin_transaction(connection)
     return connection
 
 

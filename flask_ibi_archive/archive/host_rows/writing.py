@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.archive.host_rows.assigning import (
+    Mint,
+    assign_stored,
+    mint,
+    was_assigned,
+)
 from flask_ibi_archive.archive.host_rows.describing import (
     DescribedRow,
     describe,
@@ -69,14 +75,12 @@ class RowWriter:
     """Writes the items of rows. An error changes nothing.
 
     :param context: the result of :func:`bind` for the session of the rows.
-    :param assign: gives identifiers to rows that are older than the identifiers.
-    :param was_minted: returns whether the identifier of a row was minted in this transaction.
+    :param mint: mints the identifiers of rows that are older than the identifiers.
     """
 
     context: OperationContext
     staging: Staging
-    assign: Callable[[list[IdentifiedItem]], object]
-    was_minted: Callable[[IdentifiedItem], bool]
+    mint: Mint = mint
     _contents: list[Content] = field(default_factory=list)
 
     def write(self, rows: Sequence[IdentifiedItem], removals: Sequence[Removal] = ()) -> None:
@@ -125,7 +129,7 @@ class RowWriter:
                     if not inspect_row(other).persistent:
                         reason = "the row is not in the session; add it to the session first"
                         raise RowError(one.name, name, f"{name_row(other)}: {reason}")
-                    self.assign([other])
+                    assign_stored(self.context, [other], self.mint)
                     waiting.append(other)
         return list(found.values())
 
@@ -159,7 +163,7 @@ class RowWriter:
         :returns: whether the row is public. Otherwise the identifier is reserved now.
         """
         now = self.context.now()
-        if not is_held and self.was_minted(one.row):
+        if not is_held and was_assigned(self.context, one.row):
             note(store, item_minted, Minted(*one.identifiers))
         if one.state != "Reserved":
             if is_held:

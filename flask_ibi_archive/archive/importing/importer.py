@@ -1,37 +1,34 @@
-"""Imports the records of a file, in one transaction or in batches.
+"""Imports the records of a file in batches.
 
 The command import uses :class:`Importer`. A record is a line with the JSON description of an item.
-If an import in batches is interrupted, it can be continued.
+All batches are one transaction, or each batch is a transaction of its own. An interrupted import of
+the second kind can be continued.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.importing.named_files import add_files, measure_file, stage_files
+from flask_ibi_archive.archive.importing.named_files import measure_file
 from flask_ibi_archive.archive.importing.reporting import (
     Counts,
     Errors,
     ImportProgress,
     ImportResult,
 )
-from flask_ibi_archive.archive.importing.source import (
-    ImportSource,
-    Limits,
-    open_source,
-)
+from flask_ibi_archive.archive.importing.source import ImportSource, Limits, open_source
 from flask_ibi_archive.archive.importing.steps import Steps
 from flask_ibi_archive.archive.operations.noting import name_archives
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.signals import NOBODY, Notice, Notifier
 from flask_ibi_archive.storage.bulk import examine_tables
 from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.file_store import FileStore
+from flask_ibi_archive.storage.file_store import FileStore, Staging
 from flask_ibi_archive.storage.imports import ImportLog, ImportState, Phase
 from flask_ibi_archive.storage.items import ItemStore
 from flask_ibi_archive.storage.rules import find_broken_rule
@@ -46,6 +43,33 @@ class _Rollback(Exception):
 
 def _now() -> datetime:
     return datetime.now(timezone.utc).replace(microsecond=0)
+
+
+class _Transaction:
+    """A transaction with new files. It begins when its first batch is written.
+
+    The files of the first batch are added before the transaction begins, because a transaction
+    blocks other writers.
+
+    :param begin: begins the transaction and returns its items.
+    """
+
+    def __init__(self, staging: Staging, begin: Callable[[], ItemStore]) -> None:
+        self.staging = staging
+        self._begin = begin
+        self._store: ItemStore | None = None
+
+    def begin(self) -> ItemStore:
+        """Begin the transaction, unless it has begun, and return its items."""
+        if self._store is None:
+            self._store = self._begin()
+            self._store.lock_relations(limited=False)
+        return self._store
+
+    def complete(self) -> list[Notice]:
+        """Move the new files to the store, and return the signals of the transaction."""
+        self.staging.move_all_to_store()
+        return name_archives(self.begin(), {})
 
 
 @dataclass
@@ -98,126 +122,123 @@ class Importer:
         if self.resume and self.dry_run:
             raise ValueError("a dry run cannot be resumed")
         progress = ImportProgress(source.size, self.progress)
-        run = self._import_in_batches if self.resume else self._import_whole
+        steps = self._open_steps(source)
         try:
-            with source.spooling(None if self.dry_run else self.files.folder):
-                state = run(source, progress)
+            with nullcontext() if self.resume else self._transaction() as whole:
+                self._import(steps, progress, whole)
+                if self.dry_run:
+                    raise _Rollback
+        except _Rollback:
+            pass
         except IntegrityError as error:
             raise find_broken_rule(error) or StorageError(
                 f"the database refuses a record: {error.orig}"
             ) from error
+        state = steps.state
         if state.added + state.updated >= BATCH and not self.dry_run:
             with self.database.writing() as connection:
                 examine_tables(connection)
         progress.finish()
         return ImportResult(state.added, state.updated, state.skipped, self._earlier)
 
-    # --- all or nothing --------------------------------------------------------------------------
-
-    def _import_whole(self, source: ImportSource, progress: ImportProgress) -> ImportState:
-        errors = Errors(self.on_error if self.dry_run else None)
-        notices: list[Notice] = []
+    @contextmanager
+    def _transaction(self) -> Iterator[_Transaction]:
+        """Yield a transaction; after the commit, send its signals."""
         with self.files.staging() as staging:
-            # add the files before the transaction, because a transaction blocks other writers
-            stage_files(
-                source, measure_file if self.dry_run else staging.add_stream, progress, errors
-            )
-            try:
-                with self.database.writing() as connection:
-                    store = ItemStore(connection, self.archive_id)
-                    state = self._write_all(store, source, progress, errors)
-                    if self.dry_run:
-                        raise _Rollback
-                    notices = name_archives(store, {})
-                    for line in source.staged:
-                        for content in line.contents.values():
-                            staging.move_to_store(content)
-            except _Rollback:
-                pass
-        self.notifier.send(notices)
-        return state
+            with ExitStack() as stack:
+                transaction = _Transaction(
+                    staging,
+                    lambda: ItemStore(
+                        stack.enter_context(self.database.writing()), self.archive_id
+                    ),
+                )
+                yield transaction
+                notices = transaction.complete()
+            self.notifier.send(notices)
 
-    def _write_all(
-        self, store: ItemStore, source: ImportSource, progress: ImportProgress, errors: Errors
-    ) -> ImportState:
-        store.lock_relations(limited=False)
-        log = ImportLog(store.connection, self.archive_id)
-        name = source.place or source.name
-        state = log.begin(name, self.on_conflict, self.clock(), resumable=False)
-        steps = Steps(source, state, Limits(BATCH), errors=errors)
-        after: ImportState | None = state
-        while after is not None:
-            steps.state = after
-            progress.report_state(after)
-            after = steps.step(store, log, steps.read())
-        return steps.state
+    def _import(self, steps: Steps, progress: ImportProgress, whole: _Transaction | None) -> None:
+        """Import batch by batch.
 
-    # --- in batches ------------------------------------------------------------------------------
-
-    def _import_in_batches(self, source: ImportSource, progress: ImportProgress) -> ImportState:
-        if source.place is None:
-            raise StorageError(
-                f"{source.name} can't be read again; the option --resume needs a file"
-            )
-        done = self._find_completed(source, source.place)
-        if done is not None:
-            self._report_resumed(done)
-            return done
-        steps = Steps(
-            source, self._find_or_begin(source, source.place), Limits(BATCH), remembered=True
-        )
-        self._skip_done(steps)
-        if _has_begun(steps.state):
-            self._report_resumed(steps.state)
+        :param whole: the transaction of all batches; None: each batch is a transaction.
+        """
         after: ImportState | None = steps.state
-        while after is not None:
+        while after is not None and after.phase is not Phase.DONE:
             steps.state = after
             progress.report_state(after)
             try:
-                after = self._import_batch(steps)
+                with (
+                    nullcontext(whole) if whole is not None else self._transaction() as transaction
+                ):
+                    after = self._import_batch(steps, transaction)
             except RecordError as error:
-                if not _has_begun(steps.state):
-                    # no record was imported yet, so there is no import that could be continued
-                    with self._writing(steps.state) as (_, log):
-                        log.forget(steps.state)
+                if not self.resume or not _has_begun(steps.state):
                     raise
                 reason = f"{error.reason}; {_advice(steps.state)}"
                 raise RecordError(error.source, error.line, error.field, reason) from error
-        return steps.state
 
-    def _report_resumed(self, state: ImportState) -> None:
-        self._earlier = Counts(state.added, state.updated, state.skipped)
-        self.on_resume(state)
+    def _import_batch(self, steps: Steps, transaction: _Transaction) -> ImportState | None:
+        """Import the next batch.
 
-    def _find_completed(self, source: ImportSource, place: str) -> ImportState | None:
-        """Return the previous import if the same file was imported completely; otherwise None.
-
-        This case occurs if a process is killed after the last commit and before it reports success.
+        :returns: the new state of the import, or None if the import is complete.
+        :raises StorageError: if another process has continued the import.
         """
-        if self.restart or self.on_conflict != "error":
-            return None
-        state = self.database.read(
-            lambda connection: ImportLog(connection, self.archive_id).find_finished(place)
-        )
-        if state is None or state.on_conflict != self.on_conflict:
-            return None
-        return state if Steps(source, state, Limits(BATCH)).is_unchanged() else None
+        lines = steps.read(measure_file if self.dry_run else transaction.staging.add_stream)
+        store = transaction.begin()
+        log = ImportLog(store.connection, self.archive_id)
+        if not steps.state.id:
+            steps.state = log.begin(steps.state, self.resume, self.restart)
+        elif not log.has_state(steps.state):
+            raise StorageError(f"another process continues the import of {steps.state.source}")
+        return steps.step(store, log, lines)
 
-    def _find_or_begin(self, source: ImportSource, place: str) -> ImportState:
-        """Return the state of the interrupted import, or of a new import.
+    # --- the beginning ---------------------------------------------------------------------------
+
+    def _open_steps(self, source: ImportSource) -> Steps:
+        """Return the steps of a new import, or of an import that is continued.
+
+        :raises StorageError: if the import cannot be continued.
+        """
+        if self.resume and source.place is None:
+            raise StorageError(
+                f"{source.name} can't be read again; the option --resume needs a file"
+            )
+        earlier = self._find_earlier(source) if self.resume and not self.restart else None
+        now = self.clock()
+        new = ImportState(0, source.place or source.name, self.on_conflict, now)
+        errors = Errors(self.on_error if self.dry_run else None)
+        steps = Steps(source, earlier or new, Limits(BATCH), self.resume, errors)
+        if earlier is not None:
+            if not steps.move_to_position():
+                raise StorageError(
+                    f"the first {earlier.line} lines of {source.name} were changed after they "
+                    "were imported; undo the changes and resume the import, or start again with "
+                    "--restart and --on-conflict skip or update"
+                )
+            self._earlier = Counts(earlier.added, earlier.updated, earlier.skipped)
+            self.on_resume(earlier)
+        return steps
+
+    def _find_earlier(self, source: ImportSource) -> ImportState | None:
+        """Return the state of the interrupted import; None if there is no such import.
+
+        If a process was killed after the last commit and before it reported success, this is the
+        state of the complete import.
 
         :raises StorageError: if the interrupted import is an import of another file, or if it was
             started with another option --on-conflict.
         """
-        with self.database.writing() as connection:
-            ItemStore(connection, self.archive_id).lock_relations(limited=False)
+        place = source.place or ""
+        with self.database.reading() as connection:
             log = ImportLog(connection, self.archive_id)
-            state = log.find_unfinished()
-            if state is not None and self.restart:
-                log.forget(state)
-                state = None
-            if state is None:
-                return log.begin(place, self.on_conflict, self.clock(), resumable=True)
+            finished, state = log.find_finished(place), log.find_unfinished()
+        if (
+            finished is not None
+            and self.on_conflict == finished.on_conflict == "error"
+            and Steps(source, finished, Limits(BATCH)).is_unchanged()
+        ):
+            return finished
+        if state is None:
+            return None
         if state.source != place:
             raise StorageError(
                 f"the import of {state.source} was interrupted; complete that import with "
@@ -231,59 +252,6 @@ class Importer:
                 "imported items remain)"
             )
         return state
-
-    def _skip_done(self, steps: Steps) -> None:
-        """Skip the lines that were already imported.
-
-        If lines were appended to the file after all items were imported, the import first goes back
-        and imports the items of these lines.
-
-        :raises StorageError: if the imported lines were changed.
-        """
-        if not steps.move_to_position():
-            raise StorageError(
-                f"the first {steps.state.line} lines of {steps.source.name} were changed after "
-                "they were imported; undo the changes and resume the import, or start again with "
-                "--restart and --on-conflict skip or update"
-            )
-        back = steps.go_back_to_appended_lines()
-        if back is not None:
-            with self._writing(steps.state) as (_, log):
-                log.save(back)
-            steps.state = back
-
-    def _import_batch(self, steps: Steps) -> ImportState | None:
-        """Import the next batch in a transaction.
-
-        :returns: the new state of the import, or None if the import is complete.
-        """
-        lines = steps.read()
-        with self.files.staging() as staging:
-            # add the files before the transaction, because a transaction blocks other writers
-            for line in lines:
-                line.contents = add_files(steps.source, line, staging.add_stream, steps.errors)
-            with self._writing(steps.state) as (store, log):
-                after = steps.step(store, log, lines)
-                notices = name_archives(store, {})
-                for line in lines:
-                    for content in line.contents.values():
-                        staging.move_to_store(content)
-        self.notifier.send(notices)
-        return after
-
-    @contextmanager
-    def _writing(self, state: ImportState) -> Iterator[tuple[ItemStore, ImportLog]]:
-        """Return a context manager that opens a transaction and returns the items and the log.
-
-        :raises StorageError: if another process has continued the import.
-        """
-        with self.database.writing() as connection:
-            store = ItemStore(connection, self.archive_id)
-            store.lock_relations(limited=False)
-            log = ImportLog(connection, self.archive_id)
-            if not log.has_state(state):
-                raise StorageError(f"another process continues the import of {state.source}")
-            yield store, log
 
 
 def _has_begun(state: ImportState) -> bool:

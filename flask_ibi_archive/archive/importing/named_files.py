@@ -7,22 +7,18 @@ folder are read.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from flask_ibi_archive.archive.importing.reporting import STEP, Errors, ImportProgress
-from flask_ibi_archive.archive.importing.source import ImportSource, Line, LineReader
+from flask_ibi_archive.archive.importing.reporting import Errors
+from flask_ibi_archive.archive.importing.source import ImportSource, Line
 from flask_ibi_archive.errors import RecordError
 from flask_ibi_archive.records.fields import quoted
 from flask_ibi_archive.storage.file_io import Content, copy_and_measure
 
-#: Matches every line that may contain a field ``source``. The name of the field may contain JSON
-#: escapes.
-MAY_NAME_FILES = re.compile(rb"source|\\u")
 #: With these flags, the system neither follows a symbolic link nor waits for the writer of a FIFO.
 #: Windows has no such flags.
 SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -34,38 +30,6 @@ AddFile = Callable[[BinaryIO], Content]
 def measure_file(stream: BinaryIO) -> Content:
     """Return the checksum and the size of a file."""
     return copy_and_measure(stream, None)
-
-
-def stage_files(
-    source: ImportSource, add_file: AddFile, progress: ImportProgress, errors: Errors
-) -> None:
-    """Add all files that the records of a source name.
-
-    This function is called before the transaction that writes the items. Only lines that may name
-    files are parsed. If ``errors`` collects all errors, all lines are parsed. The parsed lines are
-    stored in ``source.staged``.
-
-    :param add_file: a function that adds a file.
-    :raises StorageError: if the files or the lines cannot be stored.
-    """
-    reader = LineReader(source)
-    reported = 0
-    for text in reader.lines:
-        if (errors.collects or MAY_NAME_FILES.search(text)) and text.strip():
-            try:
-                line = reader.parse(text)
-            except RecordError:
-                if not errors.collects:
-                    raise
-                for error in reader.find_errors(text):
-                    errors.add(error)
-            else:
-                line.contents = add_files(source, line, add_file, errors)
-                source.staged.add(line.number, line)
-        if reader.position - reported >= STEP:
-            reported = reader.position
-            progress.report_staging(reported)
-    progress.report_staging(reader.position)
 
 
 def add_files(

@@ -11,11 +11,8 @@ from sqlalchemy import Connection
 from flask_ibi_archive.errors import RecordError
 from flask_ibi_archive.storage.imports import ImportState, Phase
 
-#: The relative time that a byte of the file takes in each pass.
-STAGING_COST = 1
+#: The relative time that a byte of the file takes in each phase.
 COSTS = {Phase.ITEMS: 12, Phase.LANGUAGES: 1, Phase.TIES: 6}
-#: The number of bytes after which the first pass reports the progress again.
-STEP = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +74,13 @@ class ImportProgress:
     def __init__(self, size: int, report: Callable[[int, int], None] | None) -> None:
         self._size = size
         self._report = report
-        self._total = size * (STAGING_COST + sum(COSTS.values()))
-
-    def report_staging(self, position: int) -> None:
-        """Report the progress of the first pass, which adds files.
-
-        :param position: the number of bytes of the file that were read in the first pass.
-        """
-        if self._report is not None:
-            self._report(position * STAGING_COST, self._total)
+        self._total = size * sum(COSTS.values())
 
     def report_state(self, state: ImportState) -> None:
-        """Report the progress that an import has reached in a later pass."""
+        """Report the progress that an import has reached."""
         if self._report is None:
             return
-        done = self._size * STAGING_COST
+        done = 0
         for phase, cost in COSTS.items():
             if phase is state.phase:
                 break

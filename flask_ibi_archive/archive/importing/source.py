@@ -1,30 +1,26 @@
-"""Reads a file of records and parses each line only once."""
+"""Reads a file of records."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import shutil
 import tempfile
-from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Generic, TypeVar
+from typing import BinaryIO
 
+from flask_ibi_archive.archive.importing.reporting import Errors
 from flask_ibi_archive.errors import RecordError, StorageError
 from flask_ibi_archive.records.fields import FieldError
 from flask_ibi_archive.records.parse import find_errors, parse_line
 from flask_ibi_archive.records.record import Record, References
 from flask_ibi_archive.storage.file_io import Content
 
-Parsed = TypeVar("Parsed")
-
 MAX_LINE = 16 << 20
 BLOCK = 1 << 20
-#: The number of identifiers in references that are written to a temporary file together.
-REFERENCES_TOGETHER = 1000
 
 
 @dataclass(slots=True)
@@ -56,104 +52,6 @@ class Limits:
     identifiers: int = 5000
 
 
-class LineSpool(Generic[Parsed]):
-    """A temporary file with parts of parsed lines that a later pass of the import needs again.
-
-    Lines must be added and searched in ascending order of their numbers. The temporary file is
-    created at the first write.
-
-    :param folder: the folder of the temporary file; None means the default folder of the system.
-    :param together: the size of the parts that are written together.
-    """
-
-    def __init__(self, folder: Path | None = None, together: int = 1) -> None:
-        self._folder = folder
-        self._together = together
-        self._new: list[tuple[int, Parsed]] = []
-        self._size = 0
-        self._file: BinaryIO | None = None
-        self._stored: Iterator[tuple[int, Parsed]] | None = None
-        self._next: tuple[int, Parsed] | None = None
-
-    def add(self, number: int, part: Parsed, size: int = 1) -> None:
-        """Store a part of the line with a number.
-
-        :param size: the size of the part, in the same unit as ``together``.
-        :raises StorageError: if the temporary file cannot be written.
-        """
-        self._new.append((number, part))
-        self._size += size
-        if self._size >= self._together:
-            self._write()
-
-    def find(self, number: int) -> Parsed | None:
-        """Return the stored part of the line with a number, or None if it was not stored.
-
-        The number must be larger than the number in the previous call.
-
-        :raises StorageError: if the temporary file cannot be written.
-        """
-        if self._stored is None:
-            if self._file is None and not self._new:
-                return None
-            self._rewind()
-        while self._next is not None and self._next[0] < number:
-            self._advance()
-        return self._next[1] if self._next is not None and self._next[0] == number else None
-
-    def __iter__(self) -> Iterator[Parsed]:
-        """Yield all stored parts.
-
-        :raises StorageError: if the temporary file cannot be written.
-        """
-        self._rewind()
-        while self._next is not None:
-            yield self._next[1]
-            self._advance()
-
-    def close(self) -> None:
-        """Delete the temporary file."""
-        if self._file is not None:
-            with suppress(OSError):  # the lines are no longer needed
-                self._file.close()
-
-    def _write(self) -> None:
-        with self._explain_errors():
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 - see close
-            pickle.dump(self._new, self._file, pickle.HIGHEST_PROTOCOL)
-        self._new, self._size = [], 0
-
-    def _rewind(self) -> None:
-        if self._new:
-            self._write()
-        self._stored = self._read()
-        self._advance()
-
-    def _read(self) -> Iterator[tuple[int, Parsed]]:
-        if self._file is None:
-            return
-        with self._explain_errors():
-            self._file.seek(0)  # also writes the buffer
-        with suppress(EOFError):
-            while True:
-                yield from pickle.load(self._file)
-
-    def _advance(self) -> None:
-        assert self._stored is not None
-        self._next = next(self._stored, None)
-
-    @contextmanager
-    def _explain_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            folder = self._folder or Path(tempfile.gettempdir())
-            raise StorageError(
-                f"a temporary file in {folder} can't be written: {error.strerror or error}"
-            ) from error
-
-
 @dataclass(slots=True)
 class ImportSource:
     """A file of records.
@@ -165,8 +63,6 @@ class ImportSource:
         may name no files.
     :param place: the absolute path of the file. An interrupted import is found by this path. None
         means that the import cannot be resumed.
-    :param staged: the lines that were parsed in the first pass, which adds files.
-    :param referring: the references to other items. The last pass needs these references.
     """
 
     name: str
@@ -174,8 +70,6 @@ class ImportSource:
     folder: Path
     files_folder: Path | None = None
     place: str | None = None
-    staged: LineSpool[Line] = field(init=False)
-    referring: LineSpool[References] = field(init=False)
 
     @property
     def size(self) -> int:
@@ -184,23 +78,6 @@ class ImportSource:
         size = self.stream.seek(0, os.SEEK_END)
         self.stream.seek(position)
         return size
-
-    @contextmanager
-    def spooling(self, folder: Path | None) -> Iterator[None]:
-        """Return a context manager; in its context, parsed lines are stored in temporary files.
-
-        :param folder: the folder of the temporary files. If the folder cannot be written or is
-            None, the default folder of the system is used.
-        """
-        if folder is not None and not os.access(folder, os.W_OK):
-            folder = None
-        self.staged = LineSpool(folder)
-        self.referring = LineSpool(folder, REFERENCES_TOGETHER)
-        try:
-            yield
-        finally:
-            self.staged.close()
-            self.referring.close()
 
 
 @contextmanager
@@ -236,15 +113,13 @@ def open_source(
 class LineReader:
     """Reads the lines of a source and computes the digest of the bytes that were read.
 
-    :param ignored: the numbers of the lines that are not imported.
     :ivar lines: an iterator over the lines that were not read yet.
     :ivar line: the number of the line that was read last.
     :ivar position: the number of bytes that were read.
     """
 
-    def __init__(self, source: ImportSource, ignored: Container[int] = ()) -> None:
+    def __init__(self, source: ImportSource) -> None:
         self.source = source
-        self._ignored = ignored
         self.line = 0
         self.position = 0
         self._digest = hashlib.sha256()
@@ -309,34 +184,40 @@ class LineReader:
 
     # --- records ---------------------------------------------------------------------------------
 
-    def read_batch(self, limits: Limits) -> list[Line]:
+    def read_batch(
+        self, limits: Limits, errors: Errors, add_files: Callable[[Line], None]
+    ) -> list[Line]:
         """Return the next lines that contain records.
 
         Empty lines are skipped. At the end of the file, the result is an empty list.
 
-        :raises RecordError: if a line is not a valid record.
+        :param errors: the object to which the errors of lines are added.
+        :param add_files: a function that adds the files of a line.
         """
-        found: list[Line] = []
+        lines: list[Line] = []
         size = identifiers = 0
-        staged, referring = self.source.staged, self.source.referring
         for text in self.lines:
-            if not text.strip() or self.line in self._ignored:
+            if not text.strip():
                 continue
-            line = staged.find(self.line) or self.parse(text)
-            if line.record.has_references:
-                references = line.record.references
-                count = len(references.identifiers) + len(references.translations)
-                referring.add(line.number, references, count)
-            found.append(line)
+            try:
+                line = self.parse(text)
+            except RecordError as error:
+                for each in self.find_errors(text) if errors.collects else [error]:
+                    errors.add(each)
+                continue
+            add_files(line)
+            if line.number in errors.lines:
+                continue
+            lines.append(line)
             size += len(text)
             identifiers += len(line.record.identifiers)
             if (
-                len(found) >= limits.lines
+                len(lines) >= limits.lines
                 or size >= limits.bytes
                 or identifiers >= limits.identifiers
             ):
                 break
-        return found
+        return lines
 
     def read_references(self, numbers: Iterable[int]) -> list[References]:
         """Return the references of the lines with certain numbers.
@@ -355,7 +236,7 @@ class LineReader:
                 raise self.error(
                     None, "the line contained an item when it was imported, but is empty now"
                 )
-            found.append(self.source.referring.find(number) or self.parse(text).record.references)
+            found.append(self.parse(text).record.references)
         return found
 
     def parse(self, text: bytes) -> Line:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from flask_ibi_archive.archive.importing.items import ItemBatch, rule_error
+from flask_ibi_archive.archive.importing.named_files import AddFile, add_files
 from flask_ibi_archive.archive.importing.reporting import Errors
 from flask_ibi_archive.archive.importing.source import ImportSource, Limits, Line, LineReader
 from flask_ibi_archive.errors import RuleBroken
@@ -36,16 +37,23 @@ class Steps:
     reader: LineReader = field(init=False)
 
     def __post_init__(self) -> None:
-        self.reader = LineReader(self.source, self.errors.lines)
+        self.reader = LineReader(self.source)
 
-    def read(self) -> Sequence[Line]:
-        """Return the next lines whose items must be stored.
+    def read(self, add_file: AddFile) -> Sequence[Line]:
+        """Return the next lines whose items must be stored, and add their files.
 
         If all items are stored, the result is empty.
 
-        :raises RecordError: if a line is not a valid record.
+        :param add_file: a function that adds a file.
+        :raises RecordError: if a line is not a valid record, and not all errors are reported.
         """
-        return self.reader.read_batch(self.limits) if self.state.phase is Phase.ITEMS else ()
+        if self.state.phase is not Phase.ITEMS:
+            return ()
+
+        def add(line: Line) -> None:
+            line.contents = add_files(self.source, line, add_file, self.errors)
+
+        return self.reader.read_batch(self.limits, self.errors, add)
 
     def step(self, store: ItemStore, log: ImportLog, lines: Sequence[Line]) -> ImportState | None:
         """Do the next step of the import in the transaction of the caller.
@@ -88,10 +96,7 @@ class Steps:
         batch = ItemBatch(store, log, state, self.source.name, lines, self.errors)
         batch.write()
         return replace(
-            state,
-            position=reader.position,
-            line=reader.line,
-            digest=reader.digest,
+            self._at_reader(Phase.ITEMS),
             added=state.added + batch.added,
             updated=state.updated + batch.updated,
             skipped=state.skipped + batch.skipped,
@@ -121,7 +126,7 @@ class Steps:
         reader = self.reader
         wanted = log.read_references(self.state, self.limits.lines)
         if not wanted:
-            return None
+            return self._find_added_lines()
         items = list(zip(wanted.values(), reader.read_references(wanted), strict=True))
         batch = RelationBatch(store.connection, store.archive_id, items, self.state.started_at)
         for number, (item_id, references) in zip(wanted, items, strict=True):
@@ -133,7 +138,32 @@ class Steps:
             except RuleBroken as error:
                 self.errors.add(rule_error(self.source.name, number, error))
         batch.write()
-        return replace(self.state, position=reader.position, line=reader.line, digest=reader.digest)
+        return self._at_reader(Phase.TIES)
+
+    def _find_added_lines(self) -> ImportState | None:
+        """Return the state before lines that were added to the file during the last phases.
+
+        The items of these lines are stored next. Then the relations of all lines are stored again.
+        Relations that are already stored do not change.
+
+        :returns: None if no lines were added. Then the import is complete.
+        """
+        reader = self.reader
+        reader.skip_lines(self.state.lines or 0)
+        if reader.is_at_end():
+            return None
+        return self._at_reader(Phase.ITEMS)
+
+    def _at_reader(self, phase: Phase) -> ImportState:
+        """Return the state at the position of the reader."""
+        reader = self.reader
+        return replace(
+            self.state,
+            phase=phase,
+            position=reader.position,
+            line=reader.line,
+            digest=reader.digest,
+        )
 
     def _begin_phase(self, phase: Phase, lines: int | None = None) -> ImportState:
         """Return the state at the beginning of a phase.
@@ -143,7 +173,7 @@ class Steps:
         :param lines: the number of lines of the file; None keeps the known number.
         """
         if phase is Phase.TIES:  # the reader must start again, because this phase reads the file
-            self.reader = LineReader(self.source, self.errors.lines)
+            self.reader = LineReader(self.source)
         return replace(
             self.state,
             phase=phase,
@@ -166,28 +196,3 @@ class Steps:
     def is_unchanged(self) -> bool:
         """Return whether the file has not changed since it was imported completely."""
         return self.move_to_position() and self.reader.is_at_end()
-
-    def go_back_to_appended_lines(self) -> ImportState | None:
-        """Move the reader back to import lines that were appended after all items were stored.
-
-        Afterwards the relations of all lines are stored again. Relations that were already stored
-        do not change.
-
-        :returns: the state of the import before the appended lines, or None if no lines were
-            appended.
-        """
-        if self.state.lines is None or self.state.phase is Phase.ITEMS:
-            return None
-        reader = LineReader(self.source)
-        reader.skip_lines(self.state.lines)
-        if reader.is_at_end():
-            self.move_to_position()
-            return None
-        self.reader = reader
-        return replace(
-            self.state,
-            phase=Phase.ITEMS,
-            position=reader.position,
-            line=reader.line,
-            digest=reader.digest,
-        )

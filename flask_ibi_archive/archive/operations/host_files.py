@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from weakref import WeakKeyDictionary
 
-from sqlalchemy import event
 from sqlalchemy.orm import Session, SessionTransaction
 
+from flask_ibi_archive.archive.operations.sessions import get_part
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.storage.database import Database
 from flask_ibi_archive.storage.dialects import batched
@@ -33,8 +32,7 @@ class NewFiles:
 
     :ivar checksums: the checksums of the files.
     :ivar operations: the number of operations. A later one may replace a file of an earlier one.
-    :ivar rolled_back: whether the host has rolled back to a savepoint.
-    :ivar committed: whether the host has committed the transaction.
+    :ivar rolled_back: whether the host has rolled back, also to a savepoint.
     """
 
     database: Database
@@ -42,10 +40,16 @@ class NewFiles:
     checksums: set[str] = field(default_factory=set)
     operations: int = 0
     rolled_back: bool = False
-    committed: bool = False
 
-    def remove_unneeded(self) -> None:
-        """Delete the files that no item needs. Call this after the end of the transaction."""
+    def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
+        """Delete unneeded files at the end of the transaction of the host."""
+        self.rolled_back = self.rolled_back or not is_committed
+        if transaction.parent is not None or not (self.checksums or self.store.unneeded):
+            return
+        if self.rolled_back or self.operations > 1:
+            self._remove_unneeded()
+
+    def _remove_unneeded(self) -> None:
         self.checksums |= self.store.unneeded
         self.store.unneeded = self.checksums
         if self._are_needed():
@@ -59,48 +63,17 @@ class NewFiles:
     def _are_needed(self) -> bool:
         """Return whether committed items need all files. Then no lock is necessary."""
         with suppress(StorageError):
-            for part in batched(self.checksums):
-                find = partial(find_needed_checksums, checksums=part)
-                needed = self.database.read(find)
-                if len(needed) < len(part):
-                    return False
-            return True
+            return all(
+                len(self.database.read(partial(find_needed_checksums, checksums=part))) == len(part)
+                for part in batched(self.checksums)
+            )
         return False
-
-
-_new_files: WeakKeyDictionary[Session, list[NewFiles]] = WeakKeyDictionary()
 
 
 @contextmanager
 def stage_for_session(session: Session, database: Database, store: FileStore) -> Iterator[Staging]:
     """Yield a staging folder for files that the host may roll back."""
-    if not event.contains(session, "after_commit", _remember_commit):
-        event.listen(session, "after_commit", _remember_commit)
-        event.listen(session, "after_soft_rollback", _remember_rollback)
-        event.listen(session, "after_transaction_end", _remove_unneeded)
-    known = _new_files.setdefault(session, [])
-    found = next((one for one in known if one.store is store), None)
-    if found is None:
-        known.append(found := NewFiles(database, store))
-    found.operations += 1
-    with store.staging(found.checksums.add) as staging:
+    files = get_part(session, store, lambda: NewFiles(database, store))
+    files.operations += 1
+    with store.staging(files.checksums.add) as staging:
         yield staging
-
-
-def _remember_rollback(session: Session, previous: SessionTransaction) -> None:
-    for one in _new_files.get(session, ()):
-        one.rolled_back = True
-
-
-def _remember_commit(session: Session) -> None:
-    if not session.in_nested_transaction():
-        for one in _new_files.get(session, ()):
-            one.committed = True
-
-
-def _remove_unneeded(session: Session, transaction: SessionTransaction) -> None:
-    if transaction.parent is None:
-        for one in _new_files.pop(session, ()):
-            is_kept = one.committed and not one.rolled_back and one.operations == 1
-            if not is_kept and (one.checksums or one.store.unneeded):
-                one.remove_unneeded()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import SQLAlchemyError
@@ -25,8 +26,8 @@ SHOULD_BE = (
     "callable that returns a session"
 )
 
-#: The key of the pending signals in the info of a session.
-PENDING = "ibi_pending_signals"
+#: The key of the parts of the present transaction in the info of a session.
+PARTS = "flask_ibi_archive"
 
 
 class HostSession:
@@ -52,6 +53,7 @@ class HostSession:
             raise ConfigError("session", type(source), "its attribute session, such as db.session")
         if not (isinstance(source, Session) or callable(source)):
             raise ConfigError("session", source, SHOULD_BE)
+        self._is_flushing = False
         self._get_session: Callable[[], Session] = (
             (lambda: source) if isinstance(source, Session) else source
         )
@@ -96,8 +98,11 @@ class HostSession:
         session = self._get_session()
         return session() if isinstance(session, scoped_session) else session
 
-    def bind_flush(self, session: Session) -> FlushingSession:
+    def bind_flush(self, session: Session) -> HostSession:
         """Return a session of the host that may be in a flush, as the session for operations.
+
+        Its pending changes are not written before an operation. A session that flushes can begin no
+        savepoint. Therefore the connection begins the savepoint.
 
         :raises StorageError: if the session uses another database than the session of the host.
         """
@@ -107,8 +112,8 @@ class HostSession:
                 f"the session that flushes uses the database {found.url!r}, but the items of the "
                 "Archive are in the database of the session that IBIArchive(session=...) got"
             )
-        flushing = FlushingSession(session)
-        flushing._bind = self._bind
+        flushing = copy(self)
+        flushing._get_session, flushing._is_flushing = lambda: session, True
         return flushing
 
     def check_model(self, session: Session, model: type[Any]) -> None:
@@ -133,14 +138,16 @@ class HostSession:
         :param notices: the signals of an operation in the current transaction or savepoint.
         """
         session = self.current()
-        if PENDING not in session.info:
-            session.info[PENDING] = PendingSignals(session)
-        session.info[PENDING].add(session, notices, notifier)
+        transaction = _find_transaction(session)
+        if transaction is not None:
+            pending = get_part(session, PendingSignals, PendingSignals).pending
+            pending += [(transaction, notice, notifier) for notice in notices]
 
     def connection(self) -> Connection:
         """Write the pending changes of the host, and return the connection of the session."""
-        session = self._get_session()
-        session.flush()
+        session = self.current()
+        if not self._is_flushing:
+            session.flush()
         return session.connection(bind_arguments={**self._bind})
 
     @contextmanager
@@ -151,69 +158,99 @@ class HostSession:
 
         :raises StorageError: if the connection is in autocommit mode.
         """
-        session = self._get_session()
-        begin_transaction(self.connection())
-        with session.begin_nested():
+        connection, session = self.connection(), self.current()
+        begin_transaction(connection)
+        with (connection if self._is_flushing else session).begin_nested():
             yield session.connection(bind_arguments={**self._bind})
 
 
+class TransactionPart(Protocol):
+    """What this package remembers until the end of the transaction of a session."""
+
+    def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
+        """Take notice of the end of the transaction, of a savepoint, or of a failed flush.
+
+        :param is_committed: whether the transaction or the savepoint was committed.
+        """
+
+
+Part = TypeVar("Part", bound=TransactionPart)
+
+
+@dataclass
+class TransactionParts:
+    """The parts of the present transaction of a session, and what was committed last."""
+
+    parts: dict[Hashable, Any] = field(default_factory=dict)
+    committed: SessionTransaction | None = None
+
+
+def get_part(session: Session, key: Hashable, create: Callable[[], Part]) -> Part:
+    """Return a part of the present transaction of a session. Create it if there is none.
+
+    The session has listeners from the first part on.
+    """
+    if PARTS not in session.info:
+        session.info[PARTS] = TransactionParts()
+        event.listen(session, "after_commit", _remember_commit)
+        event.listen(session, "after_transaction_end", _end)
+    part: Part | None = find_part(session, key)
+    if part is None:
+        part = session.info[PARTS].parts[key] = create()
+    return part
+
+
+def find_part(session: Session, key: Hashable) -> Any:
+    """Return a part of the present transaction of a session; None if there is none."""
+    return session.info[PARTS].parts.get(key) if PARTS in session.info else None
+
+
+def _remember_commit(session: Session) -> None:
+    session.info[PARTS].committed = _find_transaction(session)
+
+
+def _end(session: Session, transaction: SessionTransaction) -> None:
+    """Tell the parts that a transaction has ended.
+
+    SQLAlchemy reports each commit before the end. What ends without a commit was rolled back, or
+    its session was closed. A flush has a transaction of its own, inside of which nothing is
+    committed; if the flush fails, the transaction around it is not active any more.
+    """
+    state, parent = session.info[PARTS], transaction.parent
+    if parent is not None and not transaction.nested and parent.is_active:
+        return
+    is_committed = state.committed is transaction
+    # signals are sent last, because a receiver may begin the next transaction of the session
+    parts = sorted(state.parts.values(), key=lambda part: isinstance(part, PendingSignals))
+    if parent is None:
+        state.parts, state.committed = {}, None
+    for part in parts:
+        part.end(session, transaction, is_committed)
+
+
+@dataclass
 class PendingSignals:
     """The signals of the open transaction and savepoints of a session."""
 
-    def __init__(self, session: Session) -> None:
-        self._pending: WeakKeyDictionary[SessionTransaction, list[tuple[Notice, Notifier]]] = (
-            WeakKeyDictionary()
-        )
-        self._committed: SessionTransaction | None = None
-        event.listen(session, "after_commit", self._remember_commit)
-        event.listen(session, "after_transaction_end", self._end)
+    pending: list[tuple[SessionTransaction, Notice, Notifier]] = field(default_factory=list)
 
-    def add(self, session: Session, notices: list[Notice], notifier: Notifier) -> None:
-        """Add signals to the current savepoint or transaction."""
-        transaction = _find_transaction(session)
-        if transaction is not None:
-            pairs = [(notice, notifier) for notice in notices]
-            self._pending.setdefault(transaction, []).extend(pairs)
-
-    def _remember_commit(self, session: Session) -> None:
-        self._committed = _find_transaction(session)
-
-    def _end(self, session: Session, transaction: SessionTransaction) -> None:
+    def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
         """Send the signals of a committed transaction. Those of a savepoint wait for its parent."""
-        committed, pairs = self._committed is transaction, self._pending.pop(transaction, [])
-        if not committed:
-            return
-        self._committed = None
-        parent = _find_transaction(session)
-        if transaction.nested and parent is not None:
-            self._pending.setdefault(parent, []).extend(pairs)
-        else:
-            for notice, notifier in pairs:
+        start = len(self.pending)  # those of the innermost savepoint are at the end
+        while start and self.pending[start - 1][0] is transaction:
+            start -= 1
+        own, self.pending[start:] = self.pending[start:], []
+        outer = _find_transaction(session)
+        if is_committed and transaction.nested and outer is not None:
+            self.pending += [(outer, notice, notifier) for _, notice, notifier in own]
+        elif is_committed:
+            for _, notice, notifier in own:
                 notifier.send([notice])
 
 
 def _find_transaction(session: Session) -> SessionTransaction | None:
     """Return the innermost savepoint, or the transaction, or None outside of a transaction."""
     return session.get_nested_transaction() or session.get_transaction()
-
-
-class FlushingSession(HostSession):
-    """A session that is in a flush, or whose pending changes must not be written now.
-
-    A session that flushes can begin no savepoint. Therefore the connection begins the savepoint.
-    """
-
-    def connection(self) -> Connection:
-        """Return the connection of the session."""
-        return self.current().connection(bind_arguments={**self._bind})
-
-    @contextmanager
-    def savepoint(self) -> Iterator[Connection]:
-        """Yield the connection in a savepoint; see :meth:`HostSession.savepoint`."""
-        connection = self.connection()
-        begin_transaction(connection)
-        with connection.begin_nested():
-            yield connection
 
 
 def begin_transaction(connection: Connection) -> None:

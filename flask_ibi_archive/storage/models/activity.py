@@ -81,8 +81,8 @@ class Access(Base):
 class AccessCount(Base):
     """The number of accesses to an item on one day.
 
-    The table :class:`CountedAccesses` contains the last access that is counted. Accesses that were
-    deleted later are also counted.
+    The transaction that stores an access counts it. Accesses that were deleted later are also
+    counted.
     """
 
     __tablename__ = "ibi_access_count"
@@ -134,20 +134,6 @@ class ArchiveAccessCount(Base):
     accesses: Mapped[int] = mapped_column(BigInteger)
     double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
     robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
-
-
-class CountedAccesses(Base):
-    """The newest access that is counted.
-
-    The table has one row. The table is empty if no accesses are counted yet.
-    """
-
-    __tablename__ = "ibi_counted_accesses"
-    __table_args__ = (CheckConstraint("row_no = 1", name="ck_ibi_counted_accesses_row"),)
-
-    row_no: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
-    #: The id of this access. All accesses with lower ids are also counted.
-    newest: Mapped[int] = mapped_column(Key)
 
 
 class VisitorSalt(Base):
