@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.host_rows import IdentifiedItem
+    from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
     from flask_ibi_archive.archive.minting import Minted
     from flask_ibi_archive.archive.operations.description import ItemRecord
     from flask_ibi_archive.archive.record_catalogue import CatalogueRecord, RecordCatalogue
@@ -61,7 +61,7 @@ _MODULES = {
     "CatalogueRecord": "archive.record_catalogue",
     "IBIArchive": "extension",
     "IBIError": "errors",
-    "IdentifiedItem": "archive.host_rows",
+    "IdentifiedItem": "archive.host_rows.identified_item",
     "ItemRecord": "archive.operations.description",
     "ItemView": "records.item_view",
     "Minted": "archive.minting",

@@ -16,8 +16,8 @@ from flask import Flask, Response, current_app, has_app_context, has_request_con
 
 from flask_ibi_archive import host_functions
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.host_rows import IdentifiedItem, announce_removal, refresh
-from flask_ibi_archive.archive.host_rows.identified_item import set_finder
+from flask_ibi_archive.archive.host_rows.flushes import announce_removal, refresh
+from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem, set_finder
 from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock
 from flask_ibi_archive.archive.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource

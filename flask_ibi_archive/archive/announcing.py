@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from flask_ibi_archive.archive.accesses.visitors import find_client
 from flask_ibi_archive.archive.minting import Minted
+from flask_ibi_archive.protocol.client_addresses import find_client
 from flask_ibi_archive.protocol.messages import UrlRequest
 from flask_ibi_archive.signals import (
     Notice,

@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from heapq import nlargest
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.item_catalogue import RecordSource
 from flask_ibi_archive.archive.public_works import describe_host_item, is_public, read_works
 from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.storage.crawl_lists import CrawlLists
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 #: The position of an item in the list of a year.
 Place = tuple[datetime, str]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ForbiddenMove, StorageError, UnknownItem
 from flask_ibi_archive.identifiers import Identifier, parse_identifier
 from flask_ibi_archive.protocol.document_registry import (
@@ -27,6 +27,9 @@ from flask_ibi_archive.protocol.url_list import answer_url_request
 from flask_ibi_archive.records.fields import parse_timestamp
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.storage.identifiers import find_held
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 #: The IP address of a reader who is in no network. It is reserved for documentation (RFC 5737).
 ANY_READER = "192.0.2.1"

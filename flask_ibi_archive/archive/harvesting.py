@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.harvest_sets import HarvestSets
 from flask_ibi_archive.archive.item_catalogue import RecordSource
 from flask_ibi_archive.archive.public_works import describe_host_item, is_public, read_works
@@ -26,6 +26,9 @@ from flask_ibi_archive.records.record import Record
 from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.storage.harvests import EPOCH, Change, HarvestLog, Range
 from flask_ibi_archive.storage.identifiers import find_owners
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 #: The largest number of notes about changed items that one transaction processes.
 BATCH = 1000

@@ -20,9 +20,9 @@ from flask_ibi_archive.protocol.catalogue import Catalogue
 from flask_ibi_archive.protocol.states import ELSEWHERE
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import Record
-from flask_ibi_archive.storage.accesses import find_files
 from flask_ibi_archive.storage.catalogue import StoredCatalogue
 from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.storage.file_rows import find_files
 from flask_ibi_archive.storage.file_store import FileStore
 from flask_ibi_archive.storage.identifiers import find_owners
 from flask_ibi_archive.storage.item_search import select_items

@@ -19,10 +19,9 @@ from datetime import datetime, timedelta, timezone
 from itertools import islice
 from threading import Event, Lock
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.link_requests import (
     DELAY,
     MAX_HOST_FAILURES,
@@ -44,6 +43,9 @@ from flask_ibi_archive.storage.link_rows import (
     compute_digest,
     read_uses,
 )
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 #: A report lists at most this number of the places where items use a link.
 MAX_USES = 100

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.identifiers import Identifier
 from flask_ibi_archive.protocol.messages import Acknowledgment
 from flask_ibi_archive.protocol.pairs import encode_word
@@ -26,6 +26,9 @@ from flask_ibi_archive.resolution.languages import LanguageRange
 from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.storage.copies import Copies
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 
 @dataclass(frozen=True, slots=True)

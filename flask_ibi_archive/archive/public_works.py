@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from mimetypes import guess_type
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.viewing import view_host_item
 from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.item_view import ItemView
@@ -19,6 +19,9 @@ from flask_ibi_archive.records.record import MetadataItem, Record
 from flask_ibi_archive.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.storage import visibility
 from flask_ibi_archive.storage.reading import ItemReader
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 
 def read_works(

@@ -11,7 +11,7 @@ from flask_ibi_archive.cli.group import get_archive, resume_option
 from flask_ibi_archive.cli.terminal import Bars, standard_output, write
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.host_rows import IdentifiedItem
+    from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
     from flask_ibi_archive.errors import RowError
 
 
@@ -102,7 +102,7 @@ def load_model(name: str) -> type[IdentifiedItem]:
 def _is_model(value: Any) -> bool:
     from sqlalchemy import inspect
 
-    from flask_ibi_archive.archive.host_rows import IdentifiedItem
+    from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
 
     is_ours = isinstance(value, type) and issubclass(value, IdentifiedItem)
     return is_ours and inspect(value, raiseerr=False) is not None

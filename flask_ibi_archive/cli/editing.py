@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flask_ibi_archive.cli import deposit
-from flask_ibi_archive.cli.group import get_archive, read_ibi
-from flask_ibi_archive.cli.items import find_item
+from flask_ibi_archive.cli.group import find_item, get_archive, read_ibi
 from flask_ibi_archive.cli.terminal import standard_output, write
 
 if TYPE_CHECKING:

@@ -21,21 +21,11 @@ from flask_ibi_archive.errors import IBIError
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.findings import Finding
+    from flask_ibi_archive.records.item_view import ItemView
 
-#: The sections of the help page. Each section lists its commands, with the module of each command.
-SECTIONS = {
-    "Set up": "setup.init setup.check setup.upgrade setup.downgrade",
-    "Identifiers": "identifiers.mint identifiers.decode reservations.reserve reservations.release",
-    "Items": "deposit.add editing.edit items.show items.list life.copy life.transfer life.delete "
-    "items.url-list",
-    "Many items": "records.import records.export adoption.adopt backup.backup backup.restore",
-    "Registration with a resolver": "registration.generate-key registration.registration-email "
-    "registration.register-archive registration.unregister-archive",
-    "Registry of documents of a resolver": "registry.registry",
-    "Maintenance": "backup.verify links.check-links statistics.stats statistics.purge "
-    "harvests.renew-harvests",
-}
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+    from flask_ibi_archive.archive.findings import Finding
 
 
 class IBIGroup(AppGroup):
@@ -106,18 +96,6 @@ class IBIGroup(AppGroup):
 version_option = click.version_option(
     package_name="flask_ibi_archive", message="%(package)s %(version)s"
 )
-
-
-@click.group("ibi", cls=IBIGroup, sections=SECTIONS, package="flask_ibi_archive.cli")
-@version_option
-def ibi() -> None:
-    """Give items persistent identifiers (IBI) and resolve them.
-
-    \b
-    Example:
-      flask --app example_app ibi init
-      flask --app example_app ibi add report.pdf --title "Annual report"
-    """
 
 
 def find_extension(name: str) -> Any:
@@ -266,3 +244,19 @@ delay_option = click.option(
     metavar="SECONDS",
     help="The time between two requests to the same host.",
 )
+
+
+def find_item(archive: Archive, ibi: str) -> ItemView:
+    """Return the item that has an identifier. Upper and lower case are equal.
+
+    :raises UnknownItem: if no item of this Archive has the identifier.
+    :raises IdentifierError: if the text is not an identifier.
+    """
+    from flask_ibi_archive.errors import UnknownItem
+    from flask_ibi_archive.identifiers import parse_identifier
+
+    text = parse_identifier(ibi).text
+    item = archive.get(text)
+    if item is None:
+        raise UnknownItem(text)
+    return item

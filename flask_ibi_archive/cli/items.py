@@ -8,28 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flask_ibi_archive.cli.group import get_archive, json_option, read_ibi
+from flask_ibi_archive.cli.group import find_item, get_archive, json_option, read_ibi
 from flask_ibi_archive.cli.terminal import say, write, write_json, write_json_list
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.records.item_view import ItemView
-
-
-def find_item(archive: Archive, ibi: str) -> ItemView:
-    """Return the item that has an identifier. Upper and lower case are equal.
-
-    :raises UnknownItem: if no item of this Archive has the identifier.
-    :raises IdentifierError: if the text is not an identifier.
-    """
-    from flask_ibi_archive.errors import UnknownItem
-    from flask_ibi_archive.identifiers import parse_identifier
-
-    text = parse_identifier(ibi).text
-    item = archive.get(text)
-    if item is None:
-        raise UnknownItem(text)
-    return item
 
 
 @click.command("show")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flask_ibi_archive.cli.group import get_archive, read_ibi, yes_option
-from flask_ibi_archive.cli.items import find_item
+from flask_ibi_archive.cli.group import find_item, get_archive, read_ibi, yes_option
 from flask_ibi_archive.cli.terminal import confirm, standard_output, write
 
 

@@ -89,7 +89,7 @@ def registration_email_command(send: bool, to: str | None) -> None:
       flask --app example_app ibi registration-email --send --to admin@urlib.net
     """
     from flask_ibi_archive.archive.mail import compose_email, send_email
-    from flask_ibi_archive.archive.registration.email import registration_email
+    from flask_ibi_archive.archive.registration.inclusion import registration_email
     from flask_ibi_archive.errors import ConfigError
 
     archive = get_archive()

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from ipaddress import IPv6Address, ip_address, ip_network
 
 from flask_ibi_archive.errors import LocalProtocolError
 from flask_ibi_archive.identifiers import canonical_address
+
+#: The number of bits of an IPv4 or IPv6 address that are not set to zero.
+STORED_BITS = {4: 24, 6: 48}
+
 
 CLIENT_ADDRESSES = "clientinformation.ipaddress"
 
@@ -44,3 +49,25 @@ def format_client_addresses(addresses: tuple[str, ...]) -> str:
     except ValueError as error:
         raise LocalProtocolError(f"{CLIENT_ADDRESSES}: {error}") from error
     return text
+
+
+def anonymise(address: str) -> str:
+    """Return an IP address without the part that identifies its user.
+
+    The last octet of an IPv4 address and the last 80 bits of an IPv6 address become zero.
+
+    :param address: an IPv4 or IPv6 address. An IPv4-mapped IPv6 address is treated as IPv4 address.
+    :raises ValueError: if the text is not an IP address.
+    """
+    found = ip_address(address.partition("%")[0])
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    network = ip_network((found, STORED_BITS[found.version]), strict=False)
+    return str(network.network_address)
+
+
+def find_client(addresses: tuple[str, ...] | None, anonymises: bool) -> str | None:
+    """Return the address of the user, which is the first of the addresses, or None."""
+    if not addresses:
+        return None
+    return anonymise(addresses[0]) if anonymises else addresses[0]

@@ -332,3 +332,18 @@ def build_response(
         take_acknowledgment(request)
         return RECEIVED
     return CONFIRMATION
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """The User-Agent headers of the programs that caused an acknowledgment.
+
+    :param sender: the User-Agent of the program that sent the request, usually the resolver.
+    :param reader: the User-Agent of the reader's browser, if the resolver sends it.
+    """
+
+    sender: str | None = None
+    reader: str | None = None
+
+
+NO_AGENTS = Agents()

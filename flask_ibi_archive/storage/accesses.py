@@ -23,7 +23,6 @@ from sqlalchemy import (
     cast,
     delete,
     func,
-    or_,
     select,
     text,
 )
@@ -34,7 +33,6 @@ from flask_ibi_archive.storage.models import (
     Access,
     AccessCount,
     ArchiveAccessCount,
-    File,
     VisitorSalt,
 )
 
@@ -202,21 +200,6 @@ def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
     """
     row = connection.execute(_SELECT_ITEM, {"item_id": item_id}).first()
     return None if row is None else (row[0], row[1])
-
-
-def find_files(
-    connection: Connection, item_ids: list[int], paths: list[str]
-) -> list[tuple[int, str, str | None]]:
-    """Return the item id, path and URL of files that have one of the paths or have a URL.
-
-    Files with a URL are on another server.
-    """
-    rows = connection.execute(
-        select(File.item_id, File.path, File.url).where(
-            File.item_id.in_(item_ids), or_(File.path.in_(paths), File.url.is_not(None))
-        )
-    )
-    return [(row[0], row[1], row[2]) for row in rows]
 
 
 def has_recent_access(connection: Connection, archive_id: int, visitor: str, second: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, func, select, text
+from sqlalchemy import ColumnElement, Connection, func, or_, select, text
 
 from flask_ibi_archive.storage.file_io import Content
 from flask_ibi_archive.storage.file_store import FileStore
@@ -124,3 +124,18 @@ def lock_file_rows(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"LOCK TABLE {File.__tablename__} IN SHARE MODE"))
+
+
+def find_files(
+    connection: Connection, item_ids: list[int], paths: list[str]
+) -> list[tuple[int, str, str | None]]:
+    """Return the item id, path and URL of files that have one of the paths or have a URL.
+
+    Files with a URL are on another server.
+    """
+    rows = connection.execute(
+        select(File.item_id, File.path, File.url).where(
+            File.item_id.in_(item_ids), or_(File.path.in_(paths), File.url.is_not(None))
+        )
+    )
+    return [(row[0], row[1], row[2]) for row in rows]

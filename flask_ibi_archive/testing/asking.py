@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import (
     Acknowledgment,
@@ -17,6 +17,9 @@ from flask_ibi_archive.protocol.messages import (
 )
 from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
 from flask_ibi_archive.protocol.verbs import parse_verb_list
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 #: The User-Agent of a reader who is not a robot.
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pytest
 from flask import Flask
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.operations.description import Identified, ItemRecord, require_ibi
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.testing.asking import Pairs, Reader
 from flask_ibi_archive.testing.fixtures import FixedClock
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 #: The network whose users may read closed items, a user in it, and a user outside.
 NETWORK = "150.163.0.0/16"

@@ -14,7 +14,7 @@ from flask_ibi_archive.archive.item_catalogue import CannotList
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.records.formats.xml_text import DECLARATION, element
-from flask_ibi_archive.web.pages import page, unavailable_page
+from flask_ibi_archive.web.item_parts import page, unavailable_page
 from flask_ibi_archive.web.requests import current_archive, read_query
 from flask_ibi_archive.web.responses import find_items_path, set_headers
 

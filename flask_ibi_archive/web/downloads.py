@@ -9,28 +9,20 @@ range, it ignores the conditions. It does not implement If-Unmodified-Since. It 
 from __future__ import annotations
 
 import codecs
-import re
 from datetime import datetime, timezone
-from mimetypes import MimeTypes
 from pathlib import Path
 
 from flask import Response, current_app, make_response, request
 from werkzeug.exceptions import PreconditionFailed
 from werkzeug.utils import send_file
 
+from flask_ibi_archive.web.item_parts import find_media_type
 from flask_ibi_archive.web.responses import SANDBOX_POLICY, set_headers
 
-#: The content types for the endings of file names. Types that the operating system defines are not
-#: included.
-TYPES = MimeTypes()
-#: The content types of compressed files.
-COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
 #: The content types of files in which a browser executes scripts.
 ACTIVE = {"text/html", "application/xhtml+xml", "image/svg+xml", "text/xml", "application/xml"}
 #: The number of bytes that are read to find out the encoding of a text.
 SAMPLE = 1 << 16
-#: Matches characters that the name of a downloaded file must not contain.
-NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
 #: The conditions of a request, as keys of the WSGI environment.
 CONDITIONS: tuple[str, ...] = (
     "HTTP_IF_MATCH",
@@ -39,14 +31,6 @@ CONDITIONS: tuple[str, ...] = (
     "HTTP_IF_MODIFIED_SINCE",
     "HTTP_IF_RANGE",
 )
-
-
-def find_media_type(name: str) -> str:
-    """Return the media type of a file without parameters, which is guessed from its name."""
-    guessed, encoding = TYPES.guess_type(name)
-    if encoding is not None:
-        return COMPRESSED.get(encoding, "application/octet-stream")
-    return guessed or "application/octet-stream"
 
 
 def find_content_type(name: str, content: Path) -> str:
@@ -174,13 +158,3 @@ def client_wants_range(etag: str) -> bool:
         and len(wanted.ranges) == 1
         and request.headers.get("If-Range", f'"{etag}"').strip() == f'"{etag}"'
     )
-
-
-def set_file_name(response: Response, disposition: str, name: str, ending: str) -> None:
-    """Set the name of a downloaded file.
-
-    :param disposition: ``inline`` or ``attachment``.
-    :param name: the name; characters that a file name must not contain become hyphens.
-    """
-    file_name = f"{NOT_IN_NAME.sub('-', name)}{ending}"
-    response.headers["Content-Disposition"] = f'{disposition}; filename="{file_name}"'

@@ -9,8 +9,14 @@ from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.web.access import check_access, select_readable_files
-from flask_ibi_archive.web.item_pages import SHOWN_FILES, describe_work
-from flask_ibi_archive.web.pages import message, page, restricted_page, with_item
+from flask_ibi_archive.web.item_pages import SHOWN_FILES
+from flask_ibi_archive.web.item_parts import (
+    describe_work,
+    message,
+    page,
+    restricted_page,
+    with_item,
+)
 from flask_ibi_archive.web.requests import read_query
 from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.translations import gettext, set_language

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import date
+from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
 from flask_ibi_archive.archive.host_calls import logging_failure
 from flask_ibi_archive.errors import CannotWriteMetadata
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.item_view import ItemView
-from flask_ibi_archive.records.record import FileRecord, RelatedItem
-from flask_ibi_archive.records.work import Work, WorkFile, make_work
+from flask_ibi_archive.records.record import RelatedItem
+from flask_ibi_archive.records.work import Work
 from flask_ibi_archive.records.work_types import WorkType
 from flask_ibi_archive.resolution.persistent_url import PersistentUrl, format_persistent_target
-from flask_ibi_archive.web.charts import HEIGHT, Bars, draw_bars, draw_swatch
-from flask_ibi_archive.web.downloads import find_media_type
-from flask_ibi_archive.web.machine_readable import write_metadata
+from flask_ibi_archive.web.charts import draw_swatch
+from flask_ibi_archive.web.item_parts import find_media_type, write_metadata
 from flask_ibi_archive.web.requests import current_archive
-from flask_ibi_archive.web.translations import format_date, format_number, gettext
+from flask_ibi_archive.web.translations import gettext
 
-#: The number of months in the chart of the landing page, and the height of the chart in pixels.
-MONTHS, CHART_HEIGHT = 12, 90
+if TYPE_CHECKING:
+    pass
+
 SWATCHES = (draw_swatch(0), draw_swatch(1))
 #: The maximum number of files on a page.
 SHOWN_FILES = 100
@@ -67,34 +65,6 @@ FILE_TYPE_NAMES = {
 }
 #: Matches the extension at the end of a file name.
 _EXTENSION = re.compile(r"\.([A-Za-z0-9]{1,8})$")
-
-
-def describe_work(item: ItemView) -> Work:
-    """Return the bibliographic view of an item.
-
-    :param item: the item without the files that the reader may not see.
-    """
-    archive = current_archive()
-    return make_work(
-        item.record,
-        item.dublin_core,
-        archive.config.persistent_url_base,
-        page_url=archive.addresses.item(item),
-        files=[_describe_file(item, file) for file in item.record.files],
-        title=item.title,
-        metadata_language=item.metadata_language,
-        previous_edition=next(
-            (one.ibi for one in reversed(item.related) if one.kind == "earlier_edition"), None
-        ),
-        translation_of=item.original,
-        archive_name=archive.config.archive_name,
-        today=item.today,
-    )
-
-
-def _describe_file(item: ItemView, file: FileRecord) -> WorkFile:
-    url = current_archive().addresses.file(item, file.path)
-    return WorkFile(file.path, url, find_media_type(file.path), item.sizes.get(file.path))
 
 
 def name_file_type(name: str) -> str:
@@ -149,39 +119,3 @@ def find_original_url(item: ItemView) -> str:
     ibi = parse_identifier(item.record.identifiers[0])
     target = format_persistent_target(PersistentUrl(ibi, requires_original=True))
     return current_archive().config.persistent_url_base + target
-
-
-def draw_recent_months(found: Statistics, today: date) -> str | None:
-    """Return a chart of the accesses in the last twelve months; None if there are none."""
-    periods = list(_select_recent_months(found, today))
-    views, downloads = (
-        sum(getattr(period, name) for period in periods) for name in ("views", "downloads")
-    )
-    if not views and not downloads:
-        return None
-    title = gettext("Views and downloads in the last 12 months")
-    description = gettext(
-        "Views: {views}. Downloads: {downloads}.",
-        views=format_number(views),
-        downloads=format_number(downloads),
-    )
-    return draw_periods(periods, "accesses", title, description, CHART_HEIGHT)
-
-
-def draw_periods(
-    periods: Iterable[Period], name: str, title: str, description: str, height: int = HEIGHT
-) -> str:
-    """Return a chart of the accesses in some periods; see :func:`.charts.draw_bars`."""
-    bars = [Bars(format_date(one.label, "short"), one.views, one.downloads) for one in periods]
-    kinds = (gettext("Views"), gettext("Downloads"))
-    return draw_bars(bars, name, title, description, kinds, format_number, height)
-
-
-def _select_recent_months(found: Statistics, today: date) -> Iterator[Period]:
-    """Yield the last months, from the earliest to the current one, also those without accesses."""
-    known = {period.label: period for period in found.asked}
-    last = today.year * 12 + today.month - 1
-    for number in range(last - MONTHS + 1, last + 1):
-        start = date(number // 12, number % 12 + 1, 1)
-        label = start.isoformat()[:7]
-        yield known.get(label) or Period(start, label, 0, 0, 0, 0)

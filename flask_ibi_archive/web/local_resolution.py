@@ -6,14 +6,13 @@ The reader is redirected to an item of the Archive, or to the resolver.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import BadHost
 from werkzeug.routing import RequestRedirect
 
-from flask_ibi_archive.archive.accesses.acknowledgments import Agents
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.local_resolution import (
     Removed,
     answer_question,
@@ -23,6 +22,7 @@ from flask_ibi_archive.archive.local_resolution import (
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.hosts import normalize_host
+from flask_ibi_archive.protocol.messages import Agents
 from flask_ibi_archive.protocol.pairs import encode_word
 from flask_ibi_archive.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.resolution.languages import LanguageRange
@@ -35,7 +35,7 @@ from flask_ibi_archive.web.alerts import (
     redirect_response,
     unready_response,
 )
-from flask_ibi_archive.web.pages import tombstone
+from flask_ibi_archive.web.item_parts import tombstone
 from flask_ibi_archive.web.persistent_urls import (
     begins_with_ibi,
     create_fallback_hook,
@@ -52,6 +52,9 @@ from flask_ibi_archive.web.requests import (
     request_target,
 )
 from flask_ibi_archive.web.responses import set_headers
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 
 def answer_persistent_url() -> Response | None:

@@ -8,23 +8,21 @@ the caching of metadata.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
-from flask import Response, current_app, request
+from flask import Response, request
 from markupsafe import Markup
 from werkzeug.datastructures import MIMEAccept
 
 from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records import signposting
-from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.formats.json_ld import write_json_ld
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.meta_tags import MetaTag, list_meta_tags
 from flask_ibi_archive.records.record import MetadataAddress
 from flask_ibi_archive.records.work import Work
-from flask_ibi_archive.web.downloads import find_media_type
-from flask_ibi_archive.web.requests import EXTENSION, current_archive, is_request_url
+from flask_ibi_archive.web.item_parts import find_media_type
+from flask_ibi_archive.web.requests import current_archive, is_request_url
 from flask_ibi_archive.web.responses import set_headers
 
 PDF = "application/pdf"
@@ -154,24 +152,3 @@ def linkset_response(item: ItemView, work: Work) -> Response:
     response = set_headers(Response(body, content_type=media_type))
     response.vary.add("Accept")
     return response
-
-
-def write_metadata(format: MetadataFormat, work: Work) -> bytes:
-    """Return the metadata of a work in a format.
-
-    The function that writes the format may be a function of the host, which may raise anything. So
-    call this function in a block of ``logging_failure``.
-
-    :raises TypeError: if the function returns neither a text nor bytes.
-    """
-    if (
-        work.access == "open"
-        and current_app.extensions[EXTENSION].functions.access_policy is not None
-    ):
-        work = replace(work, access=None)  # the policy of the host may close the files
-    body = format.write(work)
-    if isinstance(body, bytes):
-        return body
-    if not isinstance(body, str):
-        raise TypeError(f"the writer of {format.name} returned {type(body)}, not str or bytes")
-    return body.encode()

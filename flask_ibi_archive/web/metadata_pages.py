@@ -16,21 +16,27 @@ from flask_ibi_archive.protocol.states import State
 from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.item_view import ItemView
 from flask_ibi_archive.records.record import DublinCoreMetadata, MetadataItem
-from flask_ibi_archive.web import pages
 from flask_ibi_archive.web.access import AccessDecision, check_access, select_readable_files
-from flask_ibi_archive.web.downloads import set_file_name
-from flask_ibi_archive.web.item_pages import describe_work
-from flask_ibi_archive.web.machine_readable import (
-    add_part_links,
-    linkset_response,
+from flask_ibi_archive.web.item_parts import (
+    describe_work,
+    describing,
+    message,
+    page,
+    redirect_to,
+    restricted_page,
+    set_file_name,
+    view_item,
+    with_item,
     write_metadata,
 )
+from flask_ibi_archive.web.machine_readable import add_part_links, linkset_response
+from flask_ibi_archive.web.pages import landing_page
 from flask_ibi_archive.web.requests import UNKNOWN_USER, current_archive, read_query, user_address
 from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.translations import gettext
 
 
-@partial(pages.with_item, shows_description=True)
+@partial(with_item, shows_description=True)
 def metadata(item: ItemView) -> ResponseReturnValue:
     """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
 
@@ -58,14 +64,14 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     return _send_metadata(item, format)
 
 
-@pages.describing
+@describing
 def _no_metadata_page(item: ItemView, choice: str | None) -> Response:
     in_format = gettext("The item has no metadata in this format")
     title = in_format if choice else gettext("The item has no metadata.")
-    return pages.message(404, title, item=select_readable_files(item))
+    return message(404, title, item=select_readable_files(item))
 
 
-@pages.describing
+@describing
 def _metadata_page(item: ItemView) -> Response:
     """Return the page of the metadata.
 
@@ -74,13 +80,13 @@ def _metadata_page(item: ItemView) -> Response:
     """
     readable = select_readable_files(item)
     if item.record.state == State.DELETED or item.allows(user_address()):
-        response = pages.page("metadata", item=readable)
+        response = page("metadata", item=readable)
     else:
-        response = pages.landing_page(item, readable, describe_work(readable), shows_metadata=True)
+        response = landing_page(item, readable, describe_work(readable), shows_metadata=True)
     return add_part_links(response, item, "describes", current_archive().addresses.metadata(item))
 
 
-@pages.describing
+@describing
 def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     """Return the metadata of an item in a format; an error page if the format can't be written."""
     readable = select_readable_files(item)
@@ -89,9 +95,7 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
         with logging_failure(CannotWriteMetadata(work.ibi, format.name)):
             body = write_metadata(format, work)
     except CannotWriteMetadata:
-        return pages.message(
-            500, gettext("The metadata can't be shown in this format"), item=readable
-        )
+        return message(500, gettext("The metadata can't be shown in this format"), item=readable)
     # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
     charset = "" if format.media_type.endswith("json") else "; charset=utf-8"
     response = Response(body, content_type=f"{format.media_type}{charset}")
@@ -100,8 +104,8 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     return add_part_links(set_headers(response), item, "describes", url)
 
 
-@pages.with_item
-@pages.describing
+@with_item
+@describing
 def linkset(item: ItemView) -> ResponseReturnValue:
     """Send the typed links of an item (RFC 9264)."""
     readable = select_readable_files(item)
@@ -120,13 +124,13 @@ def _linked_metadata(
     target = item if item.record.content_type == "Metadata" else None
     if isinstance(item.record.metadata, MetadataItem):
         ibi = item.record.metadata.ibi
-        target = pages.view_item(ibi)
+        target = view_item(ibi)
         if target is None:
             modifier = f":({step.parameter})" if step.parameter else ""
-            return pages.redirect_to(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
+            return redirect_to(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
     access = AccessDecision(True) if target is None else check_access(target)
     if target is not None and access.by_policy and not access.is_allowed:
-        return pages.restricted_page(target, access)
+        return restricted_page(target, access)
     # find_metadata_url would treat UNKNOWN_USER like the address of a known user
     url = None
     if access.is_allowed or user != UNKNOWN_USER:
@@ -138,9 +142,9 @@ def _linked_metadata(
     if format is not None and url == archive.addresses.metadata(item, format.name):
         return _send_metadata(item, format)
     if url is not None:
-        return pages.redirect_to(url)
+        return redirect_to(url)
     if target is not None and not access.is_allowed:
-        return pages.restricted_page(target, access)
+        return restricted_page(target, access)
     if format is not None and item.dublin_core:
         return _send_metadata(item, format)
     return _no_metadata_page(item, step.parameter)

@@ -33,8 +33,7 @@ from flask_ibi_archive.protocol.hosts import extract_host
 from flask_ibi_archive.records.formats import MetadataFormat
 from flask_ibi_archive.records.oai_pmh import requests, responses
 from flask_ibi_archive.records.oai_pmh.requests import PREFIX, TOKEN, Selection
-from flask_ibi_archive.web.machine_readable import write_metadata
-from flask_ibi_archive.web.pages import unavailable_page
+from flask_ibi_archive.web.item_parts import unavailable_page, write_metadata
 from flask_ibi_archive.web.requests import EXTENSION, current_archive
 from flask_ibi_archive.web.responses import RETRY_AFTER, set_headers
 

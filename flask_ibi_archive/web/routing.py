@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response
 from flask.blueprints import BlueprintSetupState
 
-from flask_ibi_archive.archive.checking import check_ready
+from flask_ibi_archive.archive.readiness import check_ready
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.web import (
     crawl_lists,
@@ -14,13 +14,13 @@ from flask_ibi_archive.web import (
     health,
     metadata_pages,
     oai_pmh,
-    pages,
     statistics,
 )
 from flask_ibi_archive.web.app_hooks import SERVICE, add_page, answer_first, prepare_app
-from flask_ibi_archive.web.downloads import find_media_type
 from flask_ibi_archive.web.item_pages import name_file_type
+from flask_ibi_archive.web.item_parts import find_media_type
 from flask_ibi_archive.web.local_resolution import answer_persistent_url
+from flask_ibi_archive.web.pages import file, landing
 from flask_ibi_archive.web.requests import current_archive
 from flask_ibi_archive.web.service import answer_service_request, route_service_request
 from flask_ibi_archive.web.static_files import add_static_files
@@ -45,8 +45,8 @@ def create_blueprint() -> Blueprint:
     blueprint.record_once(lambda state: answer_first(state.app, answer_persistent_url))
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
-        ("landing", f"{item}/", pages.landing),
-        ("file", f"{item}/doc/<path:path>", pages.file),
+        ("landing", f"{item}/", landing),
+        ("file", f"{item}/doc/<path:path>", file),
         ("files", f"{item}/files", file_lists.files),
         ("metadata", f"{item}/metadata", metadata_pages.metadata),
         ("linkset", f"{item}/linkset", metadata_pages.linkset),

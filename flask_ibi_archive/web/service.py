@@ -8,19 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from flask import Response, current_app
 from werkzeug.exceptions import BadHost
 
-from flask_ibi_archive.archive.accesses.acknowledgments import Agents
 from flask_ibi_archive.archive.announcing import announce_request
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
 from flask_ibi_archive.identifiers import parse_identifier
 from flask_ibi_archive.protocol.messages import (
     MAX_QUERY,
     Acknowledgment,
+    Agents,
     UrlRequest,
     build_response,
     parse_request,
@@ -44,6 +43,9 @@ from flask_ibi_archive.web.responses import (
     refuse_request,
     summarise_error,
 )
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 ListUrls: TypeAlias = Callable[[UrlRequest], Sequence[UrlPair]]
 

@@ -20,11 +20,18 @@ from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.protocol.query import decode_query_string
 from flask_ibi_archive.records.item_view import ItemView
-from flask_ibi_archive.web import pages
 from flask_ibi_archive.web.access import select_readable_files
 from flask_ibi_archive.web.charts import draw_swatch
-from flask_ibi_archive.web.downloads import set_file_name
-from flask_ibi_archive.web.item_pages import draw_periods
+from flask_ibi_archive.web.item_parts import (
+    describing,
+    draw_periods,
+    message,
+    no_item_page,
+    page,
+    set_file_name,
+    unavailable_page,
+    with_item,
+)
 from flask_ibi_archive.web.requests import current_archive
 from flask_ibi_archive.web.responses import set_headers
 from flask_ibi_archive.web.translations import format_date, format_number, gettext
@@ -71,14 +78,14 @@ class Section:
     all_sums: tuple[int, int, int, int] | None
 
 
-@pages.with_item
-@pages.describing
+@with_item
+@describing
 def item_statistics(item: ItemView) -> ResponseReturnValue:
     """Show the number of accesses to an item."""
     try:
         return _answer(select_readable_files(item))
     except UnknownItem:  # another process has just deleted the item
-        return pages.no_item_page(item.record.identifiers[0])
+        return no_item_page(item.record.identifiers[0])
 
 
 def archive_statistics() -> Response:
@@ -86,7 +93,7 @@ def archive_statistics() -> Response:
     try:
         return _answer(None)
     except (NotReady, ConfigError) as error:
-        return pages.unavailable_page(error)
+        return unavailable_page(error)
 
 
 def _answer(item: ItemView | None) -> Response:
@@ -96,7 +103,7 @@ def _answer(item: ItemView | None) -> Response:
     """
     choice = parse_choice(request.query_string)
     if choice is None:
-        return pages.message(
+        return message(
             400,
             gettext("The address of this statistics page is wrong"),
             gettext(
@@ -152,7 +159,7 @@ def _show_page(found: Statistics, choice: Choice, item: ItemView | None) -> Resp
     begin, end = find_shown_range(labels, choice.until, count)
     addresses = current_archive().addresses
     base = addresses.archive_statistics() if item is None else addresses.statistics(item)
-    return pages.page(
+    return page(
         "statistics",
         item=item,
         base=base,

@@ -32,10 +32,10 @@ from support.loopback import (
 )
 from support.vectors import load
 
-from flask_ibi_archive.archive.registration.email import registration_email
 from flask_ibi_archive.archive.registration.inclusion import (
     Registrar,
     generate_key,
+    registration_email,
 )
 from flask_ibi_archive.archive.registration.resolver_answer import read_retry_after
 from flask_ibi_archive.archive.registration.state import describe_served

@@ -15,12 +15,14 @@ from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
 from support.databases import BACKENDS, new_database
 
-from flask_ibi_archive.archive.accesses.acknowledgments import NO_AGENTS, Agents, Outcome
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.statistics import Statistics
-from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
+from flask_ibi_archive.archive.accesses.visitors import Visitors
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import IdentifierError, UnknownItem
+from flask_ibi_archive.protocol.client_addresses import anonymise
+from flask_ibi_archive.protocol.messages import NO_AGENTS, Agents
 from flask_ibi_archive.storage.accesses import get_utc_day, read_counts, start_of_day
 
 A, B, C = (f"a.br/x/{year}/01.01.00.00" for year in (2001, 2002, 2003))

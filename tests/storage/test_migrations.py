@@ -17,7 +17,7 @@ from support.cases import for_each
 from support.vectors import FOLDER
 
 from flask_ibi_archive.archive.backup import BackupWriter
-from flask_ibi_archive.archive.checking import check_ready
+from flask_ibi_archive.archive.readiness import check_ready
 from flask_ibi_archive.errors import IBIError, NotReady, StorageError
 from flask_ibi_archive.storage import migrate
 from flask_ibi_archive.storage.database import Database

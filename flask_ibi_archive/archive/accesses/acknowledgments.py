@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from logging import getLogger
 from urllib.parse import quote
@@ -30,15 +30,17 @@ from flask_ibi_archive.archive.accesses.resolver_addresses import name_network
 from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.spool import ReceivedAccess
 from flask_ibi_archive.archive.accesses.url_keys import KeyFacts, URLKeys
-from flask_ibi_archive.archive.accesses.visitors import Visitors, anonymise
+from flask_ibi_archive.archive.accesses.visitors import Visitors
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.client_addresses import CLIENT_ADDRESSES
+from flask_ibi_archive.protocol.client_addresses import CLIENT_ADDRESSES, anonymise
 from flask_ibi_archive.protocol.messages import (
     CONTENT_TYPE,
+    NO_AGENTS,
     PERSISTENT_URL,
     URL,
     URL_KEY,
     Acknowledgment,
+    Agents,
 )
 from flask_ibi_archive.protocol.query import to_bytes
 from flask_ibi_archive.storage.accesses import get_utc_day
@@ -53,21 +55,6 @@ class Outcome(str, Enum):
     COUNTED = "counted"
     SPOOLED = "stored in the spool"
     REFUSED = "not counted"
-
-
-@dataclass(frozen=True, slots=True)
-class Agents:
-    """The User-Agent headers of the programs that caused an acknowledgment.
-
-    :param sender: the User-Agent of the program that sent the request, usually the resolver.
-    :param reader: the User-Agent of the reader's browser, if the resolver sends it.
-    """
-
-    sender: str | None = None
-    reader: str | None = None
-
-
-NO_AGENTS = Agents()
 
 
 class Acknowledgments:

@@ -104,6 +104,15 @@ class Statistics:
         for asked, delivered in zip(self.asked, self.delivered, strict=True):
             yield [asked.label, *_format_counts(asked), *_format_counts(delivered)]
 
+    def list_recent_months(self, today: date, count: int) -> Iterator[Period]:
+        """Yield the last months, from the earliest to the current one, also without accesses."""
+        known = {period.label: period for period in self.asked}
+        last = today.year * 12 + today.month - 1
+        for number in range(last - count + 1, last + 1):
+            start = date(number // 12, number % 12 + 1, 1)
+            label = start.isoformat()[:7]
+            yield known.get(label) or Period(start, label, 0, 0, 0, 0)
+
 
 def _format_counts(period: Period) -> list[str]:
     return [str(getattr(period, name)) for name in NUMBERS]

@@ -11,10 +11,10 @@ import hashlib
 import hmac
 import os
 from datetime import date, timedelta
-from ipaddress import IPv6Address, ip_address, ip_network
 
 from sqlalchemy import Connection
 
+from flask_ibi_archive.protocol.client_addresses import anonymise
 from flask_ibi_archive.storage.accesses import (
     DAY,
     LOCK_TIMEOUT,
@@ -25,27 +25,10 @@ from flask_ibi_archive.storage.accesses import (
 )
 from flask_ibi_archive.storage.database import Database
 
-#: The number of bits of an IPv4 or IPv6 address that are not set to zero.
-STORED_BITS = {4: 24, 6: 48}
 #: The number of seconds after midnight in which the pseudonym of the day before may be used.
 CONTINUED = 3600
 #: The number of characters of a pseudonym.
 LENGTH = 16
-
-
-def anonymise(address: str) -> str:
-    """Return an IP address without the part that identifies its user.
-
-    The last octet of an IPv4 address and the last 80 bits of an IPv6 address become zero.
-
-    :param address: an IPv4 or IPv6 address. An IPv4-mapped IPv6 address is treated as IPv4 address.
-    :raises ValueError: if the text is not an IP address.
-    """
-    found = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    network = ip_network((found, STORED_BITS[found.version]), strict=False)
-    return str(network.network_address)
 
 
 class Visitors:
@@ -118,10 +101,3 @@ def choose_pseudonym(
 def _build_pseudonym(salt: bytes, address: str, agent: str) -> str:
     user = f"{address}\n{agent}".encode("utf-8", "surrogateescape")
     return hmac.new(salt, user, hashlib.sha256).hexdigest()[:LENGTH]
-
-
-def find_client(addresses: tuple[str, ...] | None, anonymises: bool) -> str | None:
-    """Return the address of the user, which is the first of the addresses, or None."""
-    if not addresses:
-        return None
-    return anonymise(addresses[0]) if anonymises else addresses[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -24,7 +24,6 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Mapper, Session
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.host_rows.assigning import assign_stored, bind
 from flask_ibi_archive.archive.host_rows.describing import name_row
 from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
@@ -37,6 +36,9 @@ from flask_ibi_archive.storage.bulk import renew_plans
 from flask_ibi_archive.storage.database_errors import is_write_conflict
 from flask_ibi_archive.storage.file_io import Content, Readable, copy_and_measure
 from flask_ibi_archive.storage.file_store import FileStore, Staging
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 #: The number of rows that are adopted together.
 BATCH = 1000

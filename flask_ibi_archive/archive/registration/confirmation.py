@@ -10,11 +10,15 @@ resolver would get an answer.
 
 from __future__ import annotations
 
-from flask_ibi_archive.archive.archive import Archive
+from typing import TYPE_CHECKING
+
 from flask_ibi_archive.archive.transport import fetch
 from flask_ibi_archive.errors import RegistrationError
 from flask_ibi_archive.protocol.inclusion import CONFIRMATION, InclusionConfirmationRequest
 from flask_ibi_archive.protocol.messages import format_request
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 #: At most this number of bytes of an answer is read.
 MAX_ANSWER = 4096

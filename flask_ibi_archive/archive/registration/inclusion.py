@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from threading import Event
 from time import monotonic
+from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.registration.resolver_answer import (
     Endpoint,
     read_answer,
@@ -37,11 +37,15 @@ from flask_ibi_archive.protocol.inclusion import (
     RegistrationStatus,
     format_registration_request,
 )
+from flask_ibi_archive.protocol.registration import build_registration_email
 from flask_ibi_archive.storage.registration import (
     find_registration,
     store_failure,
     store_status,
 )
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 #: The timeout in seconds for one answer. Before the answer, the resolver calls the Archive back.
 ANSWER_TIMEOUT = 20
@@ -279,3 +283,14 @@ def _without_key(answer: HttpResponse, key: str) -> HttpResponse:
         body=answer.body.replace(key.encode(), b"***"),
         headers={name: value.replace(key, "***") for name, value in answer.headers.items()},
     )
+
+
+def registration_email(archive: Archive) -> tuple[str, str]:
+    """Return the subject and the body of the e-mail that requests registration with a resolver.
+
+    :raises ConfigError: if IBI_REGISTRATION_KEY is not set.
+    :raises NotReady: if the Archive does not exist yet.
+    Source: [R] 5.1, Example 5.1.
+    """
+    key = required_key(archive.config)
+    return build_registration_email(parse_identifier(archive.served().service_ibi), key)

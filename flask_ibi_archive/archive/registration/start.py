@@ -22,14 +22,17 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.registration.confirmation import call_own_address
 from flask_ibi_archive.archive.registration.inclusion import Registrar, backoff, build_request
 from flask_ibi_archive.archive.registration.state import INCLUDE
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import IBIError, RegistrationError, TransportError
 from flask_ibi_archive.protocol.inclusion import INCLUSION_REQUEST, format_registration_status
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 try:
     import fcntl

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.transport import without_password
 from flask_ibi_archive.config import ArchiveConfig
 from flask_ibi_archive.errors import ArchiveMoved
 from flask_ibi_archive.protocol.timestamps import format_timestamp
 from flask_ibi_archive.storage.registration import RegistrationRecord, find_registration
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 NEVER = "not registered"
 INCLUDED = "included"
