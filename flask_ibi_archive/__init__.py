@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem
-    from flask_ibi_archive.archive.minting import Minted
-    from flask_ibi_archive.archive.operations.description import ItemRecord
-    from flask_ibi_archive.archive.record_catalogue import CatalogueRecord, RecordCatalogue
-    from flask_ibi_archive.errors import IBIError
-    from flask_ibi_archive.extension import IBIArchive
-    from flask_ibi_archive.records.item_view import ItemView
-    from flask_ibi_archive.records.record import (
+    from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
+    from flask_ibi_archive.archive.hosts.record_catalogue import CatalogueRecord, RecordCatalogue
+    from flask_ibi_archive.archive.items.minting import Minted
+    from flask_ibi_archive.archive.items.operations.description import ItemRecord
+    from flask_ibi_archive.core.records.item_view import ItemView
+    from flask_ibi_archive.core.records.record import (
         AccessRule,
         DublinCoreMetadata,
         FileRecord,
@@ -32,8 +30,10 @@ if TYPE_CHECKING:
         MetadataItem,
         Tombstone,
     )
-    from flask_ibi_archive.records.work import Work
-    from flask_ibi_archive.records.work_types import WorkType
+    from flask_ibi_archive.core.records.work import Work
+    from flask_ibi_archive.core.records.work_types import WorkType
+    from flask_ibi_archive.errors import IBIError
+    from flask_ibi_archive.extension import IBIArchive
 
 __all__ = [
     "AccessRule",
@@ -58,16 +58,16 @@ __all__ = [
 #: The modules of the public names. The modules of the records have the other names.
 _MODULES = {
     "Archive": "archive.archive",
-    "CatalogueRecord": "archive.record_catalogue",
+    "CatalogueRecord": "archive.hosts.record_catalogue",
     "IBIArchive": "extension",
     "IBIError": "errors",
-    "IdentifiedItem": "archive.host_rows.identified_item",
-    "ItemRecord": "archive.operations.description",
-    "ItemView": "records.item_view",
-    "Minted": "archive.minting",
-    "RecordCatalogue": "archive.record_catalogue",
-    "Work": "records.work",
-    "WorkType": "records.work_types",
+    "IdentifiedItem": "archive.hosts.identified_item",
+    "ItemRecord": "archive.items.operations.description",
+    "ItemView": "core.records.item_view",
+    "Minted": "archive.items.minting",
+    "RecordCatalogue": "archive.hosts.record_catalogue",
+    "Work": "core.records.work",
+    "WorkType": "core.records.work_types",
 }
 
 
@@ -75,5 +75,5 @@ def __getattr__(name: str) -> Any:
     # Every ``flask`` command imports this package, so the modules are imported only on use.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"{__name__}.{_MODULES.get(name, 'records.record')}")
+    module = import_module(f"{__name__}.{_MODULES.get(name, 'core.records.record')}")
     return getattr(module, name)

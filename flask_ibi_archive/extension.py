@@ -16,22 +16,30 @@ from flask import Flask, Response, current_app, has_app_context, has_request_con
 
 from flask_ibi_archive import host_functions
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.host_rows.flushes import announce_removal, refresh
-from flask_ibi_archive.archive.host_rows.identified_item import IdentifiedItem, set_finder
-from flask_ibi_archive.archive.operations.context import Clock, read_utc_clock
-from flask_ibi_archive.archive.operations.description import Identified, get_ibi
-from flask_ibi_archive.archive.operations.sessions import HostSession, SessionSource
-from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
-from flask_ibi_archive.cli import ibi
-from flask_ibi_archive.cli.group import is_flask_command
-from flask_ibi_archive.cli.host_migrations import hide_tables_from_host
-from flask_ibi_archive.config import ArchiveConfig
+from flask_ibi_archive.archive.commands import ibi
+from flask_ibi_archive.archive.hosts.flushes import announce_removal, refresh
+from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem, set_finder
+from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
+from flask_ibi_archive.archive.items.operations.context import Clock, read_utc_clock
+from flask_ibi_archive.archive.items.operations.description import Identified, get_ibi
+from flask_ibi_archive.archive.items.operations.sessions import HostSession, SessionSource
+from flask_ibi_archive.archive.pages.landing_page import landing
+from flask_ibi_archive.archive.routing import create_blueprint
+from flask_ibi_archive.archive.service.local_answers import OwnArchive
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.protocol.archive_urls import ArchiveUrls, Named, PageKind
-from flask_ibi_archive.signals import Notifier
-from flask_ibi_archive.storage.engines import ArgumentError, is_same_database
-from flask_ibi_archive.storage.migrate import ARCHIVE, archive_history, replica_history
-from flask_ibi_archive.web.databases import (
+from flask_ibi_archive.server.commands.group import is_flask_command
+from flask_ibi_archive.server.commands.host_migrations import hide_tables_from_host
+from flask_ibi_archive.server.config import ArchiveConfig
+from flask_ibi_archive.server.database.engines import ArgumentError, is_same_database
+from flask_ibi_archive.server.database.migrate import ARCHIVE, archive_history, replica_history
+from flask_ibi_archive.server.pages.requests import (
+    EXTENSION,
+    OWN_ARCHIVE,
+    current_archive,
+    find_root,
+)
+from flask_ibi_archive.server.start import (
     BIND,
     StartError,
     find_bind,
@@ -39,15 +47,7 @@ from flask_ibi_archive.web.databases import (
     open_database,
     warn_of_unknown_keys,
 )
-from flask_ibi_archive.web.local_resolution import OwnArchive
-from flask_ibi_archive.web.pages import landing
-from flask_ibi_archive.web.requests import (
-    EXTENSION,
-    OWN_ARCHIVE,
-    current_archive,
-    find_root,
-)
-from flask_ibi_archive.web.routing import create_blueprint
+from flask_ibi_archive.signals import Notifier
 
 DATABASE = ARCHIVE.setting
 
@@ -82,7 +82,7 @@ class IBIArchive:
     One object can serve several apps. :attr:`archive` is the Archive of the current app. In
     templates, ``{{ ibi_persistent_url(item) }}`` is the persistent URL of an item.
 
-    :param addresses: a subclass of :class:`~flask_ibi_archive.protocol.archive_urls.ArchiveUrls`,
+    :param addresses: a subclass of :class:`~flask_ibi_archive.core.protocol.archive_urls.ArchiveUrls`,
         if the method :meth:`address` is not sufficient.
     :param session: the database session of the app. Operations on items are then part of the
         transactions of the app, and the app commits. The session is a ``scoped_session`` (such as
@@ -245,7 +245,7 @@ class IBIArchive:
         hide_tables_from_host(app)
         if config.register_on_start and not is_flask_command():
             # imported here, because apps without this setting do not need the module
-            from flask_ibi_archive.archive.registration.start import register_on_start
+            from flask_ibi_archive.archive.joining.start import register_on_start
 
             register_on_start(archive, Path(app.instance_path), app.logger)
 

@@ -7,6 +7,6 @@ The package is installed as ``flask_ibi_archive.migrations``. In the ``env.py`` 
 Programs that run alembic without an ``env.py`` use ``include_object`` instead.
 """
 
-from flask_ibi_archive.storage.migrate import include_name, include_object
+from flask_ibi_archive.server.database.migrate import include_name, include_object
 
 __all__ = ["include_name", "include_object"]

@@ -1,8 +1,8 @@
-"""Run the migrations on the connection that :mod:`flask_ibi_archive.storage.migrate` passes."""
+"""Run the migrations on the connection that :mod:`flask_ibi_archive.server.database.migrate` passes."""
 
 from __future__ import annotations
 
-from flask_ibi_archive.storage.migrate import run_environment
-from flask_ibi_archive.storage.models import metadata
+from flask_ibi_archive.archive.items.tables import metadata
+from flask_ibi_archive.server.database.migrate import run_environment
 
 run_environment(metadata)

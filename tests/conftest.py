@@ -15,7 +15,11 @@ from hypothesis import HealthCheck, settings
 from support.archives import close, initialise, make_app
 from support.databases import BACKENDS, new_database, share_compiled_statements
 
-pytest_plugins = ["flask_ibi_archive.testing"]
+pytest_plugins = [
+    "flask_ibi_archive.testing",
+    "support.shelf_of_commands",
+    "support.shelf_of_pages",
+]
 
 # with the usual thresholds, collections of garbage take a fifth of the time
 gc.set_threshold(20_000, 20, 20)

@@ -21,11 +21,11 @@ from support.commands import process
 
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.config import ArchiveConfig, find_unknown_keys
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
-from flask_ibi_archive.protocol.hosts import extract_host
-from flask_ibi_archive.web.databases import hide_password, open_database
+from flask_ibi_archive.server.config import ArchiveConfig, find_unknown_keys
+from flask_ibi_archive.server.start import hide_password, open_database
 
 SECRET = "do-not-show-me"
 REP = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"

@@ -184,9 +184,9 @@ ROW = """
      - our decision
    * - G5-01
      - Prefix and suffix
-     - ``flask_ibi_archive/identifiers/identifier.py``
-       ``flask_ibi_archive/identifiers/parse.py``
-     - ``tests/identifiers/test_identifier.py::test_prefix_and_suffix_are_found_in_each_form``
+     - ``flask_ibi_archive/core/identifiers/identifier.py``
+       ``flask_ibi_archive/core/identifiers/parse.py``
+     - ``tests/core/identifiers/test_identifier.py::test_prefix_and_suffix_are_found_in_each_form``
      -
 """
 
@@ -215,22 +215,22 @@ def test_a_rule_in_the_wrong_place_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["flask_ibi_archive/identifiers/none.py", "setup.cfg", "tests/conftest.py"]
+    "path", ["flask_ibi_archive/core/identifiers/none.py", "setup.cfg", "tests/conftest.py"]
 )
 def test_a_missing_module_is_found(path: str) -> None:
-    assert find_missing_modules(ROW.replace("flask_ibi_archive/identifiers/parse.py", path)) == [
-        path
-    ]
+    assert find_missing_modules(
+        ROW.replace("flask_ibi_archive/core/identifiers/parse.py", path)
+    ) == [path]
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "tests/identifiers/test_identifier.py",
-        "tests/identifiers/test_identifier.py::test_nothing",
-        "tests/identifiers/test_identifier.py::TestNothing::test_prefix_and_suffix_are_found_in_each_form",
-        "tests/identifiers/test_none.py::test_prefix_and_suffix_are_found_in_each_form",
-        "tests/identifiers/strategies.py::get_outcome",
+        "tests/core/identifiers/test_identifier.py",
+        "tests/core/identifiers/test_identifier.py::test_nothing",
+        "tests/core/identifiers/test_identifier.py::TestNothing::test_prefix_and_suffix_are_found_in_each_form",
+        "tests/core/identifiers/test_none.py::test_prefix_and_suffix_are_found_in_each_form",
+        "tests/support/identifier_strategies.py::get_outcome",
         "test_prefix_and_suffix_are_found_in_each_form",
     ],
 )
@@ -246,7 +246,7 @@ def test_a_missing_test_is_found(name: str) -> None:
         (r"``tests/.*", "some day"),
         (r"``tests/.*", "later, ``tests/test_conformance.py``"),
         (r"``flask_ibi_archive[^-]*\n", "\n"),
-        (r"``flask_ibi_archive/identifiers/parse.py``", "parse.py"),
+        (r"``flask_ibi_archive/core/identifiers/parse.py``", "parse.py"),
         (r"Prefix and suffix", ""),
     ],
 )

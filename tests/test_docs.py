@@ -14,14 +14,14 @@ from support.commands import ROOT
 
 import flask_ibi_archive
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.cli import ibi
-from flask_ibi_archive.config import KEYS, PAGE_POLICY
-from flask_ibi_archive.identifiers import is_private_address
-from flask_ibi_archive.records.parse import FIELDS
+from flask_ibi_archive.archive.commands import ibi
+from flask_ibi_archive.core.identifiers import is_private_address
+from flask_ibi_archive.core.records.parse import FIELDS
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.cli import ibi_resolver
-from flask_ibi_archive.storage.migrate import ARCHIVE, RESOLVER, migrations_path
-from flask_ibi_archive.web.translations import COOKIE
+from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.server.config import KEYS, PAGE_POLICY
+from flask_ibi_archive.server.database.migrate import ARCHIVE, RESOLVER, migrations_path
+from flask_ibi_archive.server.pages.texts import COOKIE
 
 README = (ROOT / "README.rst").read_text(encoding="utf-8")
 DOCS = ROOT / "docs"

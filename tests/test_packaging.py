@@ -97,11 +97,11 @@ def test_every_file_that_is_not_code_is_package_data(setup: configparser.ConfigP
 
 def test_the_commands_are_entry_points_of_flask(setup: configparser.ConfigParser) -> None:
     assert lines_of(setup["options.entry_points"]["flask.commands"]) == [
-        "ibi = flask_ibi_archive.cli:ibi",
-        "ibi-resolver = flask_ibi_archive.resolver.cli:ibi_resolver",
+        "ibi = flask_ibi_archive.archive.commands:ibi",
+        "ibi-resolver = flask_ibi_archive.resolver.commands:ibi_resolver",
     ]
-    from flask_ibi_archive.cli import ibi
-    from flask_ibi_archive.resolver.cli import ibi_resolver
+    from flask_ibi_archive.archive.commands import ibi
+    from flask_ibi_archive.resolver.commands import ibi_resolver
 
     for name, group in (("ibi", ibi), ("ibi-resolver", ibi_resolver)):
         [found] = {point for point in entry_points(group="flask.commands") if point.name == name}

@@ -10,7 +10,8 @@ import pytest
 from support.commands import ROOT
 
 import flask_ibi_archive
-from flask_ibi_archive import errors, identifiers, resolver
+from flask_ibi_archive import errors, resolver
+from flask_ibi_archive.core import identifiers
 
 
 def test_the_package_exports_the_names_that_hosts_use() -> None:

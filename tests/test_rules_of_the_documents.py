@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from flask import Flask
 from hypothesis import given
-from identifiers.strategies import repository_names
 from support.archives import archive_of, import_file, import_records
 from support.cases import for_each
+from support.identifier_strategies import repository_names
 from support.stores import (
     RELATIONS,
     MemoryCatalogue,
@@ -29,8 +29,7 @@ from support.stores import (
 from support.vectors import FOLDER, load
 from support.web import ask
 
-from flask_ibi_archive.errors import IdentifierError
-from flask_ibi_archive.identifiers import (
+from flask_ibi_archive.core.identifiers import (
     build_repository_name,
     build_repository_suffix,
     convert_from_decimal,
@@ -39,9 +38,10 @@ from flask_ibi_archive.identifiers import (
     parse_decimal,
     parse_identifier,
 )
-from flask_ibi_archive.protocol.messages import UrlRequest
-from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
-from flask_ibi_archive.protocol.verbs import VerbList
+from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
+from flask_ibi_archive.core.protocol.verbs import VerbList
+from flask_ibi_archive.errors import IdentifierError
 
 IDENTIFIERS = load("identifiers.json")
 

@@ -16,38 +16,46 @@ from sqlalchemy import Connection
 
 from flask_ibi_archive.archive import setup
 from flask_ibi_archive.archive.accesses import access_operations
-from flask_ibi_archive.archive.accesses.acknowledgments import (
-    Acknowledgments,
-)
+from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
 from flask_ibi_archive.archive.accesses.resolver_addresses import name_network
-from flask_ibi_archive.archive.accesses.url_keys import URLKeys
-from flask_ibi_archive.archive.announcing import announce_minted
-from flask_ibi_archive.archive.archives import ServedArchive, find_served
-from flask_ibi_archive.archive.host_catalogue import HostItems
-from flask_ibi_archive.archive.item_catalogue import ItemCatalogue, StoredItems
-from flask_ibi_archive.archive.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.archive.operations import copying, depositing, editing, removing, reserving
-from flask_ibi_archive.archive.operations.context import Clock, OperationContext, read_utc_clock
-from flask_ibi_archive.archive.operations.description import Identified, require_ibi
-from flask_ibi_archive.archive.operations.sessions import HostSession
-from flask_ibi_archive.archive.record_catalogue import RecordCatalogue
-from flask_ibi_archive.config import ArchiveConfig
+from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
+from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
+from flask_ibi_archive.archive.items.archives import ServedArchive, find_served
+from flask_ibi_archive.archive.items.file_store import FileStore
+from flask_ibi_archive.archive.items.minting import Minted, Minter, Subsystem
+from flask_ibi_archive.archive.items.operations import (
+    copying,
+    depositing,
+    editing,
+    removing,
+    reserving,
+)
+from flask_ibi_archive.archive.items.operations.context import (
+    Clock,
+    OperationContext,
+    read_utc_clock,
+)
+from flask_ibi_archive.archive.items.operations.description import Identified, require_ibi
+from flask_ibi_archive.archive.items.operations.sessions import HostSession
+from flask_ibi_archive.archive.items.reading import OnMalformed, log_malformed
+from flask_ibi_archive.archive.service.announcing import announce_minted
+from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, StoredItems
+from flask_ibi_archive.archive.service.url_keys import URLKeys
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem
+from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
+from flask_ibi_archive.core.records.fields import quoted
+from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
-from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
-from flask_ibi_archive.protocol.catalogue import Catalogue, CatalogueItem
-from flask_ibi_archive.protocol.messages import UrlRequest
-from flask_ibi_archive.protocol.states import State
-from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
-from flask_ibi_archive.records.fields import quoted
-from flask_ibi_archive.records.formats import BUILT_IN, FormatRegistry
-from flask_ibi_archive.records.item_view import ItemView
-from flask_ibi_archive.records.record import Record
+from flask_ibi_archive.server.config import ArchiveConfig
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.signals import NOBODY, Notifier
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.file_store import FileStore
-from flask_ibi_archive.storage.reading import OnMalformed, log_malformed
 
 Result = TypeVar("Result")
 

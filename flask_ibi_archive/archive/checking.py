@@ -11,16 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.findings import (
-    MAX_ANSWER,
-    TIMEOUT,
-    CheckFailed,
-    Finding,
-    run_check,
-)
-from flask_ibi_archive.archive.item_catalogue import RecordSource
-from flask_ibi_archive.archive.readiness import check_files, check_replica
+from flask_ibi_archive.archive.service.item_catalogue import RecordSource
+from flask_ibi_archive.archive.service.readiness import check_files, check_replica
 from flask_ibi_archive.errors import RegistrationError, TransportError
+from flask_ibi_archive.server.findings import MAX_ANSWER, TIMEOUT, CheckFailed, Finding, run_check
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -88,7 +82,7 @@ def _check_catalogue(archive: Archive, records: RecordSource) -> str:
 
 
 def _check_address(archive: Archive) -> str:
-    from flask_ibi_archive.archive.registration.confirmation import call_own_address
+    from flask_ibi_archive.archive.joining.confirmation import call_own_address
 
     try:
         return f"{call_own_address(archive, TIMEOUT)} answers"
@@ -104,7 +98,7 @@ def _check_address(archive: Archive) -> str:
 
 
 def _check_resolver(archive: Archive) -> str:
-    from flask_ibi_archive.archive.transport import fetch, without_password
+    from flask_ibi_archive.server.http.transport import fetch, without_password
 
     resolver_url = archive.config.resolver_url
     url = without_password(resolver_url)
@@ -119,7 +113,7 @@ def _check_resolver(archive: Archive) -> str:
 
 
 def _check_registration(archive: Archive) -> str:
-    from flask_ibi_archive.archive.registration.state import describe_served
+    from flask_ibi_archive.archive.joining.state import describe_served
 
     description = describe_served(archive)
     if not description.ok:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from flask_ibi_archive.archive.archives import (
+from flask_ibi_archive.archive.items.archives import (
     ArchiveRecord,
     ServedArchive,
     create_or_refresh_archive,
     has_archive,
 )
-from flask_ibi_archive.archive.minting import Minter
-from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
-from flask_ibi_archive.protocol.archive_urls import ArchiveUrls
-from flask_ibi_archive.protocol.catalogue import DUBLIN_CORE
-from flask_ibi_archive.protocol.messages import list_ibi_words, name_form
-from flask_ibi_archive.records.formats import FormatRegistry
-from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import Database, lock_table_setup
-from flask_ibi_archive.storage.file_store import FileStore
+from flask_ibi_archive.archive.items.file_store import FileStore
+from flask_ibi_archive.archive.items.minting import Minter
+from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.core.protocol.catalogue import DUBLIN_CORE
+from flask_ibi_archive.core.protocol.messages import list_ibi_words, name_form
+from flask_ibi_archive.core.records.formats import FormatRegistry
+from flask_ibi_archive.server.config import ArchiveConfig
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database, lock_table_setup
 
 
 class NewArchive(Protocol):

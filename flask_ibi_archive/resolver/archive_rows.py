@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, and_, bindparam, delete, func, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from flask_ibi_archive.errors import IdentifierError
-from flask_ibi_archive.identifiers import (
+from flask_ibi_archive.core.identifiers import (
     Decoded,
     Identifier,
     decode_identifier,
     parse_identifier,
 )
-from flask_ibi_archive.protocol.hosts import extract_host
-from flask_ibi_archive.protocol.inclusion import RegistrationRequest
+from flask_ibi_archive.core.protocol.hosts import extract_host
+from flask_ibi_archive.core.protocol.inclusion import RegistrationRequest
+from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
-from flask_ibi_archive.storage.dialects import UTCDateTime
+from flask_ibi_archive.server.database.dialects import UTCDateTime
 
 #: Maximum number of characters that are stored of the description of a failure.
 MAX_FAILURE = 300

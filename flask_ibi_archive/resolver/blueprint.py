@@ -5,41 +5,44 @@ from __future__ import annotations
 from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 
+from flask_ibi_archive.core.protocol.inclusion import (
+    format_registration_status,
+    parse_registration_request,
+)
+from flask_ibi_archive.core.protocol.log_keys import hide_keys
+from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.verbs import NO_VERBS
+from flask_ibi_archive.core.resolution.languages import LanguageRange
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.errors import (
     NotReady,
     PeerProtocolError,
     RegistrationRefused,
     TooManyWrongKeys,
 )
-from flask_ibi_archive.protocol.inclusion import (
-    format_registration_status,
-    parse_registration_request,
-)
-from flask_ibi_archive.protocol.log_keys import hide_keys
-from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.verbs import NO_VERBS
-from flask_ibi_archive.resolution.languages import LanguageRange
-from flask_ibi_archive.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.resolver.document_registry.views import add_document_registry
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.persistent_urls import resolve
+from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
 from flask_ibi_archive.resolver.service import current_resolver
-from flask_ibi_archive.web import health
-from flask_ibi_archive.web.app_hooks import (
+from flask_ibi_archive.server.pages import health
+from flask_ibi_archive.server.pages.app_hooks import (
     add_page,
     add_rule_for_all_methods,
     answer_first,
     prepare_app,
 )
-from flask_ibi_archive.web.persistent_urls import create_fallback_hook, is_like_persistent_url
-from flask_ibi_archive.web.requests import user_address
-from flask_ibi_archive.web.responses import (
+from flask_ibi_archive.server.pages.persistent_urls import (
+    create_fallback_hook,
+    is_like_persistent_url,
+)
+from flask_ibi_archive.server.pages.requests import user_address
+from flask_ibi_archive.server.pages.responses import (
     RETRY_AFTER,
     error_response,
     pairs_response,
     refuse_request,
 )
-from flask_ibi_archive.web.static_files import add_static_files
+from flask_ibi_archive.server.pages.static_files import add_static_files
 
 NAME = "ibi_resolver"
 #: Loggers of web servers. They log the query of each request. A query may contain a key.
@@ -54,7 +57,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> B
     :param service_ibi: the IBI of the resolver's service, in canonical case.
     :param has_registry: True if the resolver has a document registry.
     """
-    blueprint = Blueprint(NAME, "flask_ibi_archive.web", template_folder="templates")
+    blueprint = Blueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
     blueprint.record_once(prepare_app)
     add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)

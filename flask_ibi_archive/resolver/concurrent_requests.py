@@ -24,15 +24,15 @@ from threading import Lock, Thread
 from time import monotonic, sleep
 from typing import NamedTuple, TypeAlias
 
-from flask_ibi_archive.archive.transport import HEADERS
+from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.core.protocol.pairs import ALERT, Pair, parse_pairs
 from flask_ibi_archive.errors import PeerProtocolError
-from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.protocol.pairs import ALERT, Pair, parse_pairs
 from flask_ibi_archive.resolver.acknowledgments import Acknowledgments
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.engine import STOPPED, Engine, Request
 from flask_ibi_archive.resolver.host_names import HostNames, is_valid_url
 from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TransferResult
+from flask_ibi_archive.server.http.transport import HEADERS
 
 #: Maximum seconds that an ending process waits for pending acknowledgments.
 EXIT_SECONDS = 1.0

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from flask_ibi_archive.config import (
+from flask_ibi_archive.core.identifiers import build_repository_name
+from flask_ibi_archive.core.protocol.hosts import InnerHosts, extract_host
+from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.server.config import (
     DATABASE_TIMEOUT,
     PAGE_POLICY,
     MailSettings,
@@ -17,10 +20,7 @@ from flask_ibi_archive.config import (
     read_settings,
     setting,
 )
-from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.identifiers import build_repository_name
-from flask_ibi_archive.protocol.hosts import InnerHosts, extract_host
-from flask_ibi_archive.setting_values import (
+from flask_ibi_archive.server.setting_values import (
     Network,
     parse_archive_address,
     parse_count,

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import pycurl
 
-from flask_ibi_archive.archive.transport import HEADERS
 from flask_ibi_archive.resolver.host_names import UNKNOWN_NAME, Addresses, HostNames, split_host
 from flask_ibi_archive.resolver.http_transfer import NO_HTTP, TIMED_OUT, Transfer, TransferResult
+from flask_ibi_archive.server.http.transport import HEADERS
 
 #: The maximum number of connections of one engine to one host.
 MAX_HOST_CONNECTIONS = 8

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from click import ClickException
 from flask import Flask
 
-from flask_ibi_archive.cli.host_migrations import hide_tables_from_host
 from flask_ibi_archive.errors import ConfigError, IBIError, one_line
-from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.server.commands.host_migrations import hide_tables_from_host
+from flask_ibi_archive.server.database.migrate import RESOLVER
+from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
+from flask_ibi_archive.server.start import StartError, open_database, warn_of_unknown_keys
 from flask_ibi_archive.signals import Notifier
-from flask_ibi_archive.storage.migrate import RESOLVER
-from flask_ibi_archive.web.databases import StartError, open_database, warn_of_unknown_keys
-from flask_ibi_archive.web.requests import RESOLVER_EXTENSION
 
 if TYPE_CHECKING:
     from flask_ibi_archive.resolver.service import ResolverService

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from flask import Response, current_app, request
 from werkzeug.exceptions import NotFound
 
-from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
-from flask_ibi_archive.identifiers import Form, Identifier, decode_identifier, format_date
-from flask_ibi_archive.reasons import Reason, translatable
-from flask_ibi_archive.resolution.persistent_url import (
+from flask_ibi_archive.core.identifiers import Form, Identifier, decode_identifier, format_date
+from flask_ibi_archive.core.resolution.persistent_url import (
     format_persistent_target,
     read_persistent_url,
 )
-from flask_ibi_archive.web.alerts import method_response
-from flask_ibi_archive.web.requests import RESOLVER_EXTENSION, read_query, request_root
-from flask_ibi_archive.web.responses import render_page, set_headers
-from flask_ibi_archive.web.translations import gettext, translate_reason
+from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
+from flask_ibi_archive.reasons import Reason, translatable
+from flask_ibi_archive.server.pages.alerts import method_response
+from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION, read_query, request_root
+from flask_ibi_archive.server.pages.responses import render_page, set_headers
+from flask_ibi_archive.server.pages.texts import gettext, translate_reason
 
 #: The maximum number of characters of the entered text that the form shows again.
 MAX_SHOWN = 2048

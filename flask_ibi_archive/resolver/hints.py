@@ -20,9 +20,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
-from flask_ibi_archive.resolver.document_registry.tables import Document
+from flask_ibi_archive.resolver.registry_2008.tables import Document
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.server.database.database import Database
 
 #: Seconds between two writes.
 PAUSE = 5.0

@@ -14,8 +14,8 @@ from threading import Lock, Thread
 from time import monotonic
 from typing import TypeAlias, cast
 
-from flask_ibi_archive.archive.guarded_http import InternalAddress, look_up
-from flask_ibi_archive.protocol.hosts import InnerHosts
+from flask_ibi_archive.core.protocol.hosts import InnerHosts
+from flask_ibi_archive.server.http.guarded_http import InternalAddress, look_up
 
 #: A host is looked up again if its addresses are older than FRESH seconds. The old addresses are
 #: used until the lookup succeeds, but never longer than USABLE seconds.

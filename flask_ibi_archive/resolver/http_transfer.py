@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import pycurl
 
-from flask_ibi_archive.archive.transport import COMPRESSIONS, CUT_OFF, HEADERS
 from flask_ibi_archive.resolver.host_names import UNKNOWN_NAME, split_host
+from flask_ibi_archive.server.http.transport import COMPRESSIONS, CUT_OFF, HEADERS
 
 #: The maximum size of the status line and all headers of an answer, in bytes.
 MAX_HEAD = 16384

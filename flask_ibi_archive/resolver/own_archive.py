@@ -11,11 +11,11 @@ from typing import Protocol, cast
 
 from flask import Response, current_app
 
-from flask_ibi_archive.resolution.answer import Question
-from flask_ibi_archive.resolution.languages import LanguageRange
-from flask_ibi_archive.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.core.resolution.answer import Question
+from flask_ibi_archive.core.resolution.languages import LanguageRange
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.resolution_context import OwnArchive
-from flask_ibi_archive.web.requests import OWN_ARCHIVE
+from flask_ibi_archive.server.pages.requests import OWN_ARCHIVE
 
 
 class LocalArchive(Protocol):

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, delete, null, or_, select
 
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.server.database.database import Database
 
 WINDOW = timedelta(minutes=1)
 

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from flask_ibi_archive.resolver.rate_limit import RateLimit
 from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
-from flask_ibi_archive.storage.dialects import UTCDateTime
+from flask_ibi_archive.server.database.dialects import UTCDateTime
 
 
 @dataclass(frozen=True)

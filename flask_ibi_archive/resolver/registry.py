@@ -12,7 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from flask_ibi_archive.archive.transport import INTERNAL, HttpResponse, fetch
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.inclusion import (
+    CONFIRMATIONS,
+    EXCLUSION_REQUEST,
+    INCLUSION_REQUEST,
+    RESULTS,
+    InclusionConfirmationRequest,
+    RegistrationRequest,
+    RegistrationStatus,
+)
+from flask_ibi_archive.core.protocol.messages import format_request
+from flask_ibi_archive.core.protocol.pairs import parse_pairs
+from flask_ibi_archive.core.protocol.registration import build_confirmation_email, parse_key
 from flask_ibi_archive.errors import (
     AlreadyRegistered,
     InternalArchive,
@@ -23,27 +35,15 @@ from flask_ibi_archive.errors import (
     TransportError,
     UnknownArchive,
 )
-from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.inclusion import (
-    CONFIRMATIONS,
-    EXCLUSION_REQUEST,
-    INCLUSION_REQUEST,
-    RESULTS,
-    InclusionConfirmationRequest,
-    RegistrationRequest,
-    RegistrationStatus,
-)
-from flask_ibi_archive.protocol.messages import format_request
-from flask_ibi_archive.protocol.pairs import parse_pairs
-from flask_ibi_archive.protocol.registration import build_confirmation_email, parse_key
 from flask_ibi_archive.resolver import archive_rows
 from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.rate_limit import group_sender
 from flask_ibi_archive.resolver.registration_keys import KeyRateLimit
 from flask_ibi_archive.resolver.secret_hashes import COST, hash_secret, matches_hash
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.http.transport import INTERNAL, HttpResponse, fetch
 from flask_ibi_archive.signals import NOBODY, Notifier
-from flask_ibi_archive.storage.database import Database
 
 #: The states of a registered Archive. The command ``list`` prints these texts.
 REGISTERED = "registered"

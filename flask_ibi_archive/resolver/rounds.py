@@ -1,6 +1,6 @@
 """Rounds of a resolution. A round sends questions to the Archives and reads the answers.
 
-What the answers mean is decided in :mod:`flask_ibi_archive.resolution.choice`. A round decides whom
+What the answers mean is decided in :mod:`flask_ibi_archive.core.resolution.choice`. A round decides whom
 to ask, and how long to wait. In a round, an Archive is in one of these states:
 
 - *waiting*: not asked yet. In the *head start*, only the Archive in the hint (hints.py) is asked,
@@ -37,13 +37,13 @@ from collections import deque
 from collections.abc import Sequence, Set
 from typing import cast
 
+from flask_ibi_archive.core.protocol.messages import format_request
+from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
+from flask_ibi_archive.core.resolution.alternatives import AlternativesSearch
+from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.core.resolution.choice import Analysis
+from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.messages import format_request
-from flask_ibi_archive.protocol.pairs import Pair, pairs_as_dict
-from flask_ibi_archive.resolution.alternatives import AlternativesSearch
-from flask_ibi_archive.resolution.answer import Answer, ArchiveSource, Question
-from flask_ibi_archive.resolution.choice import Analysis
-from flask_ibi_archive.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.concurrent_requests import (
     ArchiveResult,

@@ -11,31 +11,27 @@ from typing import cast
 
 from flask import current_app
 
-from flask_ibi_archive.identifiers import Identifier
-from flask_ibi_archive.protocol.messages import MAX_QUERY, format_request
-from flask_ibi_archive.resolution.answer import Answer, Question
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.resolution.redirect_target import is_same_address
+from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
+from flask_ibi_archive.core.resolution.answer import Answer, Question
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
+from flask_ibi_archive.core.resolution.redirect_target import is_same_address
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.document_registry.archive_check import ask_archives
-from flask_ibi_archive.resolver.document_registry.registry import DocumentRegistry
-from flask_ibi_archive.resolver.document_registry.sources import list_answers
 from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.registry import Registry
-from flask_ibi_archive.resolver.resolution_context import (
-    Acknowledged,
-    OwnArchive,
-    Trace,
-)
+from flask_ibi_archive.resolver.registry_2008.archive_check import ask_archives
+from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.sources import list_answers
+from flask_ibi_archive.resolver.resolution_context import Acknowledged, OwnArchive, Trace
 from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database, lock_table_setup
+from flask_ibi_archive.server.database.migrate import RESOLVER
+from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.signals import NOBODY, Notifier
-from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import Database, lock_table_setup
-from flask_ibi_archive.storage.migrate import RESOLVER
-from flask_ibi_archive.web.requests import RESOLVER_EXTENSION
 
 #: KiB of the file that each SQLite connection caches. Each resolution reads another hint, so the
 #: cached pages are hardly ever used again. Without this limit, the cache of each connection would

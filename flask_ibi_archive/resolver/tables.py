@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from flask_ibi_archive.storage.dialects import Key, UTCDateTime
+from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 
 resolver_metadata = MetaData()
 

@@ -8,15 +8,15 @@ from urllib.parse import urlsplit
 from flask import Flask
 from werkzeug.test import TestResponse
 
-from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.messages import (
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.messages import (
     Acknowledgment,
     UrlRequest,
     format_request,
     parse_ibi_forms,
 )
-from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
-from flask_ibi_archive.protocol.verbs import parse_verb_list
+from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
+from flask_ibi_archive.core.protocol.verbs import parse_verb_list
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

@@ -11,8 +11,8 @@ import pytest
 from flask import Flask
 
 from flask_ibi_archive.extension import IBIArchive
-from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.testing.servers import LOOPBACK, LoopbackResolver, LoopbackServer
 
 #: The service of the Archive in tests.

@@ -12,8 +12,8 @@ from flask import Flask
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from werkzeug.test import TestResponse
 
-from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.inclusion import INCLUSION_REQUEST, RegistrationRequest
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.inclusion import INCLUSION_REQUEST, RegistrationRequest
 from flask_ibi_archive.testing.asking import BROWSER
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask_ibi_archive.resolver.document_registry.tables import ResolverBase
-from flask_ibi_archive.storage.migrate import run_environment
+from flask_ibi_archive.resolver.registry_2008.tables import ResolverBase
+from flask_ibi_archive.server.database.migrate import run_environment
 
 run_environment(ResolverBase.metadata)

@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from support.documentation import DOCS, read
+
 from benchmarks.capacity import derive
 from benchmarks.figures import Figures, format_table
 from benchmarks.page import GROWTH, REQUESTS, SERVICES, WRITING, write_page
 from benchmarks.targets import OURS, TARGETS, TOGETHER, check, judge
-from support.documentation import DOCS, read
 
 pytestmark = pytest.mark.one_database
 
@@ -39,7 +40,7 @@ def run(*figures: dict[str, Any], databases: tuple[str, ...] = ("sqlite",)) -> d
 
 
 def test_the_page_is_written_from_the_committed_figures(committed: dict[str, Any]) -> None:
-    assert read("figures.rst") == write_page(committed), "run: python -m tests.benchmarks.page"
+    assert read("figures.rst") == write_page(committed), "run: python -m benchmarks.page"
 
 
 def test_each_table_is_measured_on_both_databases(committed: dict[str, Any]) -> None:

@@ -17,8 +17,8 @@ from support.commands import ROOT
 from support.databases import POSTGRESQL, why_no_postgresql
 from support.documentation import FILES, Shell, blocks, commands, pages, read
 
-from flask_ibi_archive.cli import ibi
-from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.archive.commands import ibi
+from flask_ibi_archive.resolver.commands import ibi_resolver
 
 pytestmark = pytest.mark.one_database
 #: Pages whose commands other tests execute, and these tests.
@@ -39,8 +39,8 @@ NOT_EXECUTED = {
     ("howto/gunicorn-and-systemd.rst", "sudo"): "needs root; systemd-analyze checks the service",
     ("howto/reverse-proxy.rst", "sudo"): "needs root; test_reverse_proxy starts both servers",
     ("howto/container.rst", "docker"): "needs a Docker daemon; test_container runs the Dockerfile",
-    ("howto/move.rst", "flask ibi check"): "needs the resolver; tests/cli executes it",
-    ("howto/upgrade.rst", "flask ibi check"): "needs the resolver; tests/cli executes it",
+    ("howto/move.rst", "flask ibi check"): "needs the resolver; tests/archive executes it",
+    ("howto/upgrade.rst", "flask ibi check"): "needs the resolver; tests/archive executes it",
     ("howto/move.rst", "flask ibi register-archive"): "needs the resolver; run-a-resolver has one",
     ("howto/join-a-resolver.rst", "flask ibi register-archive"): "as before",
 }

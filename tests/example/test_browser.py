@@ -18,7 +18,7 @@ from example_app.extensions import db
 from example_app.models import Publication
 from example_app.seed import PASSWORD
 
-# tests/web/test_browser.py renders pages in the default run
+# tests/archive/pages/test_browser.py renders pages in the default run
 pytestmark = pytest.mark.slow
 
 #: The background of the theme in light and in dark mode.

@@ -9,7 +9,7 @@ from support.archive_servers import Servers, servers
 from support.asking import LIMIT, MakeFanOut
 from support.loopback import LOOPBACK, PATIENCE
 
-from flask_ibi_archive.protocol.hosts import InnerHosts
+from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut
 
 

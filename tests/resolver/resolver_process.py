@@ -11,8 +11,8 @@ from support.registries import CHEAP, a_config, answer_of
 from werkzeug.serving import make_server
 
 from flask_ibi_archive.resolver.registry import Registry
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.migrate import RESOLVER
 
 
 def main(uri: str) -> None:

@@ -11,12 +11,12 @@ from support.asking import KNOWN, SECRET, SHORT, MakeFanOut, ask_and_hear, at, o
 from support.cases import for_each
 from support.loopback import PATIENCE, raw, sends
 
-from flask_ibi_archive.archive.transport import CUT_OFF
 from flask_ibi_archive.resolver import acknowledgments
 from flask_ibi_archive.resolver.acknowledgments import Acknowledgments
 from flask_ibi_archive.resolver.concurrent_requests import MAX_ACKNOWLEDGMENTS, FanOut, Reply
 from flask_ibi_archive.resolver.engine import MAX_HOST_CONNECTIONS
 from flask_ibi_archive.resolver.http_transfer import TransferResult
+from flask_ibi_archive.server.http.transport import CUT_OFF
 
 
 def thank(asks: FanOut, host: Server, path: str = "/a/b?urlkey=1") -> bool:

@@ -12,7 +12,7 @@ from support.asking import KNOWN, LIMIT, SECRET, MakeFanOut, at, one_of, reason_
 from support.cases import for_each
 from support.loopback import PATIENCE, nobody, raw
 
-from flask_ibi_archive.protocol.pairs import Pair
+from flask_ibi_archive.core.protocol.pairs import Pair
 from flask_ibi_archive.resolver import concurrent_requests as fan_out
 from flask_ibi_archive.resolver.concurrent_requests import Reply
 from flask_ibi_archive.resolver.http_transfer import Transfer

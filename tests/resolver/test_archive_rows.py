@@ -19,7 +19,7 @@ from support.registries import (
     resolver_database,
 )
 
-from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
+from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver.archive_rows import (
     ArchiveMetrics,
     IncludedArchive,
@@ -28,7 +28,7 @@ from flask_ibi_archive.resolver.archive_rows import (
 )
 from flask_ibi_archive.resolver.hints import delete_old_hints, store_hints
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.server.database.database import Database
 
 pytestmark = pytest.mark.no_tables
 

@@ -17,7 +17,7 @@ from support.registries import KEY, NOON, SERVICE
 
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
-from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 
 pytestmark = [pytest.mark.no_tables, pytest.mark.one_database]

@@ -27,7 +27,7 @@ from support.asking import (
 from support.cases import for_each
 from support.loopback import PATIENCE, drips, raw
 
-from flask_ibi_archive.protocol.pairs import Pair
+from flask_ibi_archive.core.protocol.pairs import Pair
 from flask_ibi_archive.resolver import engine as http_engine
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply, Target

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support.cases import for_each
 
-from flask_ibi_archive.config import RESOLVER_SETTINGS, find_unknown_keys
+from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.protocol.hosts import InnerHosts
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.server.config import RESOLVER_SETTINGS, find_unknown_keys
 
 
 def read(**config: Any) -> ResolverConfig:

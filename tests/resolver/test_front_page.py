@@ -19,7 +19,7 @@ from support.resolver_app import resolver_app
 from support.web import ask
 
 from flask_ibi_archive.resolver.front_page import MODIFIERS, show_at_root
-from flask_ibi_archive.web.translations import MAX_QUERY
+from flask_ibi_archive.server.pages.texts import MAX_QUERY
 
 IBI = "8JMKD3MGP8W/34PGRBS"
 REP = "sid.inpe.br/mtc-m18/2009/02.16.17.46"

@@ -18,7 +18,7 @@ from support.registries import NOON, a_registry, included, resolver_database
 from flask_ibi_archive.resolver import hints as background
 from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.tables import Hint
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.server.database.database import Database
 
 IBI, OTHER = "a.br/x/2001/01.01.00.00", "a.br/y/2001/01.01.00.00"
 

@@ -15,7 +15,7 @@ from support.cases import for_each
 from support.internal import OTHERS, THIS_MACHINE, Names
 from support.loopback import PATIENCE
 
-from flask_ibi_archive.protocol.hosts import NO_INNER_HOSTS, parse_inner_hosts
+from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, parse_inner_hosts
 from flask_ibi_archive.resolver import host_names
 from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply
 from flask_ibi_archive.resolver.host_names import (

@@ -14,9 +14,9 @@ from support.loopback import PATIENCE
 from support.many_archives import REQUIRED, Case, ManyArchives, many_archives
 from support.registries import KEY, a_config, a_registry, a_request, resolver_database
 
-from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST, INCLUSION_REQUEST
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.resolution.persistent_url import parse_persistent_url
+from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, INCLUSION_REQUEST
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
+from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.resolver import circuit_breaker
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService

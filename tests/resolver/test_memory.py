@@ -16,8 +16,8 @@ from sqlalchemy import insert
 from support.archive_servers import http, says, servers
 from support.registries import KEY, NOON, a_config, a_registry, a_request, resolver_database
 
-from flask_ibi_archive.resolution.outcome import Redirect
-from flask_ibi_archive.resolution.persistent_url import parse_persistent_url
+from flask_ibi_archive.core.resolution.outcome import Redirect
+from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import Hint

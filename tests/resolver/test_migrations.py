@@ -13,13 +13,13 @@ from sqlalchemy import CheckConstraint, Connection, inspect, text
 from support.cases import for_each
 from support.registries import a_registry, a_request, fill_document_registry, included
 
+from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.errors import NotReady, RegistrationRefused, StorageError
-from flask_ibi_archive.resolver.document_registry.tables import ResolverBase
 from flask_ibi_archive.resolver.hints import store_hints
-from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.migrate import ARCHIVE, RESOLVER, History
-from flask_ibi_archive.storage.models import metadata
+from flask_ibi_archive.resolver.registry_2008.tables import ResolverBase
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.migrate import ARCHIVE, RESOLVER, History
 
 pytestmark = pytest.mark.no_tables
 

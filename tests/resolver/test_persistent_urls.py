@@ -43,7 +43,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.extension import StartError
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.resolver.commands import ibi_resolver
 
 HERE, THERE = "http://here.br/a.pdf?b=c", "http://there.br/b.pdf"
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

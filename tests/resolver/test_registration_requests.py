@@ -23,8 +23,8 @@ from support.vectors import load
 from support.web import SERVICE_PATH, ask, environ_of, run
 from werkzeug.serving import WSGIRequestHandler
 
-from flask_ibi_archive.protocol.hosts import InnerHosts
-from flask_ibi_archive.protocol.inclusion import format_registration_request
+from flask_ibi_archive.core.protocol.hosts import InnerHosts
+from flask_ibi_archive.core.protocol.inclusion import format_registration_request
 from flask_ibi_archive.resolver.registration_keys import KeyRateLimit
 
 OTHER_KEY = "9876543210"

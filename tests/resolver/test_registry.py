@@ -29,7 +29,11 @@ from support.registries import (
     resolver_database,
 )
 
-from flask_ibi_archive.archive.transport import HttpResponse, fetch
+from flask_ibi_archive.core.protocol.inclusion import (
+    EXCLUSION_REQUEST,
+    RegistrationStatus,
+    format_registration_status,
+)
 from flask_ibi_archive.errors import (
     AlreadyRegistered,
     IdentifierError,
@@ -39,11 +43,6 @@ from flask_ibi_archive.errors import (
     RegistrationRefused,
     TransportError,
     UnknownArchive,
-)
-from flask_ibi_archive.protocol.inclusion import (
-    EXCLUSION_REQUEST,
-    RegistrationStatus,
-    format_registration_status,
 )
 from flask_ibi_archive.resolver.archive_rows import RegisteredRecord, find_key
 from flask_ibi_archive.resolver.hints import store_hints
@@ -56,7 +55,8 @@ from flask_ibi_archive.resolver.registry import (
     get_state,
 )
 from flask_ibi_archive.resolver.secret_hashes import hash_secret, matches_hash
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.http.transport import HttpResponse, fetch
 
 pytestmark = pytest.mark.no_tables
 

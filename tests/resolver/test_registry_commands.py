@@ -20,14 +20,14 @@ from support.loopback import nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, Clock, a_request, confirms
 from support.smtp import post_office
 
-from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
+from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
-from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.registry import Registry
-from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.migrate import RESOLVER
 
 NewApp = Callable[..., Flask]
 

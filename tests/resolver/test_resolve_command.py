@@ -28,7 +28,7 @@ from support.resolving import (
     resolver_of,
 )
 
-from flask_ibi_archive.resolver.cli import ibi_resolver
+from flask_ibi_archive.resolver.commands import ibi_resolver
 
 HERE = "http://here.br/a.pdf"
 Opens = Callable[..., tuple[Flask, list[TableArchive]]]

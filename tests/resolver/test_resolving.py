@@ -32,12 +32,12 @@ from support.resolving import (
     wants,
 )
 
+from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
+from flask_ibi_archive.core.protocol.messages import MAX_QUERY
+from flask_ibi_archive.core.protocol.query import encode_url
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart, Redirect
+from flask_ibi_archive.core.resolution.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.inclusion import EXCLUSION_REQUEST
-from flask_ibi_archive.protocol.messages import MAX_QUERY
-from flask_ibi_archive.protocol.query import encode_url
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, MissingPart, Redirect
-from flask_ibi_archive.resolution.persistent_url import MAX_PATH, format_persistent_target
 from flask_ibi_archive.resolver import acknowledgments, circuit_breaker, rounds
 from flask_ibi_archive.resolver.archive_rows import list_included
 from flask_ibi_archive.resolver.resolution_context import (
@@ -51,8 +51,8 @@ from flask_ibi_archive.resolver.resolution_context import (
 )
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.migrate import RESOLVER
 
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
 #: Seconds of a timeout that passes during a test.
@@ -613,11 +613,11 @@ def test_hints_and_metrics_are_written_when_the_process_ends(
 ENDS = """
 import sys
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolution.persistent_url import read_persistent_url
+from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.migrate import RESOLVER
 resolver = ResolverService(
     ResolverConfig.from_mapping({"IBI_RESOLVER_INNER_HOSTS": "127.0.0.1"}, "/nowhere"),
     Database.at(sys.argv[1], RESOLVER),

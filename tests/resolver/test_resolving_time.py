@@ -7,7 +7,7 @@ from support.cases import for_each
 from support.resolving import ORIGINAL, X, Y, goes_on, leads
 from support.simulated_network import DEADLINE, NEVER, NONSENSE, Habits, Network, silence_of, url_of
 
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.resolver.circuit_breaker import MAX_FAILURES, CircuitBreaker
 from flask_ibi_archive.resolver.resolution_context import Answered, Decided, TraceEvent
 from flask_ibi_archive.resolver.rounds import GRACE, HEAD_START

@@ -8,18 +8,13 @@ from typing import Any
 
 from sqlalchemy import delete, func, insert, select
 
+from flask_ibi_archive.archive.accesses.access_rows import STORING, insert_access, lock_visitors
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
-from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.protocol.verbs import parse_verb_list
-from flask_ibi_archive.storage.accesses import STORING, insert_access, lock_visitors
-from flask_ibi_archive.storage.models import (
-    Access,
-    AccessCount,
-    ArchiveAccessCount,
-    Item,
-)
+from flask_ibi_archive.archive.items.tables import Access, AccessCount, ArchiveAccessCount, Item
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
+from flask_ibi_archive.core.protocol.query import decode_url
+from flask_ibi_archive.core.protocol.verbs import parse_verb_list
 
 USER = "150.163.2.175"
 PERSISTENT = "http://urlib.net/8JMKD3MGP8W/35MME4E"

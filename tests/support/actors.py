@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select, update
 
-from flask_ibi_archive.resolver.document_registry.tables import (
+from flask_ibi_archive.resolver.registry_2008.tables import (
     Actor,
     Document,
     RegisteredMetadata,
     Registration,
 )
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.server.database.database import Database
 from support.registries import NOON
 
 

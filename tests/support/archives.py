@@ -14,17 +14,17 @@ from sqlalchemy import make_url
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.backup import BackupSummary, BackupWriter
-from flask_ibi_archive.archive.importing.importer import (
+from flask_ibi_archive.archive.care.backup import BackupSummary, BackupWriter
+from flask_ibi_archive.archive.care.restore import Restorer
+from flask_ibi_archive.archive.care.verification import Verification, Verifier
+from flask_ibi_archive.archive.items.folder_entries import ENTRY_NAME
+from flask_ibi_archive.archive.items.importing.importer import (
     Importer,
     ImportResult,
     ImportSource,
     open_source,
 )
-from flask_ibi_archive.archive.restore import Restorer
-from flask_ibi_archive.archive.verification import Verification, Verifier
 from flask_ibi_archive.errors import IBIError
-from flask_ibi_archive.storage.folder_entries import ENTRY_NAME
 from support.databases import new_database
 from support.loopback import HERE
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from flask import Flask
 from flask.cli import ScriptInfo
 
-from flask_ibi_archive.cli import ibi
+from flask_ibi_archive.archive.commands import ibi
 
 ROOT = Path(__file__).parent.parent.parent
 

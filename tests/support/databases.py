@@ -18,9 +18,9 @@ from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.util import LRUCache
 
-from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.models import metadata
+from flask_ibi_archive.archive.items.tables import metadata
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database
 
 #: A server where the tests may create databases; they do not change existing ones.
 POSTGRESQL = os.environ.get(

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.protocol.document_registry import (
+from flask_ibi_archive.core.protocol.registry_2008 import (
     ChangeActor,
     Credentials,
     DeleteDocumentRegistration,
@@ -17,8 +16,9 @@ from flask_ibi_archive.protocol.document_registry import (
     RegisterActor,
     RegisterDocument,
 )
-from flask_ibi_archive.resolver.document_registry.registry import DocumentRegistry
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.errors import DocumentRegistryError
+from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
+from flask_ibi_archive.server.database.database import Database
 from support.registries import CHEAP, NOON, a_config
 
 PASSWORD = "12xY3z"

@@ -10,7 +10,7 @@ from sqlalchemy import insert
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.storage import models
+from flask_ibi_archive.archive.items import tables as models
 from support.archives import import_records
 from support.web import REPORT, shelf
 

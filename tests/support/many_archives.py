@@ -12,14 +12,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 
-from flask_ibi_archive.protocol.messages import (
+from flask_ibi_archive.core.protocol.messages import (
     Acknowledgment,
     UrlRequest,
     build_response,
     parse_request,
 )
-from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.url_list import UrlPair, answer_url_request
+from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
 from support.archive_servers import AND_SO_ON, THE_END, Server, Servers, hangs, http, servers
 from support.loopback import nobody
 from support.stores import Json, MemoryCatalogue, make_facts

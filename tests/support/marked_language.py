@@ -14,8 +14,8 @@ from unittest.mock import patch
 
 from babel import Locale
 
-from flask_ibi_archive.web import translations
-from flask_ibi_archive.web.catalogues import Catalogue, read_catalogues
+from flask_ibi_archive.server.pages import texts as translations
+from flask_ibi_archive.server.pages.catalogues import Catalogue, read_catalogues
 from support.pages import VOID
 
 #: The characters around each translated text, and around each date.

@@ -9,8 +9,8 @@ from flask import Flask
 from sqlalchemy import text
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.records.record import DublinCoreMetadata, Record
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.core.records.record import DublinCoreMetadata, Record
+from flask_ibi_archive.server.database.database import Database
 from support.archives import SERVICE, archive_of
 
 SECOND = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"

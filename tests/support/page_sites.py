@@ -9,12 +9,12 @@ from typing import Any
 
 from flask import Flask, Response, request
 
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.resolution.answer import ArchiveSource
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
+from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.resolution.answer import ArchiveSource
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, MissingPart
-from flask_ibi_archive.resolution.persistent_url import parse_persistent_target
-from flask_ibi_archive.web.alerts import alert_response, method_response, unready_response
+from flask_ibi_archive.server.pages.alerts import alert_response, method_response, unready_response
 from support.accesses import insert_counts, item_id
 from support.archives import archive_of, close, import_records, make_app
 from support.browser import serving

@@ -11,16 +11,16 @@ from datetime import datetime, timedelta, timezone
 
 from sqlalchemy import delete, insert
 
-from flask_ibi_archive.resolution.persistent_url import find_cited_identifier
-from flask_ibi_archive.resolver.document_registry.sources import list_answers
-from flask_ibi_archive.resolver.document_registry.tables import (
+from flask_ibi_archive.core.resolution.persistent_url import find_cited_identifier
+from flask_ibi_archive.resolver.registry_2008.sources import list_answers
+from flask_ibi_archive.resolver.registry_2008.tables import (
     Actor,
     Document,
     RegisteredMetadata,
     Registration,
 )
 from flask_ibi_archive.resolver.resolution_context import ReadDocuments
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.server.database.database import Database
 
 #: The date of the first registration. Each further date is a minute later.
 EPOCH = datetime(2008, 7, 17, 20, 22, 6, tzinfo=timezone.utc)

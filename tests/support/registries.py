@@ -11,23 +11,23 @@ from typing import Any
 
 from sqlalchemy import Connection, event, text
 
-from flask_ibi_archive.archive.transport import HttpResponse
-from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
-from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.hosts import InnerHosts
-from flask_ibi_archive.protocol.inclusion import (
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.hosts import InnerHosts
+from flask_ibi_archive.core.protocol.inclusion import (
     INCLUSION_REQUEST,
     RegistrationRequest,
     format_registration_status,
     parse_registration_request,
 )
-from flask_ibi_archive.protocol.pairs import format_alert
-from flask_ibi_archive.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.pairs import format_alert
+from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.registry import Registry
-from flask_ibi_archive.storage import migrate
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.migrate import RESOLVER
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.migrate import RESOLVER
+from flask_ibi_archive.server.http.transport import HttpResponse
 from support.loopback import HERE
 
 #: The Archive of [R] Examples 5.1 to 5.4.
@@ -151,7 +151,7 @@ class Calls:
     def __call__(
         self, url: str, query: str = "", *, seconds: float, limit: int, inner_hosts: InnerHosts
     ) -> HttpResponse:
-        """Answer as :func:`~flask_ibi_archive.archive.transport.fetch`."""
+        """Answer as :func:`~flask_ibi_archive.server.http.transport.fetch`."""
         self.made.append((url, query, seconds, limit))
         if isinstance(self.answer, TransportError):
             raise self.answer

@@ -12,11 +12,11 @@ from typing import Any
 from flask import Flask
 from lxml import etree
 
+from flask_ibi_archive.core.protocol.query import format_query_string
+from flask_ibi_archive.core.protocol.registry_2008 import RegistryAnswer, parse_registry_answer
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.protocol.document_registry import RegistryAnswer, parse_registry_answer
-from flask_ibi_archive.protocol.query import format_query_string
-from flask_ibi_archive.resolver.document_registry.answers import SCHEMA
-from flask_ibi_archive.resolver.document_registry.registry import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.answers import SCHEMA
+from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
 from support.registries import CHEAP
 from support.resolving import app_over, resolver_of
 from support.web import Answer, environ_of, run

@@ -6,10 +6,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 from hypothesis import strategies as st
-from identifiers.strategies import ALPHANUM, addresses, repository_names, words
 
-from flask_ibi_archive.identifiers import canonical_address, parse_identifier
-from flask_ibi_archive.protocol.document_registry import (
+from flask_ibi_archive.core.identifiers import canonical_address, parse_identifier
+from flask_ibi_archive.core.protocol.languages import LANGUAGES
+from flask_ibi_archive.core.protocol.registry_2008 import (
     ChangeActor,
     ChangeEMailAddress,
     ChangePassword,
@@ -23,7 +23,7 @@ from flask_ibi_archive.protocol.document_registry import (
     RegisterActor,
     RegisterDocument,
 )
-from flask_ibi_archive.protocol.languages import LANGUAGES
+from support.identifier_strategies import ALPHANUM, addresses, repository_names, words
 
 ids = (
     repository_names()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from flask_ibi_archive.resolver.document_registry.registry import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
 from flask_ibi_archive.testing.servers import LoopbackResolver
 from support.loopback import serving
 from support.registries import CHEAP

@@ -7,11 +7,14 @@ from types import SimpleNamespace
 
 from flask import Blueprint, Flask, Response
 
-from flask_ibi_archive.config import PAGE_POLICY
 from flask_ibi_archive.resolver.front_page import show_at_root
-from flask_ibi_archive.web.app_hooks import add_page, answer_first, prepare_app
-from flask_ibi_archive.web.persistent_urls import create_fallback_hook, is_like_persistent_url
-from flask_ibi_archive.web.static_files import add_static_files
+from flask_ibi_archive.server.config import PAGE_POLICY
+from flask_ibi_archive.server.pages.app_hooks import add_page, answer_first, prepare_app
+from flask_ibi_archive.server.pages.persistent_urls import (
+    create_fallback_hook,
+    is_like_persistent_url,
+)
+from flask_ibi_archive.server.pages.static_files import add_static_files
 
 
 def resolver_app(answer: Callable[..., Response | None]) -> Flask:
@@ -31,7 +34,9 @@ def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
         content_security_policy=PAGE_POLICY,
     )
     app.extensions["ibi_resolver"] = SimpleNamespace(resolver=SimpleNamespace(config=config))
-    blueprint = Blueprint("ibi_resolver", "flask_ibi_archive.web", template_folder="templates")
+    blueprint = Blueprint(
+        "ibi_resolver", "flask_ibi_archive.server.pages", template_folder="templates"
+    )
     blueprint.record_once(prepare_app)
     add_static_files(blueprint, add_page)
     blueprint.before_app_request(show_at_root)

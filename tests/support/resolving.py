@@ -11,17 +11,17 @@ from typing import Any, TypeAlias
 from flask import Flask
 from sqlalchemy import event
 
-from flask_ibi_archive.protocol.inclusion import InclusionConfirmationRequest
-from flask_ibi_archive.protocol.messages import Acknowledgment, UrlRequest, parse_request
-from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.protocol.verbs import format_verb_list
-from flask_ibi_archive.resolution.languages import parse_accept_language
-from flask_ibi_archive.resolution.persistent_url import read_persistent_url
+from flask_ibi_archive.core.protocol.inclusion import InclusionConfirmationRequest
+from flask_ibi_archive.core.protocol.messages import Acknowledgment, UrlRequest, parse_request
+from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.verbs import format_verb_list
+from flask_ibi_archive.core.resolution.languages import parse_accept_language
+from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.server.database.database import Database
 from support.archive_servers import Servers, http
 from support.loopback import HERE, PATIENCE
 from support.registries import KEY, a_config, a_registry, a_request, resolver_database

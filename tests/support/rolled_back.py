@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, text
 
 from support.workers import Workers
 
-PROGRAM = Path(__file__).parent.parent / "archive" / "rolled_back_process.py"
+PROGRAM = Path(__file__).parent.parent / "archive/items/rolled_back_process.py"
 
 
 def count_issued(

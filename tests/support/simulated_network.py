@@ -6,10 +6,10 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from flask_ibi_archive.protocol.messages import UrlRequest, parse_request
-from flask_ibi_archive.protocol.pairs import Pair, parse_pairs
-from flask_ibi_archive.protocol.query import decode_query_string
-from flask_ibi_archive.resolution.outcome import Alert, AlertKind, Redirect
+from flask_ibi_archive.core.protocol.messages import UrlRequest, parse_request
+from flask_ibi_archive.core.protocol.pairs import Pair, parse_pairs
+from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Failure, Reply, Target

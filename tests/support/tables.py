@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.storage.models import (
+from flask_ibi_archive.archive.items.tables import (
     File,
     Import,
     ImportLine,

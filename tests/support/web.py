@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote_to_bytes
 from flask import Flask
 from werkzeug.datastructures import Headers
 
-from flask_ibi_archive.protocol.pairs import pairs_as_dict, parse_pairs
+from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
 from support.archives import SERVICE
 
 #: The path of the service, whose IBI is a repository name without an IBIp.

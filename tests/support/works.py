@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from flask_ibi_archive.records.dublin_core import ELEMENTS, NOT_XML
-from flask_ibi_archive.records.record import AccessRule, DublinCore, FileRecord, Record
-from flask_ibi_archive.records.work import Work, WorkFile, make_work
+from flask_ibi_archive.core.records.dublin_core import ELEMENTS, NOT_XML
+from flask_ibi_archive.core.records.record import AccessRule, DublinCore, FileRecord, Record
+from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 
 IBI = "8JMKD3MGP8W/35MME4E"
 BASE = "http://urlib.net"

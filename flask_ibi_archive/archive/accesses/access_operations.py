@@ -8,23 +8,7 @@ from datetime import date, timedelta
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from flask_ibi_archive.archive.accesses.access_storage import AccessStore
-from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments, Outcome
-from flask_ibi_archive.archive.accesses.resolver_addresses import ResolverAddresses
-from flask_ibi_archive.archive.accesses.spool import Spool
-from flask_ibi_archive.archive.accesses.statistics import LABEL_LENGTHS, Statistics, sum_counts
-from flask_ibi_archive.archive.accesses.url_keys import CLOCK_LEEWAY, URLKeys
-from flask_ibi_archive.archive.archives import ServedArchive
-from flask_ibi_archive.archive.item_catalogue import ItemCatalogue
-from flask_ibi_archive.archive.operations.context import Clock
-from flask_ibi_archive.config import ArchiveConfig
-from flask_ibi_archive.identifiers import parse_identifier
-from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
-from flask_ibi_archive.protocol.client_addresses import find_client
-from flask_ibi_archive.protocol.messages import NO_AGENTS, Acknowledgment, Agents
-from flask_ibi_archive.records.item_view import ItemView
-from flask_ibi_archive.signals import Notice, Notifier, access_acknowledged
-from flask_ibi_archive.storage.accesses import (
+from flask_ibi_archive.archive.accesses.access_rows import (
     ASKED,
     DELIVERED,
     PURGING,
@@ -36,7 +20,23 @@ from flask_ibi_archive.storage.accesses import (
     read_counts,
     read_months,
 )
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.archive.accesses.access_storage import AccessStore
+from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments, Outcome
+from flask_ibi_archive.archive.accesses.resolver_addresses import ResolverAddresses
+from flask_ibi_archive.archive.accesses.spool import Spool
+from flask_ibi_archive.archive.accesses.statistics import LABEL_LENGTHS, Statistics, sum_counts
+from flask_ibi_archive.archive.items.archives import ServedArchive
+from flask_ibi_archive.archive.items.operations.context import Clock
+from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue
+from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY, URLKeys
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
+from flask_ibi_archive.core.protocol.client_addresses import find_client
+from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Acknowledgment, Agents
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.server.config import ArchiveConfig
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.signals import Notice, Notifier, access_acknowledged
 
 #: Additional seconds for which accesses with expired URL keys are kept.
 #: An acknowledgment may be delayed.

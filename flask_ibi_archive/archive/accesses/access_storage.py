@@ -16,6 +16,14 @@ from threading import Lock
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, IntegrityError
 
+from flask_ibi_archive.archive.accesses.access_rows import (
+    LOCK_TIMEOUT,
+    STORING,
+    find_item,
+    get_utc_day,
+    insert_access,
+    lock_visitors,
+)
 from flask_ibi_archive.archive.accesses.accessed_items import AccessedItems, NotCounted, get_row_id
 from flask_ibi_archive.archive.accesses.delivered_item import (
     Claim,
@@ -24,22 +32,14 @@ from flask_ibi_archive.archive.accesses.delivered_item import (
 )
 from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
 from flask_ibi_archive.archive.accesses.visitors import choose_pseudonym
-from flask_ibi_archive.archive.archives import ServedArchive
-from flask_ibi_archive.archive.item_catalogue import ItemCatalogue
+from flask_ibi_archive.archive.items.archives import ServedArchive
+from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue
+from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
+from flask_ibi_archive.core.protocol.query import decode_url
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.archive_facts import ArchiveFacts
-from flask_ibi_archive.protocol.query import decode_url
-from flask_ibi_archive.storage.accesses import (
-    LOCK_TIMEOUT,
-    STORING,
-    find_item,
-    get_utc_day,
-    insert_access,
-    lock_visitors,
-)
-from flask_ibi_archive.storage.database import Database
-from flask_ibi_archive.storage.database_errors import get_driver_message
-from flask_ibi_archive.storage.engines import limit_lock_wait
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.database_errors import get_driver_message
+from flask_ibi_archive.server.database.engines import limit_lock_wait
 
 log = getLogger("flask_ibi_archive.accesses")
 

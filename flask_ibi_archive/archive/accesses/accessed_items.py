@@ -12,12 +12,12 @@ from datetime import date, datetime, timezone
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.archives import ServedArchive
-from flask_ibi_archive.archive.item_catalogue import ItemCatalogue, ItemKey, KeyedFile
+from flask_ibi_archive.archive.accesses.access_rows import find_item
+from flask_ibi_archive.archive.items.archives import ServedArchive
+from flask_ibi_archive.archive.items.relations import find_or_create_stub
+from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, ItemKey, KeyedFile
+from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.errors import IBIError
-from flask_ibi_archive.protocol.catalogue import CatalogueItem, Scope
-from flask_ibi_archive.storage.accesses import find_item
-from flask_ibi_archive.storage.relations import find_or_create_stub
 
 
 class NotCounted(IBIError):

@@ -23,17 +23,17 @@ from urllib.parse import quote
 
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.archive.accesses.access_rows import get_utc_day
 from flask_ibi_archive.archive.accesses.access_storage import AccessStore, log_refusal
 from flask_ibi_archive.archive.accesses.accessed_items import AccessedItems, NotCounted
 from flask_ibi_archive.archive.accesses.delivered_item import Claim, find_delivered_item
 from flask_ibi_archive.archive.accesses.resolver_addresses import name_network
 from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.spool import ReceivedAccess
-from flask_ibi_archive.archive.accesses.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.archive.accesses.visitors import Visitors
-from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.protocol.client_addresses import CLIENT_ADDRESSES, anonymise
-from flask_ibi_archive.protocol.messages import (
+from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
+from flask_ibi_archive.core.protocol.client_addresses import CLIENT_ADDRESSES, anonymise
+from flask_ibi_archive.core.protocol.messages import (
     CONTENT_TYPE,
     NO_AGENTS,
     PERSISTENT_URL,
@@ -42,9 +42,9 @@ from flask_ibi_archive.protocol.messages import (
     Acknowledgment,
     Agents,
 )
-from flask_ibi_archive.protocol.query import to_bytes
-from flask_ibi_archive.storage.accesses import get_utc_day
-from flask_ibi_archive.storage.database_errors import get_driver_message
+from flask_ibi_archive.core.protocol.query import to_bytes
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.server.database.database_errors import get_driver_message
 
 log = getLogger("flask_ibi_archive.accesses")
 

@@ -14,8 +14,8 @@ from ipaddress import ip_address, ip_network
 from threading import Lock
 from time import monotonic
 
-from flask_ibi_archive.archive.guarded_http import look_up, run_within
-from flask_ibi_archive.setting_values import Network
+from flask_ibi_archive.server.http.guarded_http import look_up, run_within
+from flask_ibi_archive.server.setting_values import Network
 
 #: The bits of the network of an IPv4 and of an IPv6 address.
 NETWORK_BITS = {4: 24, 6: 64}

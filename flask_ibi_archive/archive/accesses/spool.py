@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from flask_ibi_archive.archive.accesses.delivered_item import DeliveredItem
-from flask_ibi_archive.archive.item_catalogue import ItemKey
+from flask_ibi_archive.archive.items.file_io import new_file, sync_folder
+from flask_ibi_archive.archive.service.item_catalogue import ItemKey
 from flask_ibi_archive.errors import NotReady, StorageError
-from flask_ibi_archive.storage.file_io import new_file, sync_folder
 
 log = getLogger("flask_ibi_archive.accesses")
 

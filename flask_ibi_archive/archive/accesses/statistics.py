@@ -12,9 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any
 
-from flask_ibi_archive.storage.accesses import (
-    DayCounts,
-)
+from flask_ibi_archive.archive.accesses.access_rows import DayCounts
 
 #: For each kind of period: how many characters of an ISO date the label of the period has.
 LABEL_LENGTHS = {"day": 10, "month": 7, "year": 4}

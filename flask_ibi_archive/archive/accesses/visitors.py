@@ -14,8 +14,7 @@ from datetime import date, timedelta
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.protocol.client_addresses import anonymise
-from flask_ibi_archive.storage.accesses import (
+from flask_ibi_archive.archive.accesses.access_rows import (
     DAY,
     LOCK_TIMEOUT,
     add_salt,
@@ -23,7 +22,8 @@ from flask_ibi_archive.storage.accesses import (
     has_recent_access,
     read_salts,
 )
-from flask_ibi_archive.storage.database import Database
+from flask_ibi_archive.core.protocol.client_addresses import anonymise
+from flask_ibi_archive.server.database.database import Database
 
 #: The number of seconds after midnight in which the pseudonym of the day before may be used.
 CONTINUED = 3600

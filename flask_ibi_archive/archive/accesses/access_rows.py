@@ -1,0 +1,310 @@
+"""The statements that store accesses to items and count them.
+
+The transaction that stores an access also adds it to the daily counts of its items and of the
+Archive. Afterwards the counts are only read, and remain when accesses are deleted.
+
+Double clicks and accesses by robots are counted separately, as the COUNTER Code of Practice
+requires (5.1, 7.2 and 7.8). If a user accesses an item twice within 30 seconds, the earlier access
+is a double click. Therefore a new access may change the count of the access before it. Accesses may
+be stored in another order than they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    Connection,
+    String,
+    TextClause,
+    cast,
+    delete,
+    func,
+    select,
+    text,
+)
+
+from flask_ibi_archive.archive.items.tables import (
+    Access,
+    AccessCount,
+    ArchiveAccessCount,
+    VisitorSalt,
+)
+from flask_ibi_archive.core.protocol.states import ELSEWHERE
+from flask_ibi_archive.server.database.dialects import Key, insert_or_update
+
+#: If a user accesses an item twice within this number of seconds, the earlier access is a double
+#: click.
+DOUBLE_CLICK = 30
+#: An access waits this number of seconds for other writers. Then the access is stored in the spool.
+LOCK_TIMEOUT = 0.5
+
+DAY = 86400
+EPOCH = date(1970, 1, 1)
+
+#: The locks on PostgreSQL. SQLite needs none, because only one transaction can write at a time.
+#: A transaction that stores several accesses excludes all others: it changes counts in any order.
+STORING_KEY = int.from_bytes(b"ibi_accs", "big")
+STORING = f"SELECT pg_advisory_xact_lock({STORING_KEY})"
+#: During purging, accesses can be stored, but no other purge can run.
+PURGING = "LOCK TABLE ibi_access IN SHARE UPDATE EXCLUSIVE MODE"
+
+ASKED, DELIVERED = "asked", "delivered"
+#: For each role of an item in an access: the column of the item.
+ROLES = {ASKED: "item_id", DELIVERED: "delivered_item_id"}
+NUMBERS = ("accesses", "double_clicks", "robots")
+
+_SELECT_ITEM = text(
+    "SELECT archive_id, coalesce(rep, ibip) FROM ibi_item"
+    f" WHERE id = :item_id AND state <> '{ELSEWHERE}'"
+)
+#: Selects the time of the access of the same user to the same item just before or after a new one.
+_SELECT_CLICK = """
+    (SELECT other.second FROM ibi_access AS other
+      WHERE other.{column} = :{column} AND other.visitor = :visitor
+        AND other.content_type = :content_type AND NOT other.robot
+        AND other.second BETWEEN {period}
+        AND (other.second, other.id) {sign} (:second, ibi_access.id)
+      ORDER BY other.second {order}, other.id {order} LIMIT 1)
+"""
+_PREVIOUS = {"period": f":second - {DOUBLE_CLICK} AND :second", "sign": "<", "order": "DESC"}
+_FOLLOWING = {"period": f":second AND :second + {DOUBLE_CLICK}", "sign": ">", "order": "ASC"}
+_CLICKS = ", ".join(
+    _SELECT_CLICK.format(column=column, **side)
+    for column in ROLES.values()
+    for side in (_PREVIOUS, _FOLLOWING)
+)
+
+
+class DayCounts(NamedTuple):
+    """The numbers of accesses on one day to items of one content type."""
+
+    day: date
+    content_type: str
+    accesses: int
+    double_clicks: int
+    robots: int
+
+
+def get_utc_day(second: int) -> date:
+    """Return the UTC day that contains a POSIX timestamp in seconds."""
+    return EPOCH + timedelta(days=second // DAY)
+
+
+def start_of_day(day: date) -> int:
+    """Return the POSIX timestamp, in seconds, of the start of a UTC day."""
+    return (day - EPOCH).days * DAY
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def lock_visitors(visitors: Iterable[str]) -> str:
+    """Return the statement that locks the pseudonyms of a user, to store one access.
+
+    Without the lock, two accesses of the user at the same time would not see each other, and none
+    would be a double click.
+    """
+    locks = [
+        f"pg_advisory_xact_lock({int(visitor, 16) - (1 << 63)})" for visitor in sorted(visitors)
+    ]
+    return f"SELECT {', '.join([f'pg_advisory_xact_lock_shared({STORING_KEY})', *locks])}"
+
+
+def insert_access(connection: Connection, values: dict[str, Any]) -> bool:
+    """Store an access and count it.
+
+    :param connection: a connection with the lock :data:`STORING`, or with that of
+        :func:`lock_visitors` if the transaction stores only this access.
+    :param values: the values of the columns.
+    :returns: False if an access with the same URL key already exists. Then nothing is changed.
+    """
+    statement = _build_insert(
+        Access.__table__, tuple(values), f"(url_key) DO NOTHING RETURNING {_CLICKS}"
+    )
+    clicks = connection.execute(statement, values).first()
+    if clicks is None:
+        return False
+    of_archive = {"archive_id": values["archive_id"], "content_type": values["content_type"]}
+    sides = zip(clicks[::2], clicks[1::2], strict=True)
+    of_archives = []
+    for (role, column), (previous, following) in zip(ROLES.items(), sides, strict=True):
+        if values[column] is None:
+            continue
+        changes = _find_changes(values["second"], values["robot"], previous, following)
+        for day, numbers in changes.items():
+            sums = dict(zip(NUMBERS, numbers, strict=True))
+            change = {**of_archive, "day": day.isoformat(), **sums}
+            of_item = {"item_id": values[column], "role": role}
+            _add_to_counts(connection, AccessCount, {**of_item, **change})
+            if role == ASKED:
+                of_archives.append(change)
+    for change in of_archives:  # at the end, because all other accesses wait for these rows
+        _add_to_counts(connection, ArchiveAccessCount, change)
+    return True
+
+
+def _find_changes(
+    second: int, robot: bool, previous: int | None, following: int | None
+) -> dict[date, tuple[int, int, int]]:
+    """Return what a new access adds to the :data:`NUMBERS` of days; the latest day comes first.
+
+    Because all transactions change the counts in this order, no two wait for each other.
+
+    :param second: the time of the access, in POSIX seconds.
+    :param previous: the time of the access of the same user to the same item just before the new
+        one; None if there is none within 30 seconds.
+    :param following: the time of such an access just after the new one, or None.
+    """
+    day = get_utc_day(second)
+    if robot:
+        return {day: (0, 0, 1)}
+    this = (1, 0, 0) if following is None else (0, 1, 0)
+    # if another access follows the previous one in time, it was already a double click
+    if previous is None or (following is not None and following <= previous + DOUBLE_CLICK):
+        return {day: this}
+    day_before = get_utc_day(previous)
+    if day_before == day:
+        return {day: (this[0] - 1, this[1] + 1, 0)}
+    return {day: this, day_before: (-1, 1, 0)}
+
+
+def _add_to_counts(connection: Connection, model: Any, values: dict[str, Any]) -> None:
+    connection.execute(_build_upsert(model.__table__, tuple(values)), values)
+
+
+@lru_cache
+def _build_upsert(table: Any, columns: tuple[str, ...]) -> TextClause:
+    key = ", ".join(table.primary_key.columns.keys())
+    sums = ", ".join([f"{name} = {table.name}.{name} + excluded.{name}" for name in NUMBERS])
+    return _build_insert(table, columns, f"({key}) DO UPDATE SET {sums}")
+
+
+@lru_cache
+def _build_insert(table: Any, columns: tuple[str, ...], on_conflict: str) -> TextClause:
+    """Return an INSERT statement as text: SQLAlchemy would compile an upsert each time."""
+    values = ", ".join([f":{name}" for name in columns])
+    return text(
+        f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({values})"
+        f" ON CONFLICT {on_conflict}"
+    )
+
+
+def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
+    """Return the id of the Archive that contains an item, and an identifier of the item.
+
+    :returns: None if the item does not exist, or if the item is a stub (see :data:`ELSEWHERE`).
+    """
+    row = connection.execute(_SELECT_ITEM, {"item_id": item_id}).first()
+    return None if row is None else (row[0], row[1])
+
+
+def has_recent_access(connection: Connection, archive_id: int, visitor: str, second: int) -> bool:
+    """Return True if a visitor accessed any item in the 30 seconds before a time.
+
+    :param second: the time as a POSIX timestamp in seconds.
+    """
+    found = connection.execute(
+        select(Access.id)
+        .where(
+            Access.archive_id == archive_id,
+            Access.second.between(second - DOUBLE_CLICK, second),
+            Access.visitor == visitor,
+        )
+        .limit(1)
+    )
+    return found.first() is not None
+
+
+def read_salts(connection: Connection, days: list[date]) -> dict[date, bytes]:
+    """Return the stored salts of the given days, by day."""
+    rows = connection.execute(
+        select(VisitorSalt.day, VisitorSalt.salt).where(VisitorSalt.day.in_(days))
+    )
+    return {day: bytes.fromhex(salt) for day, salt in rows}
+
+
+def add_salt(connection: Connection, day: date, salt: bytes) -> None:
+    """Store the salt of a day if the day has no salt, and delete old salts."""
+    statement = insert_or_update(connection, VisitorSalt).values(day=day, salt=salt.hex())
+    connection.execute(statement.on_conflict_do_nothing())
+    delete_old_salts(connection, day)
+
+
+def delete_old_salts(connection: Connection, today: date) -> None:
+    """Delete the salts of all days before yesterday."""
+    connection.execute(delete(VisitorSalt).where(VisitorSalt.day < today - timedelta(days=1)))
+
+
+# --- counts --------------------------------------------------------------------------------------
+
+
+def read_counts(
+    connection: Connection, archive_id: int, role: str, item_id: int | None = None
+) -> list[DayCounts]:
+    """Return the counts of an item or of a whole Archive.
+
+    :param role: the role of the item in the accesses. "asked": the users requested this item.
+        "delivered": the users requested another item and received this item. The role of a whole
+        Archive is always "asked".
+    :param item_id: the id of the item. None returns the counts of the whole Archive.
+    """
+    table = ArchiveAccessCount if item_id is None else AccessCount
+    of = (
+        [ArchiveAccessCount.archive_id == archive_id]
+        if item_id is None
+        else [AccessCount.item_id == item_id, AccessCount.role == role]
+    )
+    columns = (table.day, table.content_type, table.accesses, table.double_clicks, table.robots)
+    return [DayCounts(*row) for row in connection.execute(select(*columns).where(*of))]
+
+
+def read_months(connection: Connection, item_id: int) -> list[DayCounts]:
+    """Return the counts of the accesses that requested an item, for the page of the item.
+
+    The day of each row is the first one of a month. The numbers of double clicks and robots are 0.
+    """
+    month = func.substr(cast(AccessCount.day, String), 1, 7)
+    accesses = cast(func.sum(AccessCount.accesses), Key)
+    rows = connection.execute(
+        select(month, AccessCount.content_type, accesses)
+        .where(AccessCount.item_id == item_id, AccessCount.role == ASKED)
+        .group_by(month, AccessCount.content_type)
+    )
+    return [DayCounts(date.fromisoformat(f"{row[0]}-01"), row[1], row[2], 0, 0) for row in rows]
+
+
+# --- purging -------------------------------------------------------------------------------------
+
+
+def find_first_day(connection: Connection, archive_id: int) -> date | None:
+    """Return the day of the oldest access in an Archive, or None if there are no accesses."""
+    second = connection.execute(
+        select(func.min(Access.second)).where(Access.archive_id == archive_id)
+    ).scalar_one()
+    return None if second is None else get_utc_day(second)
+
+
+def count_accesses_before(connection: Connection, archive_id: int, day: date) -> int:
+    """Return the number of accesses to an Archive before a day."""
+    return connection.execute(
+        select(func.count()).where(
+            Access.archive_id == archive_id, Access.second < start_of_day(day)
+        )
+    ).scalar_one()
+
+
+def delete_day(connection: Connection, archive_id: int, day: date) -> int:
+    """Delete the accesses of a day, and return the number of deleted accesses.
+
+    :param connection: a connection with the table lock :data:`PURGING`.
+    """
+    begin = start_of_day(day)
+    return connection.execute(
+        delete(Access).where(
+            Access.archive_id == archive_id, Access.second >= begin, Access.second < begin + DAY
+        )
+    ).rowcount

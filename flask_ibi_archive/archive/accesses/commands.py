@@ -1,0 +1,105 @@
+"""Commands for accesses: stats shows statistics, purge deletes old accesses."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flask_ibi_archive.server.commands.group import get_archive, json_option, read_ibi
+from flask_ibi_archive.server.commands.terminal import standard_output, write, write_json
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.accesses.statistics import Period
+
+HEADER = ("period", "views", "downloads", "double clicks", "robots")
+
+
+@click.command("stats")
+@click.argument("ibi", type=read_ibi, required=False)
+@click.option(
+    "--by",
+    type=click.Choice(["day", "month", "year"]),
+    default="month",
+    show_default=True,
+    help="The length of the periods in the table.",
+)
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV.")
+@json_option
+def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None:
+    """Show how often an item or the Archive was read.
+
+    Without IBI, the accesses to all items of the Archive are counted. Views are accesses to
+    metadata. Downloads are accesses to data. Double clicks (the earlier of two clicks within 30
+    seconds) and accesses of robots are counted separately. The COUNTER Code of Practice requires
+    this. Days begin at midnight UTC.
+
+    For an item, there is a further table. It shows how often the item was delivered when another
+    item was requested.
+
+    \b
+    Example:
+      flask --app example_app ibi stats 8JMKD3MGP8W/35MME4E --by year
+    """
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json cannot be used together")
+    found = get_archive().statistics(ibi, by)
+    if as_json:
+        write_json(found.to_json())
+    elif as_csv:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(found.csv_rows())
+        write(text.getvalue(), nl=False)
+    else:
+        write_table(found.asked)
+        if found.delivered is not None:
+            write("\ndelivered when another item was requested")
+            write_table(found.delivered)
+
+
+def write_table(periods: Iterable[Period]) -> None:
+    """Write a table. Each period has one line; the last line contains the sums."""
+    rows: list[tuple[Any, ...]] = [
+        (one.label, one.views, one.downloads, one.double_clicks, one.robots) for one in periods
+    ]
+    sums = [sum(row[number] for row in rows) for number in range(1, len(HEADER))]
+    lines = [[str(word) for word in row] for row in (HEADER, *rows, ("total", *sums))]
+    widths = [max(len(line[number]) for line in lines) for number in range(len(HEADER))]
+    for first, *others in lines:
+        padded = [word.rjust(width) for word, width in zip(others, widths[1:], strict=True)]
+        write("  ".join([first.ljust(widths[0]), *padded]))
+
+
+@click.command("purge")
+@click.option(
+    "--days",
+    type=click.IntRange(min=0),
+    help="Keep the accesses of this many whole days.  [default: IBI_KEEP_ACCESSES]",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the number of accesses that would be deleted. Change nothing.",
+)
+@json_option
+def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
+    """Delete old accesses, but keep the counts of accesses.
+
+    The statistics do not change. An access is deleted only after its URL key has expired.
+    Otherwise the key could be used again. If the command was killed, run the command again. The
+    result is printed only on a terminal, because cron sends all output by e-mail.
+
+    \b
+    Example:
+      flask --app example_app ibi purge --days 30
+    """
+    stream = standard_output()
+    done = get_archive().purge(days, dry_run)
+    if as_json:
+        write_json({"purged": done.purged, "before": done.before.isoformat(), "dry_run": dry_run})
+    elif dry_run or stream.isatty():
+        verb = "would purge" if dry_run else "purged"
+        write(f"{verb} {done.purged} accesses before {done.before.isoformat()}")

@@ -1,0 +1,1 @@
+"""Care for an Archive: backup, verification, links."""

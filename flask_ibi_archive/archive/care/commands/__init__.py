@@ -1,0 +1,1 @@
+"""The commands for backups and checks of links."""

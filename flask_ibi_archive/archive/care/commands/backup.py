@@ -1,0 +1,250 @@
+"""The commands backup, restore and verify. They protect against the loss of data."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flask_ibi_archive.server.commands.group import (
+    get_archive,
+    json_option,
+    note_host_items,
+    read_ibi,
+)
+from flask_ibi_archive.server.commands.terminal import (
+    Bars,
+    say,
+    standard_output,
+    warn,
+    write,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.care.backup import BackupSummary, ContentFault
+    from flask_ibi_archive.archive.care.verification import Fault, Verification
+
+
+@click.command("backup")
+@click.argument("target", metavar="FILE", type=click.Path(path_type=Path))
+@json_option
+def backup_command(target: Path, as_json: bool) -> None:
+    """Write the database and all stored files to a ZIP file.
+
+    The backup contains all Archives of the database in their state at one moment. Other processes
+    may write to the database during the backup. The command replaces an existing FILE only when the
+    backup is complete. A backup can be restored to SQLite and to PostgreSQL.
+
+    The backup also contains files with restricted access and the administrator's address. Protect
+    the backup like the database. The backup does not contain settings such as SECRET_KEY.
+
+    The command reports stored files that are missing or damaged. The exit status is then 1. The
+    backup contains all other files. It also reports malformed values in rows. The backup contains
+    the other values of these rows, and the malformed ones as text, in malformed.jsonl.
+
+    \b
+    Example:
+      flask --app example_app ibi backup /var/backups/archive.zip
+    """
+    from flask_ibi_archive.archive.care.backup import BackupWriter
+    from flask_ibi_archive.errors import IBIError
+
+    archive = get_archive()
+    note_host_items(archive, "in this backup")
+    if as_json:
+        standard_output()
+    with suppress(IBIError):  # the backup does not contain accesses that are still in the spool
+        archive.accesses.store.import_spool()
+    malformed = 0
+    with Bars(rows="Writing tables", bytes="Writing files") as bars:
+
+        def report(fault: ContentFault) -> None:
+            nonlocal malformed
+            malformed += fault.kind == "malformed"
+            bars.clear()
+            say(f"{fault.kind}: {fault.text}")
+
+        writer = BackupWriter(archive.database, archive.files_folder, report, bars.show)
+        summary = writer.write(target)
+    _write_summary(summary, "written", as_json)
+    if summary.faults:
+        say(
+            f"Error: {summary.faults} stored files are missing or damaged in {target}; "
+            "flask ibi verify lists the items that need these files"
+        )
+    if malformed:
+        say(f"Error: {malformed} values of rows are malformed; {target} has them as text only")
+    if summary.faults or malformed:
+        raise click.exceptions.Exit(1)
+
+
+@click.command("restore")
+@click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Check FILE. Change nothing.")
+@click.option("--replace", is_flag=True, help="Delete the contents of the database first.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@json_option
+def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_json: bool) -> None:
+    """Restore a backup, completely or not at all.
+
+    The database must not contain an Archive, unless --replace is used. --replace first deletes the
+    contents of the database. On a terminal, the command then asks for confirmation. The command
+    checks all of FILE before it changes anything. Restart running servers afterwards.
+
+    The clock of this computer must be right. Then new identifiers differ from all earlier
+    identifiers, even from identifiers that were minted after the backup.
+
+    With --dry-run, an empty database is filled in a transaction. The transaction is rolled back.
+
+    \b
+    Example:
+      flask --app example_app ibi restore /var/backups/archive.zip
+    """
+    from flask_ibi_archive.archive.care.restore import Restorer
+
+    archive = get_archive()
+    if as_json or dry_run:
+        standard_output()
+    # a script is not asked: there, --replace is sufficient
+    asks = replace and not (dry_run or yes)
+    if asks and sys.stdin is not None and sys.stdin.isatty():
+        click.confirm(
+            "Delete the contents of the database? Data that is not in FILE is lost.",
+            abort=True,
+            err=True,
+        )
+    with Bars(bytes="Checking", rows="Restoring tables") as bars:
+        restorer = Restorer(archive.database, archive.files_folder, replace, dry_run, bars.show)
+        summary = restorer.run(source)
+    if dry_run and not as_json:
+        write(f"would be restored: {_format_summary(summary)}")
+    else:
+        _write_summary(summary, "restored", as_json)
+    if summary.faults:
+        warn(
+            f"{summary.faults} stored files were missing or damaged when {source} was made; "
+            "run flask ibi verify"
+        )
+
+
+def _format_summary(summary: BackupSummary) -> str:
+    return (
+        f"{len(summary.archives)} Archives ({', '.join(summary.archives)}), {summary.items} items, "
+        f"{summary.contents} stored files ({summary.bytes} bytes)"
+    )
+
+
+def _write_summary(summary: BackupSummary, verb: str, as_json: bool) -> None:
+    if as_json:
+        write_json(asdict(summary))
+    elif sys.stderr.isatty():
+        say(f"{verb}: {_format_summary(summary)}")
+
+
+@click.command("verify")
+@click.argument("identifiers", metavar="[IBI]...", type=read_ibi, nargs=-1)
+@click.option(
+    "--prune", is_flag=True, help="Delete stored files that no item has needed for a day."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="With --prune: only count the files that would be deleted."
+)
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="With --prune: also delete more than 10 files that are more than a tenth of all files.",
+)
+@json_option
+def verify_command(
+    identifiers: tuple[str, ...], prune: bool, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Check the stored files against their checksums.
+
+    Checks the files of the items with the given IBIs. Without an IBI, checks the files of all
+    items.
+
+    Writes one line for each faulty file. The line contains the kind of the fault (missing,
+    truncated, altered, swapped or unreadable), the IBI of the item, the path of the file, and
+    advice on the repair. The exit status is 1 if a file is faulty. If no file is faulty, the
+    command writes the number of verified files, but only if the output is a terminal.
+
+    --prune deletes nothing if the folder of files also belongs to an Archive of another database,
+    if this Archive is not entered there (init and each new file enter it), or if the folder
+    contains unknown files.
+
+    \b
+    Example:
+      flask --app example_app ibi verify
+    """
+    from flask_ibi_archive.archive.care.verification import Verifier
+
+    if prune and identifiers:
+        raise click.UsageError("--prune checks the files of all items; omit IBI")
+    for option, given in (("--dry-run", dry_run), ("--yes", yes)):
+        if given and not prune:
+            raise click.UsageError(f"{option} requires --prune")
+    archive = get_archive()
+    note_host_items(archive, "verified")
+    standard_output()
+    with Bars(bytes="Verifying") as bars:
+        faults = FaultList(bars, as_json)
+        verifier = Verifier(
+            archive.database,
+            archive.served().id,
+            archive.files_folder,
+            faults.add,
+            lambda done, total: bars.show("bytes", done, total),
+        )
+        result = verifier.run(identifiers, prune, dry_run, yes)
+    faults.finish(result)
+    if not as_json:
+        _report_counts(result, prune, dry_run)
+    if result.faults:
+        raise click.exceptions.Exit(1)
+
+
+class FaultList:
+    """Writes faulty files to standard output, as lines or as JSON."""
+
+    def __init__(self, bars: Bars, as_json: bool) -> None:
+        self._bars = bars
+        self._as_json = as_json
+        self._count = 0
+
+    def add(self, fault: Fault) -> None:
+        """Write one fault immediately."""
+        self._bars.clear()
+        if self._as_json:
+            start = "," if self._count else '{"faults": ['
+            write(f"{start}\n{json.dumps(asdict(fault), ensure_ascii=False)}", nl=False)
+        else:
+            write(f"{fault.kind}\t{fault.ibi}\t{fault.path}\t{fault.advice}")
+        self._count += 1
+
+    def finish(self, result: Verification) -> None:
+        """Write the counts and end the JSON object."""
+        if self._as_json:
+            counts = {**asdict(result), "faulty": result.faults}
+            del counts["faults"]
+            start = "\n]" if self._count else '{"faults": []'
+            write(f"{start}, {json.dumps(counts)[1:]}")
+
+
+def _report_counts(result: Verification, prune: bool, dry_run: bool) -> None:
+    """Write the counts. Only the counts of a dry run are also written without a terminal."""
+    unneeded = f"{result.unneeded} stored files ({result.unneeded_bytes} bytes) that no item needs"
+    if dry_run:
+        write(f"would delete {unneeded}, and {result.leftovers} temporary folders")
+    if not sys.stderr.isatty():
+        return
+    say(f"checked {result.files} files ({result.bytes} bytes): {result.faults} files are faulty")
+    if prune and not dry_run:
+        say(f"deleted {unneeded}, and {result.leftovers} temporary folders")
+    elif result.unneeded and not prune:
+        say(f"there are {unneeded}; verify --prune deletes them")

@@ -1,0 +1,131 @@
+"""The commands init, check, upgrade and downgrade. They set up an Archive."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import click
+from flask import current_app
+
+from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.server.commands.group import (
+    get_archive,
+    json_option,
+    warn_of_private_address,
+    write_findings,
+    yes_option,
+)
+from flask_ibi_archive.server.commands.terminal import confirm, say, standard_output, write
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+
+
+@click.command("init")
+def init_command() -> None:
+    """Create or update the tables and the Archive.
+
+    Prints the IBI of the service. The command can be repeated. It then updates the tables.
+
+    \b
+    Example:
+      flask --app example_app ibi init
+    """
+    archive = get_archive()
+    standard_output()
+    served, created = archive.init()
+    if created and archive.config.archive_service_ibi is None:
+        warn_of_private_address(archive)
+    write(served.service_ibi)
+
+
+@click.command("check")
+@json_option
+def check_command(as_json: bool) -> None:
+    """Check that the Archive works and can be reached.
+
+    Prints one line for each check: the configuration, the database, the files, the address of the
+    Archive, the resolver and the registration. If IBI_BASE_TEMPLATE is set, the template is checked
+    too. The exit status is 1 if a check fails.
+
+    The check of the registration also succeeds if the Archive was never registered or is excluded.
+    The line then says what to do next.
+
+    \b
+    Example:
+      flask --app example_app ibi check
+    """
+    from flask_ibi_archive.archive.checking import check_archive
+    from flask_ibi_archive.server.findings import run_check
+
+    archive = get_archive()
+    layout = archive.config.base_template
+    findings = [] if layout is None else [run_check("layout", lambda: _check_layout(layout))]
+    write_findings(chain(check_archive(archive), findings), as_json)
+
+
+def _check_layout(name: str) -> str:
+    from jinja2 import TemplateNotFound
+
+    from flask_ibi_archive.server.setting_values import TEMPLATE
+
+    try:
+        current_app.jinja_env.get_template(name)
+    except TemplateNotFound as error:
+        raise ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE) from error
+    return f"the template {name} of the app exists"
+
+
+@click.command("upgrade")
+@click.argument("revision", default="head")
+def upgrade_command(revision: str) -> None:
+    """Upgrade the tables to a revision.
+
+    By default, REVISION is the newest revision. If IBI_VERSION_TABLE is set, the app's own
+    migrations upgrade the tables, and this command only checks the revision.
+
+    \b
+    Example:
+      flask --app example_app ibi upgrade
+    """
+    archive = get_archive()
+    archive.upgrade(revision)
+    _write_revision(archive)
+
+
+def _check_revision(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Return the value. Refuse a value that looks like an option; -1, -2 and so on are allowed."""
+    if value.startswith("-") and not re.fullmatch("-[0-9]+", value):
+        raise click.NoSuchOption(value, ctx=context)
+    return value
+
+
+@click.command("downgrade", context_settings={"ignore_unknown_options": True})
+@click.argument("revision", default="-1", callback=_check_revision)
+@yes_option
+def downgrade_command(revision: str, yes: bool) -> None:
+    """Downgrade the tables to a revision.
+
+    By default, REVISION is the previous revision. The REVISION "base" removes the tables. Data that
+    the older tables cannot store is lost. Even the dates of issued identifiers may be lost.
+    Therefore the command asks for confirmation. Without a terminal, --yes is required.
+
+    \b
+    Example:
+      flask --app example_app ibi downgrade 0001
+    """
+    archive = get_archive()
+    confirm(f"Downgrade the tables to {revision}? Data may be lost.", yes)
+    archive.downgrade(revision)
+    _write_revision(archive)
+
+
+def _write_revision(archive: Archive) -> None:
+    revision = archive.database.read(archive.database.find_revision)
+    say(
+        "the database has no tables"
+        if revision is None
+        else f"the tables are at revision {revision}"
+    )

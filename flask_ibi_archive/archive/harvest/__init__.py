@@ -1,0 +1,1 @@
+"""Harvesting with OAI-PMH: the log of changes, the protocol, the view."""

@@ -1,0 +1,313 @@
+"""Writes and reads the harvest log, which lists the changes of items in their order for OAI-PMH.
+
+A trigger notes changed items. :meth:`HarvestLog.publish` moves them to the end of the log, before
+each list. Only committed changes are moved, one process at a time. Therefore no change appears
+before a position that a harvester has already passed, however long its transaction took.
+
+A harvester asks for the changes since the time that an earlier answer stated (responseDate). The
+clock may have been set back since then, and the clocks of several servers differ. Therefore the
+database contains the *end* of the log, a time that never moves back:
+
+- A change never gets an earlier datestamp than the end, and moves the end to its datestamp.
+- An answer never states a later time than the end, and it reads the end before it reads the list.
+
+So a change is either in the list, or it is moved to the log after the end was read, and then its
+datestamp is not earlier than the time that the answer states. If nothing changes, answers move the
+end, too, but only if it is too far behind the clock: most of them write nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    Connection,
+    and_,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    tuple_,
+)
+
+from flask_ibi_archive.archive.items.tables import (
+    ChangedItem,
+    Harvest,
+    HarvestEnd,
+    HarvestSet,
+    Item,
+)
+from flask_ibi_archive.archive.items.visibility import is_public
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update
+
+#: The end of a log that has never been written.
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+#: The position of a change in the log.
+Position = tuple[datetime, int]
+#: A function that returns the sets of items, by the ids of the items.
+FindSets = Callable[[Sequence[int]], Mapping[int, Iterable[str]]]
+
+#: The columns that a member of a set has in common with the log.
+POSITION = ("archive_id", "datestamp", "change_no")
+
+
+class Change(NamedTuple):
+    """The last change of an item.
+
+    :param ibi: the identifier of the item: the IBIp if there is one.
+    """
+
+    item_id: int
+    datestamp: datetime
+    change_no: int
+    is_deleted: bool
+    ibi: str
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The changes to list.
+
+    :param since: the earliest datestamp, or None.
+    :param until: the latest datestamp, or None.
+    :param set_spec: the set, or None for all items.
+    :param after: only changes after this position are listed; None: from the beginning.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    set_spec: str | None = None
+    after: Position | None = None
+
+
+class HarvestLog:
+    """The harvest log of one Archive. The methods use the transaction of the caller."""
+
+    def __init__(self, connection: Connection, archive_id: int) -> None:
+        self._connection = connection
+        self._archive_id = archive_id
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def move_end(self, now: datetime) -> datetime:
+        """Move the end of the log to the current time, and return it; it never moves back.
+
+        No other process can write to the log until the end of the transaction.
+
+        :param now: the current time in whole seconds.
+        """
+        moved = insert_or_update(self._connection, HarvestEnd).values(
+            archive_id=self._archive_id, datestamp=now
+        )
+        given, stored = moved.excluded.datestamp, HarvestEnd.datestamp
+        end: datetime = self._connection.execute(
+            moved.on_conflict_do_update(
+                index_elements=["archive_id"],
+                set_={"datestamp": case((given > stored, given), else_=stored)},
+            ).returning(stored)
+        ).scalar_one()
+        return end
+
+    def note_all(self) -> None:
+        """Note all items as changed, because their sets or their descriptions have changed."""
+        items = select(Item.archive_id, Item.id).where(Item.archive_id == self._archive_id)
+        self._connection.execute(
+            insert(ChangedItem).from_select(["archive_id", "item_id"], items.order_by(Item.id))
+        )
+
+    def publish(
+        self, now: datetime, limit: int, find_sets: FindSets | None
+    ) -> tuple[datetime, bool]:
+        """Move changed items to the end of the log.
+
+        :param now: the current time in whole seconds.
+        :param limit: the largest number of notes about changed items to process.
+        :param find_sets: returns the sets of items; None if there are no sets.
+        :returns: the end of the log, and whether there may be more changed items.
+        """
+        end = self.move_end(now)
+        notes = self._connection.execute(
+            select(ChangedItem.id, ChangedItem.item_id)
+            .where(ChangedItem.archive_id == self._archive_id)
+            .order_by(ChangedItem.id)
+            .limit(limit)
+        ).all()
+        changed = list(dict.fromkeys(note.item_id for note in notes))
+        # the description of an item is in its metadata item
+        described = self._connection.scalars(
+            select(Item.id).where(Item.metadata_item_id.in_(changed)).order_by(Item.id)
+        )
+        self.publish_items(list(dict.fromkeys([*changed, *described])), end, find_sets)
+        self._connection.execute(
+            delete(ChangedItem).where(ChangedItem.id.in_([note.id for note in notes]))
+        )
+        return end, len(notes) == limit
+
+    def publish_items(
+        self, item_ids: Sequence[int], end: datetime, find_sets: FindSets | None
+    ) -> None:
+        """Move some items to the end of the log; see :meth:`publish`.
+
+        :param end: the result of :meth:`move_end` in this transaction.
+        """
+        newest = self._connection.scalar(
+            select(Harvest.change_no)
+            .where(Harvest.archive_id == self._archive_id, Harvest.datestamp.is_not(None))
+            .order_by(Harvest.datestamp.desc(), Harvest.change_no.desc())
+            .limit(1)
+        )
+        found = self._connection.execute(
+            select(
+                Item.id,
+                is_public().label("is_public"),
+                # a deleted item without a row was imported in this state
+                or_(
+                    Harvest.change_no.is_not(None),
+                    and_(Harvest.item_id.is_(None), Item.state == State.DELETED.value),
+                ).label("was_public"),
+            )
+            .outerjoin(Harvest, Harvest.item_id == Item.id)
+            .where(Item.id.in_(item_ids), Item.archive_id == self._archive_id)
+        )
+        public = {row.id: row.is_public for row in found if row.is_public or row.was_public}
+        rows = [
+            {
+                "item_id": item_id,
+                "archive_id": self._archive_id,
+                "datestamp": end,
+                "change_no": number,
+                "is_deleted": not public[item_id],
+            }
+            for number, item_id in enumerate(
+                (one for one in item_ids if one in public), (newest or 0) + 1
+            )
+        ]
+        if rows:
+            written = insert_or_update(self._connection, Harvest)
+            self._connection.execute(
+                written.on_conflict_do_update(
+                    index_elements=["item_id"],
+                    set_={
+                        name: written.excluded[name]
+                        for name in ("archive_id", "datestamp", "change_no", "is_deleted")
+                    },
+                ),
+                rows,
+            )
+            self._store_sets(rows, find_sets)
+        self._note_hidden([one for one in item_ids if one not in public])
+
+    def _note_hidden(self, item_ids: Sequence[int]) -> None:
+        """Note that harvesters have never seen some items, also if the items are deleted later."""
+        values = select(Item.id, Item.archive_id).where(
+            Item.id.in_(item_ids), Item.archive_id == self._archive_id
+        )
+        self._connection.execute(
+            insert_or_update(self._connection, Harvest)
+            .from_select(["item_id", "archive_id"], values)
+            .on_conflict_do_nothing()
+        )
+
+    def _store_sets(self, rows: Sequence[dict[str, Any]], find_sets: FindSets | None) -> None:
+        """Replace the sets of items; a deleted item stays in its sets."""
+        positions = {row["item_id"]: row for row in rows}
+        live = [row["item_id"] for row in rows if not row["is_deleted"]]
+        sets: dict[int, set[str]] = {
+            item_id: {*names} for item_id, names in (find_sets(live) if find_sets else {}).items()
+        }
+        for member in self._connection.execute(
+            select(HarvestSet.item_id, HarvestSet.set_spec).where(
+                HarvestSet.item_id.in_(positions.keys() - live)
+            )
+        ):
+            sets.setdefault(member.item_id, set()).add(member.set_spec)
+        self._connection.execute(delete(HarvestSet).where(HarvestSet.item_id.in_(positions)))
+        members = [
+            {
+                "item_id": item_id,
+                "set_spec": set_spec,
+                **{name: positions[item_id][name] for name in POSITION},
+            }
+            for item_id, names in sets.items()
+            for set_spec in names
+        ]
+        if members:
+            self._connection.execute(insert(HarvestSet), members)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read_end(self) -> tuple[datetime, bool]:
+        """Return the end of the log, and whether there are changed items to move to it."""
+        end = select(HarvestEnd.datestamp).where(HarvestEnd.archive_id == self._archive_id)
+        changed = exists().where(ChangedItem.archive_id == self._archive_id)
+        row = self._connection.execute(select(end.scalar_subquery(), changed)).one()
+        return row[0] or EPOCH, row[1]
+
+    def list_changes(self, wanted: Range, limit: int) -> list[Change]:
+        """Return the first changes of a range, in their order.
+
+        :param limit: the largest number of changes.
+        """
+        log: Any = Harvest if wanted.set_spec is None else HarvestSet
+        position = tuple_(log.datestamp, log.change_no)
+        statement = self._select().where(log.archive_id == self._archive_id)
+        if wanted.set_spec is not None:
+            statement = statement.join(HarvestSet, HarvestSet.item_id == Harvest.item_id).where(
+                HarvestSet.set_spec == wanted.set_spec
+            )
+        if wanted.since is not None:
+            statement = statement.where(log.datestamp >= wanted.since)
+        if wanted.until is not None:
+            statement = statement.where(log.datestamp <= wanted.until)
+        if wanted.after is not None:
+            datestamp, number = wanted.after
+            bound = tuple_(literal(datestamp, UTCDateTime), literal(number))
+            statement = statement.where(position > bound)
+        elif wanted.since is None:
+            statement = statement.where(log.datestamp.is_not(None))
+        statement = statement.order_by(log.datestamp, log.change_no).limit(limit)
+        return [Change(*row) for row in self._connection.execute(statement)]
+
+    def find_change(self, item_id: int) -> Change | None:
+        """Return the last change of an item; None if harvesters must not see the item."""
+        statement = self._select().where(Harvest.item_id == item_id, Harvest.datestamp.is_not(None))
+        row = self._connection.execute(statement).first()
+        return None if row is None else Change(*row)
+
+    def _select(self) -> Any:
+        return select(
+            Harvest.item_id,
+            Harvest.datestamp,
+            Harvest.change_no,
+            Harvest.is_deleted,
+            func.coalesce(Item.ibip, Item.rep),
+        ).join(Item, Item.id == Harvest.item_id)
+
+    def read_sets(self, item_ids: Iterable[int]) -> dict[int, list[str]]:
+        """Return the sets of items, by the ids of the items."""
+        found: dict[int, list[str]] = {}
+        for row in self._connection.execute(
+            select(HarvestSet.item_id, HarvestSet.set_spec)
+            .where(HarvestSet.item_id.in_(list(item_ids)))
+            .order_by(HarvestSet.item_id, HarvestSet.set_spec)
+        ):
+            found.setdefault(row.item_id, []).append(row.set_spec)
+        return found
+
+    def find_earliest(self) -> datetime | None:
+        """Return the earliest datestamp; None if the log is empty."""
+        return self._connection.scalar(
+            select(Harvest.datestamp)
+            .where(Harvest.archive_id == self._archive_id, Harvest.datestamp.is_not(None))
+            .order_by(Harvest.datestamp, Harvest.change_no)
+            .limit(1)
+        )

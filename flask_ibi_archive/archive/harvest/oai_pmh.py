@@ -1,0 +1,253 @@
+"""Answers harvesters: OAI-PMH 2.0, with GET and POST, at ``/ibi/oai``.
+
+A resumption token contains the selection and the position of the last record, and is signed. So
+any process can continue a list, and a token never expires. Changed and deleted items move to the
+end of the order, where a harvester that is under way finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from typing import cast
+from urllib.parse import parse_qsl
+
+from flask import Response, abort, current_app, request
+from itsdangerous import BadData, URLSafeSerializer
+from werkzeug.exceptions import HTTPException, ServiceUnavailable
+
+from flask_ibi_archive.archive.harvest import oai_requests as requests
+from flask_ibi_archive.archive.harvest import oai_responses as responses
+from flask_ibi_archive.archive.harvest.harvest_sets import HarvestSets
+from flask_ibi_archive.archive.harvest.harvesting import (
+    HarvestedRecord,
+    HostHarvests,
+    StoredHarvests,
+    UnfinishedLog,
+    list_part,
+    open_harvests,
+)
+from flask_ibi_archive.archive.harvest.oai_requests import PREFIX, TOKEN, Selection
+from flask_ibi_archive.archive.items.host_calls import logging_failure
+from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
+from flask_ibi_archive.archive.service.item_catalogue import CannotList
+from flask_ibi_archive.core.protocol.hosts import extract_host
+from flask_ibi_archive.core.records.formats import MetadataFormat
+from flask_ibi_archive.errors import CannotWriteMetadata, ConfigError, HarvestError, NotReady
+from flask_ibi_archive.server.config import ArchiveConfig
+from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive
+from flask_ibi_archive.server.pages.responses import RETRY_AFTER, set_headers
+
+#: The number of records in a response.
+PART = 100
+#: The largest number of bytes in the body of a POST request, and of arguments in a request.
+MAX_BODY, MAX_ARGUMENTS = 1 << 14, 100
+FORM = "application/x-www-form-urlencoded"
+
+
+def answer_harvester() -> Response:
+    """Answer a request of a harvester."""
+    archive = current_archive()
+    base_url = f"{archive.addresses.base}/ibi/oai"
+    arguments: dict[str, str] = {}
+    try:
+        harvests = open_harvests(archive, current_sets())
+        response_date = harvests.publish()
+        try:
+            arguments = requests.parse_arguments(_read_pairs())
+            body = _Answer(harvests, base_url).write(arguments)
+        except HarvestError as error:
+            # the response repeats the arguments only if they are legal (OAI-PMH 2.0, 3.2)
+            arguments = {} if error.code in ("badVerb", "badArgument") else arguments
+            body = responses.write_error(error)
+    except CannotList:
+        abort(404)
+    except UnfinishedLog:
+        # a list must not be empty; harvesters ask again (OAI-PMH 2.0, 3.1.2.2)
+        raise ServiceUnavailable(retry_after=int(RETRY_AFTER)) from None
+    except (NotReady, ConfigError) as error:
+        return unavailable_page(error)
+    repeated = requests.select_repeatable(arguments)
+    text = responses.write_response(base_url, response_date, repeated, body)
+    return set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
+
+
+def current_sets() -> HarvestSets:
+    """Return the sets that the host has defined."""
+    return cast(HarvestSets, current_app.extensions[EXTENSION].functions.sets)
+
+
+def _read_pairs() -> list[tuple[str, str]]:
+    """Return the arguments in the query, or in the body of a POST request.
+
+    :raises HarvestError: badArgument, if the body is no form, or too long.
+    """
+    encoded = request.query_string
+    if request.method == "POST":
+        if request.mimetype != FORM:
+            raise HarvestError("badArgument", f"the Content-Type of a POST request must be {FORM}")
+        try:
+            encoded = request.stream.read(MAX_BODY + 1)
+        except HTTPException as error:
+            raise HarvestError("badArgument", "the body can't be read") from error
+    try:
+        if len(encoded) > MAX_BODY:
+            raise ValueError
+        # the errors of decoding are seen as illegal values
+        return parse_qsl(
+            encoded.decode("utf-8", "replace"),
+            keep_blank_values=True,
+            errors="replace",
+            max_num_fields=MAX_ARGUMENTS,
+        )
+    except ValueError:
+        raise HarvestError("badArgument", "the request is too long") from None
+
+
+class _Answer:
+    """Answers one request.
+
+    :param base_url: the URL of the OAI-PMH interface.
+    """
+
+    def __init__(self, harvests: StoredHarvests | HostHarvests, base_url: str) -> None:
+        self._harvests = harvests
+        self._base_url = base_url
+        self._config: ArchiveConfig = current_archive().config
+        self._host = extract_host(self._config.archive_address)
+        self._sets = current_sets()
+        self._formats = {one.name: one for one in current_archive().formats if one.is_xml}
+
+    def write(self, arguments: Mapping[str, str]) -> str:
+        """Return the element that answers the verb.
+
+        :raises HarvestError: if the request is wrong, or if no record fits it.
+        """
+        verbs: dict[str, Callable[[Mapping[str, str]], str]] = {
+            "Identify": self._identify,
+            "ListMetadataFormats": self._list_formats,
+            "ListSets": self._list_sets,
+            "ListIdentifiers": self._list,
+            "ListRecords": self._list,
+            "GetRecord": self._get_record,
+        }
+        return verbs[arguments["verb"]](arguments)
+
+    def _identify(self, arguments: Mapping[str, str]) -> str:
+        earliest = self._harvests.find_earliest()
+        return responses.write_identify(
+            responses.ArchiveDescription(
+                name=self._config.archive_name,
+                host=self._host,
+                base_url=self._base_url,
+                # every host has this mailbox (RFC 5321, 4.5.1)
+                admin_email=self._config.archive_admin_email or f"postmaster@{self._mail_host}",
+                earliest=earliest or datetime(1970, 1, 1, tzinfo=timezone.utc),
+            )
+        )
+
+    @property
+    def _mail_host(self) -> str:
+        # the XML schema demands a dot
+        return self._host if "." in self._host else f"{self._host}.localdomain"
+
+    def _list_formats(self, arguments: Mapping[str, str]) -> str:
+        if "identifier" in arguments and self._find(arguments).header.is_deleted:
+            raise HarvestError("noMetadataFormats", "the item was deleted")
+        return responses.write_formats(self._formats.values())
+
+    def _list_sets(self, arguments: Mapping[str, str]) -> str:
+        if TOKEN in arguments:
+            raise requests.bad_token()
+        self._check_sets()
+        return responses.write_sets(self._sets.names)
+
+    def _get_record(self, arguments: Mapping[str, str]) -> str:
+        format = self._find_format(arguments[PREFIX])
+        found = self._find(arguments)
+        try:
+            record = self._write_record(found, format)
+        except CannotWriteMetadata as error:
+            raise HarvestError("cannotDisseminateFormat", str(error)) from error
+        return f"<GetRecord>\n{record}\n</GetRecord>"
+
+    def _find(self, arguments: Mapping[str, str]) -> HarvestedRecord:
+        identifier = arguments["identifier"]
+        ibi = responses.parse_oai_identifier(self._host, identifier)
+        found = self._harvests.find_record(ibi)
+        if found is None:
+            raise HarvestError("idDoesNotExist", f"{identifier!r} is not known")
+        return found
+
+    def _list(self, arguments: Mapping[str, str]) -> str:
+        verb, token = arguments["verb"], arguments.get(TOKEN)
+        if token is None:
+            selection = requests.parse_selection(arguments)
+            format = self._find_format(selection.prefix)
+            if selection.set_spec is not None:
+                self._check_sets()
+        else:
+            selection = self._read_token(token)
+            if selection.prefix not in self._formats:
+                raise requests.bad_token()
+            format = self._formats[selection.prefix]
+        with_works = verb == "ListRecords"
+
+        def write(found: HarvestedRecord) -> str:
+            if with_works:
+                return self._write_record(found, format)
+            return responses.write_header(self._host, found.header)
+
+        part = list_part(self._harvests, selection, PART, with_works, write)
+        if part.skipped and not part.entries:
+            raise HarvestError(
+                "cannotDisseminateFormat",
+                f"{part.skipped} records can't be written in the format {format.name},"
+                " and no other record was found",
+            )
+        if not part.entries:
+            raise HarvestError("noRecordsMatch", "no record fits the arguments")
+        # the last part of a list has an empty token, if the list has several parts
+        next_token = self._write_token(part.rest) if part.rest else None if token is None else ""
+        return responses.write_list(verb, part.entries, next_token)
+
+    def _write_record(self, found: HarvestedRecord, format: MetadataFormat) -> str:
+        """Return a record.
+
+        :raises CannotWriteMetadata: if the metadata can't be written in the format.
+        """
+        if found.work is None:
+            if not found.header.is_deleted:
+                raise CannotWriteMetadata(found.header.ibi, format.name)
+            return responses.write_record(self._host, found.header, None)
+        with logging_failure(CannotWriteMetadata(found.work.ibi, format.name)):
+            document = write_metadata(format, found.work)
+            return responses.write_record(self._host, found.header, document)
+
+    def _find_format(self, name: str) -> MetadataFormat:
+        found = self._formats.get(name)
+        if found is None:
+            known = ", ".join(self._formats)
+            raise HarvestError("cannotDisseminateFormat", f"{name!r} is not one of {known}")
+        return found
+
+    def _check_sets(self) -> None:
+        if not self._sets.names:
+            raise HarvestError("noSetHierarchy", "this Archive has no sets")
+
+    @property
+    def _serializer(self) -> URLSafeSerializer:
+        keys = self._config.secret_keys
+        return URLSafeSerializer(
+            [key if isinstance(key, bytes) else key.encode() for key in keys], salt="ibi-oai-pmh"
+        )
+
+    def _write_token(self, rest: Selection) -> str:
+        token = self._serializer.dumps(requests.dump_selection(rest))
+        return token if isinstance(token, str) else token.decode()
+
+    def _read_token(self, token: str) -> Selection:
+        try:
+            return requests.load_selection(self._serializer.loads(token))
+        except BadData as error:
+            raise requests.bad_token() from error

@@ -1,0 +1,188 @@
+"""Mints identifiers for rows, and writes them into rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+from weakref import ref
+
+from sqlalchemy import Update, bindparam, update
+from sqlalchemy.orm import Mapper, Session, SessionTransaction
+from sqlalchemy.orm.attributes import set_committed_value
+
+from flask_ibi_archive.archive.hosts.describing import inspect_row, name_row
+from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem, get_archive_with_session
+from flask_ibi_archive.archive.hosts.reading import group_rows, read_locked
+from flask_ibi_archive.archive.items.minting import Minted
+from flask_ibi_archive.archive.items.operations.context import OperationContext
+from flask_ibi_archive.archive.items.operations.sessions import find_part, get_part
+from flask_ibi_archive.errors import RowError, StorageError
+
+#: Returns a number of new identifiers.
+Mint: TypeAlias = Callable[[OperationContext, int], list[Minted]]
+
+
+def bind(context: OperationContext, session: Session) -> OperationContext:
+    """Return a context whose operations use the connection of a session, also in its flush.
+
+    :raises StorageError: if the session uses another database than the items.
+    """
+    assert context.session is not None
+    return replace(context, session=context.session.bind_flush(session))
+
+
+def get_session(context: OperationContext) -> Session:
+    """Return the session of a context that :func:`bind` has returned."""
+    assert context.session is not None
+    return context.session.current()
+
+
+def bind_current(session: Session) -> OperationContext:
+    """Return the context of the Archive of the current app for a session; see :func:`bind`."""
+    return bind(get_archive_with_session().context, session)
+
+
+def mint(context: OperationContext, count: int) -> list[Minted]:
+    """Return new identifiers for rows of a session. The session may be in a flush.
+
+    :param context: the result of :func:`bind`.
+
+    :raises MintingError: if no identifiers can be minted now without a longer wait.
+    """
+    return context.mint_many(count, context.get_minter().for_flush(count))
+
+
+@dataclass
+class AssignedRows:
+    """The rows that got identifiers in the present transaction of a session, by their ``id()``."""
+
+    rows: dict[int, ref[IdentifiedItem]] = field(default_factory=dict)
+
+    def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
+        """Remove the identifiers of rows that are no longer in the database.
+
+        If the host has rolled back to a savepoint, those of the other rows are read again.
+        """
+        is_over = transaction.parent is None
+        if is_committed and not is_over:
+            return
+        for row in filter(None, (reference() for reference in self.rows.values())):
+            if inspect_row(row).transient:
+                set_committed_value(row, "ibi_rep", None)
+                set_committed_value(row, "ibi_ibip", None)
+            # SQLAlchemy may have replaced a row whose savepoint was rolled back
+            elif not is_over and inspect_row(row).persistent and row in session:
+                session.expire(row, ("ibi_rep", "ibi_ibip"))
+
+
+def _remember(session: Session, rows: Sequence[IdentifiedItem]) -> None:
+    assigned = get_part(session, AssignedRows, AssignedRows).rows
+    assigned.update((id(row), ref(row)) for row in rows)
+
+
+def was_assigned(context: OperationContext, row: IdentifiedItem) -> bool:
+    """Return whether a row got its identifier in the present transaction."""
+    assigned: AssignedRows | None = find_part(get_session(context), AssignedRows)
+    reference = None if assigned is None else assigned.rows.get(id(row))
+    return reference is not None and reference() is row
+
+
+def assign(session: Session, rows: Sequence[IdentifiedItem]) -> None:
+    """Assign identifiers to rows that the flush will write."""
+    context = bind_current(session)
+    assert context.session is not None
+    for model in {type(row) for row in rows}:
+        context.session.check_model(session, model)
+    for row, minted in zip(rows, mint(context, len(rows)), strict=True):
+        row.ibi_rep, row.ibi_ibip = minted.rep, minted.ibip
+    _remember(session, rows)
+
+
+def assign_stored(
+    context: OperationContext, rows: Sequence[IdentifiedItem], mint: Mint = mint
+) -> None:
+    """Assign identifiers to rows that are in the database already, without a flush.
+
+    Another transaction may have assigned some identifiers.
+
+    :param context: the result of :func:`bind`.
+    """
+    session = get_session(context)
+    without = lock_rows(session, rows)
+    unassigned = {id(row) for row in without}
+    for row in rows:
+        if row.ibi is None and id(row) not in unassigned:
+            raise RowError(name_row(row), None, "another transaction has deleted the row")
+    if without:
+        _remember(session, without)
+        _write_identifiers(session, without, mint(context, len(without)))
+
+
+def lock_rows(session: Session, rows: Sequence[IdentifiedItem]) -> list[IdentifiedItem]:
+    """Lock rows, and read the identifiers of rows that have none again.
+
+    Another transaction may have assigned identifiers, or deleted a row, in the meantime. If a flush
+    writes some rows with identifiers and some without, all of them are locked together, in the
+    order of the flush, which prevents deadlocks.
+
+    :returns: the rows that are still in the database and still have no identifiers.
+    """
+    names = ("ibi_rep", "ibi_ibip")
+    without = []
+    for mapper, of_mapper in group_rows(rows):
+        for row, values in read_locked(session, mapper, of_mapper, names, key_share=False):
+            if row.ibi is None:
+                for name, value in values.items():
+                    set_committed_value(row, name, value)
+            if row.ibi is None:
+                without.append(row)
+    return without
+
+
+def _write_identifiers(
+    session: Session, rows: Sequence[IdentifiedItem], minted: Sequence[Minted]
+) -> None:
+    """Write identifiers into rows that are in the database already, without a flush.
+
+    Columns that the database or the model sets at each update keep their values, because the
+    content of the rows does not change.
+
+    :param rows: rows that :func:`lock_rows` has returned.
+    :raises StorageError: if a row is not in the database, or has an identifier.
+    """
+    new = {id(row): one for row, one in zip(rows, minted, strict=True)}
+    for mapper, of_mapper in group_rows(rows):
+        parameters = []
+        for row in of_mapper:
+            values = {"new_rep": new[id(row)].rep, "new_ibip": new[id(row)].ibip}
+            for column in mapper.columns["ibi_rep"].table.primary_key.columns:
+                key = mapper.get_property_by_column(column).key
+                values[f"key_{column.name}"] = getattr(row, key)
+            parameters.append(values)
+        connection = session.connection(bind_arguments={"mapper": mapper})
+        count = connection.execute(_build_update(mapper), parameters).rowcount
+        if connection.dialect.supports_sane_multi_rowcount and count != len(of_mapper):
+            raise StorageError(
+                f"{len(of_mapper) - count} rows of {mapper.class_.__name__} have got identifiers "
+                "or were deleted in the meantime; nothing was changed; try again"
+            )
+    for row in rows:
+        set_committed_value(row, "ibi_rep", new[id(row)].rep)
+        set_committed_value(row, "ibi_ibip", new[id(row)].ibip)
+
+
+def _build_update(mapper: Mapper[Any]) -> Update:
+    """Return the statement that writes the identifiers of one row."""
+    table = mapper.columns["ibi_rep"].table
+    values: dict[Any, Any] = {
+        column.name: column for column in table.columns if column.onupdate is not None
+    }
+    values[mapper.columns["ibi_rep"].name] = bindparam("new_rep")
+    values[mapper.columns["ibi_ibip"].name] = bindparam("new_ibip")
+    statement = update(table).values(values)
+    for name in ("ibi_rep", "ibi_ibip"):  # identifiers are permanent
+        statement = statement.where(mapper.columns[name].is_(None))
+    for column in table.primary_key.columns:
+        statement = statement.where(column == bindparam(f"key_{column.name}"))
+    return statement

@@ -1,0 +1,112 @@
+"""The command adopt. It gives identifiers to rows that the host already has."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flask_ibi_archive.server.commands.group import get_archive, resume_option
+from flask_ibi_archive.server.commands.terminal import Bars, standard_output, write
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
+    from flask_ibi_archive.errors import RowError
+
+
+@click.command("adopt")
+@click.argument("model", metavar="MODULE:MODEL")
+@click.option("--where", metavar="SQL", help="Adopt only the rows that fulfil an SQL condition.")
+@click.option("--dry-run", is_flag=True, help="Report all problems. Change nothing.")
+@resume_option
+def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) -> None:
+    """Assign identifiers and items to existing rows of a model.
+
+    MODULE:MODEL is a model with IdentifiedItem, such as myapp.models:Thesis. The table must already
+    have the columns of IdentifiedItem. Rows that have identifiers are ignored. If a row refers to
+    another row as its previous edition or as the item that it translates, the other row is adopted
+    too, even if it does not fulfil --where.
+
+    If a row cannot be adopted, its class, its primary key, the wrong field and the reason are
+    written to standard output, one line per row. The other rows are adopted. The exit status is 1.
+    Correct the rows and run the command again.
+
+    Without --resume, all rows are adopted in one transaction. With --resume, the rows are committed
+    in batches. If the adoption is interrupted, run the same command again to continue.
+
+    With --dry-run, nothing is written and no identifier is used up.
+
+    \b
+    Example:
+      flask --app example_app ibi adopt example_app.models:Publication --where "year > 1990"
+    """
+    from flask_ibi_archive.archive.hosts.adopting import Adopter
+    from flask_ibi_archive.archive.hosts.identified_item import get_archive_with_session
+
+    if resume and dry_run:
+        raise click.UsageError(
+            "--dry-run can't be used with --resume, because a dry run stores nothing."
+        )
+    get_archive()  # reports an app without an Archive
+    model_class = load_model(model)
+    archive = get_archive_with_session()
+    assert archive.session is not None
+    standard_output()
+    with Bars(rows="Adopting") as bars:
+
+        def report(error: RowError) -> None:
+            bars.clear()
+            write(str(error))
+
+        def show(done: int, total: int) -> None:
+            bars.show("rows", done, total)
+
+        session = archive.session.current()
+        adopter = Adopter(archive, session, model_class, where, dry_run, resume, report, show)
+        result = adopter.run()
+    would = "would be " if dry_run else ""
+    write(f"{would}adopted {result.adopted}, {would}refused {result.refused}")
+    if result.refused:
+        rows = "1 row" if result.refused == 1 else f"{result.refused} rows"
+        could = "can't" if dry_run else "could not"
+        raise click.ClickException(f"{rows} {could} be adopted; correct them and run adopt again")
+
+
+def load_model(name: str) -> type[IdentifiedItem]:
+    """Return the model that a text such as ``myapp.models:Thesis`` names.
+
+    :raises BadParameter: if there is no such model, or if the model has no IdentifiedItem.
+    """
+    module_name, _, class_name = name.partition(":")
+    if not module_name or not class_name:
+        raise _refuse(f"{name!a} should be MODULE:MODEL, such as myapp.models:Thesis")
+    try:
+        module = import_module(module_name)
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise _refuse(
+            f"the module {module_name} can't be imported: {type(error).__name__}: {reason}"
+        ) from error
+    found: Any = getattr(module, class_name, None)
+    if not _is_model(found):
+        models = sorted(key for key, value in vars(module).items() if _is_model(value))
+        raise _refuse(
+            f"{class_name} is not a model with IdentifiedItem; the models with IdentifiedItem in "
+            f"{module_name} are: {', '.join(models) or 'none'}"
+        )
+    model: type[IdentifiedItem] = found
+    return model
+
+
+def _is_model(value: Any) -> bool:
+    from sqlalchemy import inspect
+
+    from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
+
+    is_ours = isinstance(value, type) and issubclass(value, IdentifiedItem)
+    return is_ours and inspect(value, raiseerr=False) is not None
+
+
+def _refuse(reason: str) -> click.BadParameter:
+    return click.BadParameter(reason, param_hint="'MODULE:MODEL'")

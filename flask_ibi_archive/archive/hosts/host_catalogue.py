@@ -1,0 +1,184 @@
+"""The items in the catalogue of a host (:class:`.RecordCatalogue`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from itertools import islice
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from flask_ibi_archive.archive.hosts.record_catalogue import (
+    RecordCatalogue,
+    parse_catalogue_record,
+    read_record,
+)
+from flask_ibi_archive.archive.items.identifiers import find_owners
+from flask_ibi_archive.archive.items.reading import OnMalformed, log_malformed
+from flask_ibi_archive.archive.items.viewing import view_host_item
+from flask_ibi_archive.archive.service.item_catalogue import (
+    CannotList,
+    ItemKey,
+    KeyedFile,
+    StoredItems,
+)
+from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, Scope
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import MetadataItem, Record
+from flask_ibi_archive.errors import NotReady, StorageError, UnknownItem
+
+
+class HostItems:
+    """The items in the catalogue of a host, and the service of the Archive.
+
+    If the catalogue fails, the methods raise NotReady, because the Archive can't answer.
+
+    :param stored: the items in the tables of this package, which contain the service.
+    """
+
+    def __init__(self, catalogue: RecordCatalogue, stored: StoredItems) -> None:
+        self.catalogue = catalogue
+        self._stored = stored
+        self.name = type(catalogue).__name__
+
+    @property
+    def records(self) -> HostItems:
+        """The records of the items."""
+        return self
+
+    @property
+    def can_list(self) -> bool:
+        """True if the catalogue of the host lists its items."""
+        return type(self.catalogue).records is not RecordCatalogue.records
+
+    def is_service(self, ibi: str) -> bool:
+        """Return whether an identifier is that of the service."""
+        served = self._stored.find_served()
+        return ibi in (served.rep, served.ibip)
+
+    def open(self, connection: Connection, today: date) -> Catalogue:
+        """Return the catalogue that answers urlRequests."""
+        return HostCatalogue(self, self._stored.open(connection, today), today)
+
+    def find_record(self, ibi: str) -> Record | None:
+        """Return the record of the item with an identifier; None if there is no such item."""
+        with self.explaining():
+            return read_record(self.catalogue, ibi)
+
+    def view(self, ibi: str, today: date) -> ItemView | None:
+        """Return an item for pages and commands; None if there is no such item."""
+        if self.is_service(ibi):
+            return self._stored.view(ibi, today)
+        record = self.find_record(ibi)
+        if record is None:
+            return None
+        named = record.metadata
+        metadata = self.find_record(named.ibi) if isinstance(named, MetadataItem) else None
+        return view_host_item(record, metadata, today)
+
+    def list(
+        self,
+        search: str | None = None,
+        state: str | None = None,
+        limit: int | None = None,
+        on_malformed: OnMalformed = log_malformed,
+    ) -> Generator[Record, None, None]:
+        """Yield the records of items; a malformed record is an error."""
+        with self.explaining():
+            yield from islice(self._select(search, state), limit)
+
+    def count(self) -> None:
+        """Return None, because nobody has counted the items."""
+
+    def find_rows(self, connection: Connection, ibi: str) -> Collection[int]:
+        """Return the IDs of the rows of an item, which has rows only if it was accessed."""
+        if self.is_service(ibi):
+            return self._stored.find_rows(connection, ibi)
+        record = self.find_record(ibi)
+        if record is None:
+            raise UnknownItem(ibi)
+        owners = find_owners(connection, self._stored.find_served().id, record.identifiers)
+        return {item_id for item_id, _ in owners.values()}
+
+    def find_files(
+        self, connection: Connection, keys: Sequence[ItemKey], paths: Sequence[str]
+    ) -> Iterator[KeyedFile]:
+        """Yield the files of some items that have one of the paths or have a URL."""
+        yield from self._stored.find_files(connection, keys, paths)
+        for key in keys:
+            record = self.find_record(key) if isinstance(key, str) else None
+            for file in record.files if record else ():
+                if file.path in paths or file.url is not None:
+                    yield key, file.path, file.url
+
+    def iterate_changes(
+        self, since: datetime | None, after: tuple[datetime, str] | None, limit: int
+    ) -> Iterator[tuple[tuple[datetime, str], Record | None]]:
+        """Yield the positions and records of changed items; see :meth:`RecordCatalogue.changes`.
+
+        The record of a reserved item is None. The timestamps in the positions are those of the
+        catalogue; those in the records are whole seconds.
+        """
+        with self.explaining():
+            for given in self.catalogue.changes(since, after, limit):
+                is_reserved = given.get("state") == "Reserved"
+                record = None if is_reserved else parse_catalogue_record(given)
+                time = given["timestamp"].astimezone(timezone.utc)
+                yield (time, given.get("ibip") or given.get("rep") or ""), record
+
+    def _select(self, search: str | None, state: str | None) -> Iterator[Record]:
+        for given in self.catalogue.records():
+            if given.get("state") != "Reserved":
+                record = parse_catalogue_record(given)
+                if state in (None, record.state) and _contains(record, search):
+                    yield record
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Raise NotReady if the catalogue fails in the block."""
+        try:
+            yield
+        except (NotReady, CannotList):
+            raise
+        except StorageError as error:
+            advice = "correct the catalogue"
+            raise NotReady(f"{self.name} returns a wrong record", advice, str(error)) from error
+        except SQLAlchemyError as error:
+            detail = " ".join(str(error).split())[:300]
+            advice = "check the database of the repository"
+            raise NotReady(f"{self.name} can't read the items", advice, detail) from error
+
+
+@dataclass(frozen=True, slots=True)
+class HostCatalogue:
+    """The catalogue that answers urlRequests for the items of a host and for the service.
+
+    :param stored: the catalogue that contains the service.
+    :param today: the current day (UTC), on which embargoes depend.
+    """
+
+    items: HostItems
+    stored: Catalogue
+    today: date
+
+    def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
+        """Return the item with an identifier, or None if no such item exists."""
+        if self.items.is_service(ibi):
+            return self.stored.find(ibi, scope)
+        with self.items.explaining():
+            found = self.items.catalogue.find(ibi, scope, self.today)
+            if found is not None and not isinstance(found.key, str):
+                raise StorageError(f"{ibi}: the key {found.key!r} is not an identifier of the item")
+            return found
+
+
+def _contains(record: Record, search: str | None) -> bool:
+    """Return whether a title, a creator or an identifier contains a text, in any case."""
+    if search is None:
+        return True
+    elements = getattr(record.metadata, "elements", {})
+    texts = [text for name in ("title", "creator") for text, _ in elements.get(name, ())]
+    return any(search.casefold() in text.casefold() for text in (*record.identifiers, *texts))

@@ -1,0 +1,1 @@
+"""Items: their tables, one way to read them, the operations that change them."""

@@ -1,0 +1,109 @@
+"""Decides whether the user of a request may read the files of an item.
+
+The access policy of the host decides first. If there is no policy, or if the policy leaves the
+decision open, the networks of the access rule and the embargo of the item decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from flask import Request, Response, after_this_request, current_app, request
+from werkzeug.exceptions import HTTPException
+from werkzeug.wrappers import Response as AnyResponse
+
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import FileRecord
+from flask_ibi_archive.server.pages.requests import EXTENSION, user_address
+
+#: The function of the host that decides who may read; see :meth:`IBIArchive.access_policy`.
+AccessPolicy: TypeAlias = (
+    "Callable[[ItemView, FileRecord | None, Request], bool | AnyResponse | None]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessDecision:
+    """Whether the user may read a file, or the files of an item.
+
+    :param is_allowed: True if the user may read.
+    :param by_policy: True if the policy of the host has decided.
+    :param refusal: the response with which the policy refuses, or an exception that contains this
+        response; None for the page of the Archive.
+    """
+
+    is_allowed: bool
+    by_policy: bool = False
+    refusal: AnyResponse | HTTPException | None = None
+
+
+def check_access(item: ItemView, file: FileRecord | None = None) -> AccessDecision:
+    """Return whether the user of the request may read a file of an item.
+
+    Other exceptions than HTTPException in the policy are not caught: they never open a file.
+
+    :param file: the file; None for the files as a whole, for example for their list.
+    :raises TypeError: if the policy returns a value of a wrong type.
+    """
+    policy: AccessPolicy | None = current_app.extensions[EXTENSION].functions.access_policy
+    if policy is None:
+        return AccessDecision(item.allows(user_address()))
+    answer: bool | AnyResponse | HTTPException | None
+    after_this_request(_forbid_sharing)
+    try:
+        answer = policy(item, file, request)
+    except HTTPException as refusal:
+        answer = refusal
+    if answer is None:
+        return AccessDecision(item.allows(user_address()))
+    after_this_request(_forbid_storing)
+    if isinstance(answer, bool):
+        return AccessDecision(answer, by_policy=True)
+    if isinstance(answer, AnyResponse | HTTPException):
+        return AccessDecision(False, by_policy=True, refusal=answer)
+    raise TypeError(
+        f"the access policy returned {answer!r}; it must return True, False, None or a response"
+    )
+
+
+def find_refusal(item: ItemView) -> AccessDecision | None:
+    """Return the decision that hides the description of an item from the user of the request.
+
+    :returns: None if the user may see the description.
+    """
+    if not item.is_hidden:
+        return None
+    access = check_access(item)
+    return None if access.is_allowed else access
+
+
+def select_readable_files(item: ItemView) -> ItemView:
+    """Return an item without the files that the user of the request may not read.
+
+    If the list of files is not public, the returned item has no other file than the target file.
+    """
+    record = item.record
+    files = tuple(
+        file
+        for file in record.files
+        if (record.list_files or file.path == record.target_path)
+        and check_access(item, file).is_allowed
+    )
+    target = record.target_file if record.target_file in [file.path for file in files] else None
+    return replace(item, record=replace(record, files=files, target_file=target))
+
+
+def _forbid_sharing(response: Response) -> Response:
+    """Set headers for a response that may differ for another user of the host."""
+    response.vary.add("Cookie")
+    if "no-store" not in response.headers.get("Cache-Control", ""):
+        response.headers["Cache-Control"] = "private, no-cache"
+    return response
+
+
+def _forbid_storing(response: Response) -> Response:
+    """Set headers for a response that only this user of the host gets."""
+    response.headers["Cache-Control"] = "private, no-store"
+    return response

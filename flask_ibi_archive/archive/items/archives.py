@@ -1,0 +1,182 @@
+"""Finds and creates the Archives of a database, and updates the facts about an Archive."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import aliased
+
+from flask_ibi_archive.archive.items.file_store import FileStore
+from flask_ibi_archive.archive.items.folder_entries import FolderEntry
+from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.rules import find_broken_rule
+from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier
+from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.errors import ConfigError, NotReady, StorageError
+from flask_ibi_archive.server.database.database import Database, lock_table_setup
+from flask_ibi_archive.server.database.engines import identify_database
+
+SERVICE_KEY = "IBI_ARCHIVE_SERVICE_IBI"
+
+
+@dataclass(frozen=True, slots=True)
+class ServedArchive:
+    """An Archive of the database.
+
+    :param id: the row ID of the Archive.
+    :param rep: the rep of the Archive service, or None.
+    :param ibip: the ibip of the Archive service, or None.
+    """
+
+    id: int
+    rep: str | None
+    ibip: str | None
+
+    @property
+    def service_ibi(self) -> str:
+        """The IBI of the Archive service: the rep if there is one, otherwise the ibip."""
+        return self.rep or self.ibip or ""
+
+    def make_entry(self, database: Database, files: FileStore) -> FolderEntry:
+        """Return the entry of the Archive in its folder of stored files.
+
+        If an SQLite file next to the folder is moved together with the folder, the entry remains
+        the same.
+        """
+        place = identify_database(database.engine.url)
+        near = f"{files.folder.resolve().parent}{os.sep}"
+        return FolderEntry(self.service_ibi, place.replace(near, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRecord:
+    """The facts that an Archive publishes about itself ([R] 3.2, Figure 3.3).
+
+    :param address: the host name of the Archive, with the port if the port is not the default.
+    :param ip: the IP address of the Archive, if it is known.
+    """
+
+    address: str
+    ip: str | None
+    platform_version: str
+    admin_email: str | None
+
+
+def find_archives(connection: Connection, service_ibi: str | None = None) -> list[ServedArchive]:
+    """Return the Archives of the database.
+
+    :param service_ibi: return only the Archive whose service has this IBI.
+    """
+    statement = (
+        select(ArchiveRow.id, Item.rep, Item.ibip)
+        .join(Item, Item.id == ArchiveRow.service_item_id)
+        .order_by(ArchiveRow.id)
+    )
+    if service_ibi is not None:
+        name = aliased(ItemIdentifier)
+        statement = statement.join(name, name.item_id == Item.id).where(name.text == service_ibi)
+    return [ServedArchive(*row) for row in connection.execute(statement)]
+
+
+def find_served(connection: Connection, service_ibi: str | None) -> ServedArchive:
+    """Return the Archive that an app serves.
+
+    :param service_ibi: the service IBI from the configuration, in canonical case; None if the
+        configuration contains no service IBI.
+    :raises NotReady: if the Archive does not exist yet.
+    :raises ConfigError: if there are several Archives and ``service_ibi`` is None.
+    """
+    found = find_archives(connection, service_ibi)
+    if not found:
+        name = f"the Archive {service_ibi}" if service_ibi else "an Archive"
+        raise NotReady(f"the database does not contain {name} yet", "run: flask ibi init")
+    if len(found) > 1:
+        names = ", ".join(archive.service_ibi for archive in found[:5])
+        raise ConfigError(
+            SERVICE_KEY,
+            None,
+            f"the service IBI of one of the {len(found)} Archives of the database: {names}",
+        )
+    return found[0]
+
+
+def has_archive(database: Database) -> bool:
+    """Return whether the database exists and contains an Archive."""
+    if not database.exists():
+        return False
+    with database.reading() as connection:
+        return database.find_revision(connection) is not None and bool(find_archives(connection))
+
+
+def create_or_refresh_archive(
+    database: Database,
+    facts: ArchiveRecord,
+    service_ibi: str | None,
+    minted: tuple[str, str] | None,
+) -> tuple[ServedArchive, bool]:
+    """Create the Archive that an app serves, or update the facts about an existing Archive.
+
+    :param service_ibi: the service IBI from the configuration, in canonical case; None if the
+        configuration contains no service IBI.
+    :param minted: the new rep and the new ibip for the service; None if ``service_ibi`` is given or
+        the Archive exists.
+    :returns: the Archive, and whether the Archive is new.
+    :raises RuleBroken: if an item of another Archive has the service IBI.
+    """
+    try:
+        with database.writing() as connection:
+            lock_table_setup(connection)
+            if find_archives(connection, service_ibi):
+                served = find_served(connection, service_ibi)
+                refresh_archive(connection, served.id, facts)
+                return served, False
+            if minted is not None:
+                return create_archive(connection, facts, *minted), True
+            parsed = parse_identifier(str(service_ibi))
+            rep, ibip = (parsed.text, None) if parsed.form is Form.REP else (None, parsed.text)
+            return create_archive(connection, facts, rep, ibip), True
+    except IntegrityError as error:
+        raise find_broken_rule(error, service_ibi) or StorageError(str(error.orig)) from error
+
+
+def create_archive(
+    connection: Connection, facts: ArchiveRecord, rep: str | None, ibip: str | None
+) -> ServedArchive:
+    """Insert an Archive and its service item.
+
+    :param rep: the rep of the service item, or None.
+    :param ibip: the ibip of the service item, or None. At least one of the two must be given.
+    """
+    now = datetime.now(timezone.utc).replace(microsecond=0)
+    # The two rows refer to each other. The foreign key is checked at the end of the transaction.
+    archive_id = connection.execute(
+        insert(ArchiveRow).values(service_item_id=0, **_columns(facts)).returning(ArchiveRow.id)
+    ).scalar_one()
+    record = Record(rep=rep, ibip=ibip, timestamp=now, transferable=False)
+    store = ItemStore(connection, archive_id)
+    [item_id] = store.insert_items([record], [{}], now, is_service=True)
+    connection.execute(
+        update(ArchiveRow).where(ArchiveRow.id == archive_id).values(service_item_id=item_id)
+    )
+    return ServedArchive(archive_id, rep, ibip)
+
+
+def refresh_archive(connection: Connection, archive_id: int, facts: ArchiveRecord) -> None:
+    """Update the facts that an Archive publishes about itself."""
+    connection.execute(
+        update(ArchiveRow).where(ArchiveRow.id == archive_id).values(**_columns(facts))
+    )
+
+
+def _columns(facts: ArchiveRecord) -> dict[str, str | None]:
+    return {
+        "address": facts.address,
+        "ip": facts.ip,
+        "platform_version": facts.platform_version,
+        "admin_email": facts.admin_email,
+    }

@@ -1,0 +1,287 @@
+"""The commands import and export. They read and write items as JSON Lines."""
+
+from __future__ import annotations
+
+import gc
+import io
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flask_ibi_archive.server.commands.group import get_archive, resume_option
+from flask_ibi_archive.server.commands.terminal import (
+    Bars,
+    say,
+    standard_input,
+    standard_output,
+    write,
+)
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+    from flask_ibi_archive.archive.items.importing.import_rows import ImportState
+    from flask_ibi_archive.archive.items.importing.importer import ImportResult, ImportSource
+    from flask_ibi_archive.core.records.record import Record
+    from flask_ibi_archive.errors import RecordError
+
+#: The number of lines that export writes to standard output at a time.
+LINES_PER_WRITE = 400
+#: The number of items after which the progress bar is updated.
+ITEMS_PER_UPDATE = 100
+
+
+@click.command("import")
+@click.argument("source", metavar="FILE")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["error", "skip", "update"]),
+    default="error",
+    show_default=True,
+    help="What to do with an item that already exists.",
+)
+@click.option(
+    "--files-folder",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help='The folder of the files that "source" fields name, instead of the folder of FILE.',
+)
+@click.option("--dry-run", is_flag=True, help="Check the file. Change nothing.")
+@resume_option
+@click.option(
+    "--restart",
+    is_flag=True,
+    help="With --resume: start again at the first line. Imported items remain.",
+)
+def import_command(source: str, files_folder: Path | None, dry_run: bool, **options: Any) -> None:
+    """Import items from a JSON Lines file.
+
+    FILE contains one item per line. The name - means standard input. If a line is wrong, no item is
+    imported. The error names the file, the line and the field. Items may refer to each other in any
+    order.
+
+    "source" fields name files in the folder of FILE or below. Paths are relative to this folder.
+    No other files of this computer are read. If the files are in another folder, or FILE is -, name
+    the folder with --files-folder.
+
+    With --dry-run, nothing is changed. All errors are written to standard output, one per line.
+    The exit status is 1 if there are errors. A line with an error is ignored when the other lines
+    are checked.
+
+    With --resume, the items are committed in batches. If the import is interrupted, run the same
+    command again to continue. Before that, you may correct or add lines that are not yet imported.
+    The command reports the line at which the import continues. The counts contain only the items of
+    this run.
+
+    \b
+    Example:
+      flask --app example_app ibi import example_app/records/items.jsonl
+      flask --app example_app ibi import million.jsonl --resume
+      flask --app example_app ibi import items.jsonl --files-folder .
+    """
+    from flask_ibi_archive.archive.items.importing.importer import open_source
+
+    _check_options(source, dry_run, **options)
+    archive = get_archive()
+    archive.check_has_items()
+    archive_id = archive.served().id  # fails if there is no Archive, before anything is read
+    standard_output()
+    stream = standard_input() if source == "-" else io.BytesIO()
+    with open_source(source, stream, files_folder) as opened, Bars(work="Importing") as bars:
+        report = ImportReport(opened, bars, dry_run)
+        result = report.run(archive, archive_id, **options)
+    report.finish(result)
+
+
+class ImportReport:
+    """Runs an import, and writes the errors and the counts of the import."""
+
+    def __init__(self, source: ImportSource, bars: Bars, dry_run: bool) -> None:
+        self._source = source
+        self._bars = bars
+        self._dry_run = dry_run
+        self._errors = 0
+
+    def run(self, archive: Archive, archive_id: int, **options: Any) -> ImportResult | None:
+        """Run the import and return its result; None if a dry run has found errors.
+
+        :raises RecordError: if a record is wrong and this is not a dry run.
+        """
+        from flask_ibi_archive.archive.items.importing.importer import Importer
+        from flask_ibi_archive.errors import RecordError
+
+        importer = Importer(
+            archive.database,
+            archive_id,
+            archive.files_folder,
+            clock=archive.context.now,
+            dry_run=self._dry_run,
+            progress=partial(self._bars.show, "work") if self._bars.shown else None,
+            on_error=self.write_error,
+            on_resume=self.write_state,
+            notifier=archive.notifier,
+            **options,
+        )
+        # the garbage collector must not examine the objects of the app again and again
+        gc.freeze()
+        try:
+            result = importer.run(self._source)
+        except RecordError as error:
+            if not self._dry_run:
+                raise
+            self.write_error(error)  # some errors end even a dry run
+        finally:
+            gc.unfreeze()
+        return None if self._errors else result
+
+    def write_error(self, error: RecordError) -> None:
+        """Write an error to standard output and count the error."""
+        self._errors += 1
+        self._bars.clear()
+        write(str(error))
+
+    def write_state(self, state: ImportState) -> None:
+        """Write to standard error where the import continues, and the counts of earlier runs."""
+        from flask_ibi_archive.archive.items.importing.import_rows import Phase
+
+        name = self._source.name
+        counts = f"added {state.added}, updated {state.updated}, skipped {state.skipped}"
+        if state.phase is Phase.DONE:
+            say(f"{name} was already imported completely: {counts}")
+        elif state.phase is Phase.ITEMS:
+            say(f"continuing {name} at line {state.line + 1}; in earlier runs: {counts}")
+        else:
+            say(f"continuing {name} with the references between items; in earlier runs: {counts}")
+
+    def finish(self, result: ImportResult | None) -> None:
+        """Write the counts of this run.
+
+        :param result: None if there were errors.
+        :raises ClickException: if there were errors.
+        """
+        if result is None:
+            errors = "1 error" if self._errors == 1 else f"{self._errors} errors"
+            raise click.ClickException(f"{self._source.name} has {errors}; nothing was changed")
+        earlier = result.earlier
+        would = "would be " if self._dry_run else ""
+        write(
+            f"{would}added {result.added - earlier.added}, "
+            f"{would}updated {result.updated - earlier.updated}, "
+            f"{would}skipped {result.skipped - earlier.skipped}"
+        )
+
+
+def _check_options(
+    source: str, dry_run: bool, on_conflict: str, resume: bool, restart: bool
+) -> None:
+    if restart and not resume:
+        raise click.UsageError("--restart requires --resume.")
+    if resume and dry_run:
+        raise click.UsageError(
+            "--dry-run can't be used with --resume, because a dry run stores nothing."
+        )
+    if resume and source == "-":
+        raise click.UsageError(
+            "--resume requires a file, because standard input can't be read twice."
+        )
+
+
+@click.command("export")
+@click.argument("target", metavar="[FILE]", default="-")
+@click.option(
+    "--files",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help='Copy the files to FOLDER. "source" is then relative to the folder of FILE.',
+)
+def export_command(target: str, files: Path | None) -> None:
+    """Export all items as JSON Lines.
+
+    The export contains all items in their state at one moment. Without FILE, the export is written
+    to standard output. The command replaces an existing FILE only when the export is complete. The
+    command import reads the same format. Items with malformed rows are named and left out; the exit
+    status is then 1.
+
+    The field "source" is the path of a stored file in the files folder of the Archive. With
+    --files, the stored files are copied to FOLDER. The export and FOLDER can then be imported on
+    another computer.
+
+    \b
+    Example:
+      flask --app example_app ibi export items.jsonl
+      flask --app example_app ibi export items.jsonl --files files
+    """
+    from flask_ibi_archive.archive.items import exporting
+    from flask_ibi_archive.core.records.format import format_line
+
+    left_out = 0
+
+    def report(ibi: str, error: Exception) -> None:
+        nonlocal left_out
+        left_out += 1
+        bars.clear()
+        say(f"malformed: {ibi}: {' '.join(str(error).split())}")
+
+    archive = get_archive()
+    exported = archive.list_records(on_malformed=report)
+    # closing() ends the transaction of the generator, also after an error
+    with closing(exported), Bars(items="Exporting") as bars:
+        records: Iterator[Record] = exported
+        if files is not None:
+            base = Path() if target == "-" else Path(target).resolve().parent
+            records = exporting.copy_files(records, files.resolve(), base)
+        counted = _show_progress(records, archive, bars, target)
+        lines = (format_line(record).encode() + b"\n" for record in counted)
+        if target == "-":
+            while block := b"".join(islice(lines, LINES_PER_WRITE)):
+                write(block, nl=False)
+        else:
+            _write_file(Path(target), lines)
+    if left_out:
+        raise click.ClickException(f"the rows of {left_out} items are malformed; see above")
+
+
+def _show_progress(
+    records: Iterator[Record], archive: Archive, bars: Bars, target: str
+) -> Iterator[Record]:
+    """Yield the records and show a progress bar.
+
+    There is no bar if the records themselves are written to a terminal.
+    """
+    if target == "-" and standard_output().isatty():
+        yield from records
+        return
+    total = archive.items.count()
+    if total is None:
+        yield from records
+        return
+    for number, record in enumerate(records, 1):
+        yield record
+        if number % ITEMS_PER_UPDATE == 0 or number == total:
+            bars.show("items", number, total)
+
+
+def _write_file(path: Path, lines: Iterator[bytes]) -> None:
+    """Write lines to a file, a pipe or a device.
+
+    An existing file is replaced when all lines are written.
+
+    :raises StorageError: if the file cannot be written.
+    """
+    from flask_ibi_archive.archive.items.file_io import new_file
+    from flask_ibi_archive.errors import StorageError
+
+    try:
+        if path.exists() and not path.is_file():
+            with path.open("wb") as stream:
+                stream.writelines(lines)
+            return
+    except OSError as error:
+        raise StorageError(f"{path} can't be written: {error.strerror}") from error
+    # resolve() keeps a symbolic link; the umask restricts the permissions of a new file
+    with new_file(path.resolve(), mode=0o666) as stream:
+        stream.writelines(lines)

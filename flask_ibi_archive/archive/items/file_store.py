@@ -1,0 +1,355 @@
+"""The folder of stored files (the setting IBI_FILES_FOLDER).
+
+The name of a file is the checksum of its content. Therefore equal files are stored only once. The
+store never contains an incomplete file: a new file is first written to a staging folder and to the
+disk. The transaction that writes the database row of the file then moves the file to its place.
+
+Each Archive that uses the folder has an entry there (:mod:`.folder_entries`). Unneeded files are
+only deleted if all entries are known.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from flask_ibi_archive.archive.items.file_io import (
+    Content,
+    Readable,
+    copy_and_measure,
+    lock_folder,
+    measure,
+    new_file,
+    sync_folder,
+)
+from flask_ibi_archive.archive.items.folder_entries import FolderEntry, check_entries
+from flask_ibi_archive.errors import StorageError
+
+#: The names of staging folders begin with this text.
+STAGING = ".new-"
+#: An unneeded file may be deleted if the file is older than this number of seconds. A newer file
+#: may belong to a transaction that is not committed yet.
+GRACE = 24 * 3600
+_NAME = re.compile("[0-9a-f]{64}")
+
+
+class StoredFile(NamedTuple):
+    """A file in the folder: its size in bytes and its modification time in POSIX seconds."""
+
+    sha256: str
+    size: int
+    modified: float
+
+
+class FileStore:
+    """A folder of stored files.
+
+    :param get_entry: returns the entry of the Archive that adds files. None: the caller calls
+        :meth:`enter`.
+    """
+
+    def __init__(
+        self, folder: Path, get_entry: Callable[[FileStore], FolderEntry] | None = None
+    ) -> None:
+        self.folder = folder
+        self.get_entry = get_entry
+        self._durable: set[Path] = set()
+        #: The checksums of files that a host has rolled back, and that are not deleted yet.
+        self.unneeded: set[str] = set()
+
+    def create(self) -> None:
+        """Create the folder if it does not exist.
+
+        :raises StorageError: if the folder cannot be created.
+        """
+        with self.explain_errors("written"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def enter(self, entry: FolderEntry) -> None:
+        """Write the entry of an Archive into the folder, unless it is there.
+
+        :raises StorageError: if the entry cannot be written.
+        """
+        path = self.folder / entry.name
+        if not path.exists():
+            self.create()
+            with new_file(path, 0o644) as file:
+                file.write(f"{entry.text}\n".encode())
+
+    def path(self, sha256: str) -> Path:
+        """Return the path of the file with a checksum, even if the file does not exist."""
+        return self.folder / sha256[:2] / sha256[2:4] / sha256
+
+    @contextmanager
+    def staging(self, on_new: Callable[[str], None] = lambda sha256: None) -> Iterator[Staging]:
+        """Yield a staging folder, which is deleted at the end.
+
+        :param on_new: called with the checksum of each file that is new in the store.
+        """
+        staging = Staging(self, on_new)
+        try:
+            yield staging
+        finally:
+            staging.clear()
+
+    @contextmanager
+    def locked(self, *, exclusive: bool = False) -> Iterator[None]:
+        """Prevent other processes from deleting unneeded files during the ``with`` block.
+
+        :param exclusive: True if this process deletes files. Then no other process may hold a lock.
+        :raises StorageError: if the lock of another process prevents this lock.
+        """
+        with lock_folder(self.folder, exclusive=exclusive) as locked:
+            if not locked:
+                raise StorageError(
+                    f"another backup or verify --prune is using the folder of files {self.folder}; "
+                    "try again when the other command has ended"
+                )
+            yield
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def walk(self) -> Iterator[StoredFile]:
+        """Yield the stored files in the order of their checksums.
+
+        Other files are ignored.
+
+        :raises StorageError: if the folder cannot be read.
+        """
+        with self.explain_errors("read"):
+            for path in self._list_paths():
+                if self._is_place(path):
+                    try:
+                        found = path.lstat()
+                    except FileNotFoundError:
+                        continue
+                    yield StoredFile(path.name, found.st_size, found.st_mtime)
+
+    def check_users(self, own: FolderEntry, known: Collection[FolderEntry]) -> None:
+        """Check that only known Archives use the folder, and that it contains only their files.
+
+        :param own: the entry that the folder must contain.
+        :param known: all entries that the folder may contain.
+        :raises StorageError: if the check fails. The message says what to do.
+        """
+        with self.explain_errors("read"):
+            others = (path for path in self._list_paths() if not self._is_place(path))
+            check_entries(self.folder, others, own, known)
+
+    def _list_paths(self) -> Iterator[Path]:
+        """Yield the paths of stored files in the order of their names, and all unknown paths."""
+        for outer in _list_folder(self.folder):
+            for inner in _list_folder(outer) if len(outer.name) == 2 else [outer]:
+                yield from _list_folder(inner) if len(inner.name) == 2 else [inner]
+
+    def _is_place(self, path: Path) -> bool:
+        """Return whether a path is the one of a stored file."""
+        return bool(_NAME.fullmatch(path.name)) and path == self.path(path.name)
+
+    def has_undamaged_file(self, content: Content) -> bool:
+        """Return whether the store contains an undamaged file with this content.
+
+        If the result is True, the modification time of the file is now the current time.
+        """
+        path = self.path(content.sha256)
+        try:
+            if path.stat().st_size != content.size or measure(path) != content:
+                return False
+            os.utime(path)
+        except OSError:
+            return False
+        return True
+
+    def find_stale_stagings(self, before: float) -> list[Path]:
+        """Return the staging folders that processes did not delete, because they were killed.
+
+        :param before: a folder is returned if nothing in the folder changed after this time, which
+            is in POSIX seconds.
+        :raises StorageError: if the folder of files cannot be read.
+        """
+        with self.explain_errors("read"):
+            found = sorted(self.folder.glob(f"{STAGING}*"))
+        return [path for path in found if _last_modified(path) < before]
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def remove(self, sha256: str, before: float) -> int | None:
+        """Delete an old file.
+
+        :param before: the file is deleted if it was last modified before this time, which is in
+            POSIX seconds.
+        :returns: the size of the deleted file; None if no file was deleted.
+        :raises StorageError: if the file cannot be deleted.
+        """
+        path = self.path(sha256)
+        with self.explain_errors("written"):
+            try:
+                found = path.lstat()
+                if found.st_mtime >= before:
+                    return None
+                path.unlink()
+            except FileNotFoundError:
+                return None
+        return found.st_size
+
+    @contextmanager
+    def explain_errors(self, verb: str) -> Iterator[None]:
+        """Replace an OSError by a StorageError that names the folder and the setting.
+
+        :param verb: "read" or "written", for the message "the folder can't be read".
+        """
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(
+                f"the folder of files {self.folder} can't be {verb}: {error.strerror or error}; "
+                f"set IBI_FILES_FOLDER to a folder that can be {verb}"
+            ) from error
+
+    def create_parents(self, parent: Path) -> None:
+        """Create the folder of a file and all folders above this folder.
+
+        The names of the new folders are on the disk when the method returns.
+
+
+        :raises OSError: if a folder cannot be created.
+        """
+        if parent in self._durable and parent.is_dir():
+            return
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (self.folder, parent.parent, parent):
+            folder.mkdir(exist_ok=True)
+            # even if the folder exists: another process may have created it without sync_folder()
+            sync_folder(folder.parent)
+        self._durable.add(parent)
+
+
+class Staging:
+    """A staging folder with files that are complete, but not yet at their places in the store."""
+
+    def __init__(self, store: FileStore, on_new: Callable[[str], None]) -> None:
+        self._store = store
+        self._on_new = on_new
+
+    @cached_property
+    def _folder(self) -> Path:
+        """The path of the staging folder. The first use creates the folder, and the entry."""
+        self._store.folder.mkdir(parents=True, exist_ok=True)
+        if self._store.get_entry is not None:
+            self._store.enter(self._store.get_entry(self._store))
+        return Path(tempfile.mkdtemp(prefix=STAGING, dir=self._store.folder))
+
+    def clear(self) -> None:
+        """Delete the files that were not moved to the store."""
+        if "_folder" in self.__dict__:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def add(self, path: Path) -> Content:
+        """Copy a file to the staging folder and return its checksum and size.
+
+        :raises OSError: if the file cannot be read.
+        :raises StorageError: if the copy cannot be written.
+        """
+        with path.open("rb") as stream:
+            return self.add_stream(stream)
+
+    def add_stream(self, stream: Readable) -> Content:
+        """Copy a stream to the staging folder and return its checksum and size.
+
+        :raises OSError: if the stream cannot be read.
+        :raises StorageError: if the copy cannot be written.
+        """
+        source = _Source(stream)
+        try:
+            with self._store.explain_errors("written"):
+                new = self._folder / "new"
+                with new.open("wb") as file:
+                    content = copy_and_measure(source, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                new.replace(self._folder / content.sha256)
+        except StorageError:
+            if source.error is not None:
+                raise source.error from None
+            raise
+        return content
+
+    def move_to_store(self, content: Content) -> None:
+        """Move a file from the staging folder to its place in the store.
+
+        An old file with the same checksum is replaced, because the old file may be damaged.
+
+        Call this method after the row of the file was written, and in the same transaction. The
+        lock of this transaction prevents other processes from deleting the file as unneeded.
+
+        :raises StorageError: if the file cannot be moved.
+        """
+        place = self._store.path(content.sha256)
+        with self._store.explain_errors("written"):
+            staged = self._folder / content.sha256
+            self._store.create_parents(place.parent)
+            # If two new items have this file, the first call has moved the file already.
+            os.utime(staged if staged.exists() else place)
+            if staged.exists():
+                if not place.exists():
+                    self._on_new(content.sha256)
+                staged.replace(place)
+                sync_folder(place.parent)
+
+    def move_all_to_store(self) -> None:
+        """Move all files from the staging folder to the store, as :meth:`move_to_store` does."""
+        if "_folder" in self.__dict__:
+            with os.scandir(self._folder) as entries:
+                for entry in entries:
+                    if _NAME.fullmatch(entry.name):
+                        self.move_to_store(Content(entry.name, entry.stat().st_size))
+
+
+class _Source:
+    """A stream that remembers a read error.
+
+    With this class, the caller can distinguish read errors of the stream from write errors of the
+    copy.
+    """
+
+    def __init__(self, stream: Readable) -> None:
+        self._stream = stream
+        self.error: OSError | None = None
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes; b"" at the end."""
+        try:
+            return self._stream.read(size)
+        except OSError as error:
+            self.error = error
+            raise
+
+
+def _list_folder(folder: Path) -> list[Path]:
+    """Return the sorted paths in a folder.
+
+    The list is empty if the folder does not exist. Names that begin with a dot are omitted, and
+    the folder lost+found of a file system.
+    """
+    try:
+        with os.scandir(folder) as found:
+            names = sorted(one.name for one in found if not one.name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [folder / name for name in names if name != "lost+found"]
+
+
+def _last_modified(path: Path) -> float:
+    """Return the time when a folder or one of its files was last modified."""
+    try:
+        return max(found.lstat().st_mtime for found in (path, *path.glob("*")))
+    except OSError:  # another process has just deleted the folder
+        return time.time()

@@ -1,0 +1,176 @@
+"""Finds items by their identifiers, and stores identifiers that are reserved for drafts.
+
+The status of a new reservation is "held". Later the status becomes "used" or "released". A reserved
+identifier is never issued for another item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Connection, insert, or_, select, update
+
+from flask_ibi_archive.archive.items import tables as models
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.errors import RuleBroken, StorageError
+from flask_ibi_archive.server.database.dialects import batched, is_one_of
+
+HELD, USED, RELEASED = "held", "used", "released"
+
+
+def find_owners(
+    connection: Connection, archive_id: int, identifiers: Iterable[str]
+) -> dict[str, tuple[int, str]]:
+    """Return the id and the state of the item that has each identifier.
+
+    :param identifiers: the identifiers as canonical texts.
+    :returns: a dictionary with identifiers as keys. If the Archive does not know an identifier, the
+        dictionary does not contain this identifier.
+    """
+    row = models.ItemIdentifier
+    # all() needs less time than a loop over the result, which fetches the rows one by one
+    found = connection.execute(
+        select(row.text, row.item_id, row.state).where(
+            is_one_of(connection, row.text, identifiers), row.archive_id == archive_id
+        )
+    ).all()
+    return {text: (item_id, state) for text, item_id, state in found}
+
+
+def find_owners_and_originals(
+    connection: Connection, archive_id: int, identifiers: Iterable[str]
+) -> tuple[dict[str, tuple[int, str]], set[str]]:
+    """Return the result of :func:`find_owners`, and the Originals in other Archives.
+
+    :returns: the owners, and those identifiers whose Original is in another Archive (rule 3).
+    """
+    row = models.ItemIdentifier
+    found = connection.execute(
+        select(row.text, row.item_id, row.state, row.archive_id).where(
+            is_one_of(connection, row.text, identifiers)
+        )
+    ).all()
+    owners = {text: (item, state) for text, item, state, place in found if place == archive_id}
+    original = State.ORIGINAL.value
+    elsewhere = {
+        text for text, _, state, place in found if place != archive_id and state == original
+    }
+    return owners, elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A reservation of an identifier for a draft.
+
+    :param rep: the identifier in the form "rep".
+    :param ibip: the same identifier in the form "ibip".
+    :param status: "held", "used" or "released".
+    :param settled_at: the time when the identifier was used or released; None if neither has
+        happened.
+    """
+
+    rep: str
+    ibip: str
+    status: str
+    note: str | None
+    reserved_at: datetime
+    settled_at: datetime | None
+
+
+def add_reservation(
+    connection: Connection, archive_id: int, rep: str, ibip: str, note: str | None, now: datetime
+) -> None:
+    """Store the reservation of an identifier for a draft."""
+    connection.execute(
+        insert(models.Reservation).values(
+            rep=rep, ibip=ibip, archive_id=archive_id, status=HELD, note=note, reserved_at=now
+        )
+    )
+
+
+def settle_reservation(
+    connection: Connection, archive_id: int, ibi: str, status: str, now: datetime
+) -> tuple[str, str]:
+    """Store that a reserved identifier was used or released.
+
+    If two processes call this function at the same time, one process gets an error.
+
+    :param ibi: one of the two forms of the identifier, as canonical text.
+    :param status: the new status: used or released.
+    :returns: both forms of the identifier: rep and IBIp.
+    :raises StorageError: if the Archive has not reserved the identifier, or if the identifier was
+        already used or released.
+    """
+    row = models.Reservation
+    settled = connection.execute(
+        update(row)
+        .where(_has_identifier(connection, [ibi]), row.archive_id == archive_id, row.status == HELD)
+        .values(status=status, settled_at=now)
+        .returning(row.rep, row.ibip)
+    ).first()
+    if settled is not None:
+        return settled.rep, settled.ibip
+    found = connection.execute(
+        select(row.archive_id, row.status).where(_has_identifier(connection, [ibi]))
+    ).first()
+    if found is None:
+        raise StorageError(
+            f"{ibi} is not reserved; to reserve an identifier, run: flask ibi reserve"
+        )
+    if found.status != HELD:
+        raise StorageError(f"the reservation of {ibi} was already {found.status}")
+    raise StorageError(f"{ibi} is reserved for a draft of another Archive of the database")
+
+
+def find_held(connection: Connection, archive_id: int, identifiers: Iterable[str]) -> set[str]:
+    """Return those of the identifiers that are reserved for drafts of an Archive."""
+    row = models.Reservation
+    found: set[str] = set()
+    for part in batched(identifiers):
+        held = select(row.rep, row.ibip).where(
+            _has_identifier(connection, part), row.archive_id == archive_id, row.status == HELD
+        )
+        found.update(text for forms in connection.execute(held) for text in forms)
+    return found
+
+
+def check_not_reserved(connection: Connection, identifiers: Sequence[str]) -> None:
+    """Check that none of the identifiers is reserved for a draft.
+
+    :raises RuleBroken: rule 1, with the first reserved identifier.
+    """
+    if not identifiers:
+        return
+    reserved = connection.scalars(
+        select(models.Reservation.rep)
+        .where(_has_identifier(connection, identifiers), models.Reservation.status == HELD)
+        .order_by(models.Reservation.reserved_at)
+        .limit(1)
+    ).first()
+    if reserved is not None:
+        raise RuleBroken(
+            1,
+            reserved,
+            "the identifier is reserved for a draft; "
+            "deposit the draft with this identifier, or release the identifier first",
+        )
+
+
+def read_reservations(connection: Connection, archive_id: int) -> list[Reservation]:
+    """Return the reservations of an Archive, sorted by age; the oldest comes first."""
+    row = models.Reservation
+    rows = connection.execute(
+        select(row.rep, row.ibip, row.status, row.note, row.reserved_at, row.settled_at)
+        .where(row.archive_id == archive_id)
+        .order_by(row.reserved_at, row.rep)
+    )
+    return [Reservation(*found) for found in rows]
+
+
+def _has_identifier(connection: Connection, identifiers: Sequence[str]) -> ColumnElement[bool]:
+    row = models.Reservation
+    return or_(
+        is_one_of(connection, row.rep, identifiers), is_one_of(connection, row.ibip, identifiers)
+    )

@@ -1,0 +1,274 @@
+"""Imports the records of a file in batches.
+
+The command import uses :class:`Importer`. A record is a line with the JSON description of an item.
+All batches are one transaction, or each batch is a transaction of its own. An interrupted import of
+the second kind can be continued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from sqlalchemy.exc import IntegrityError
+
+from flask_ibi_archive.archive.items.bulk import examine_tables
+from flask_ibi_archive.archive.items.file_store import FileStore, Staging
+from flask_ibi_archive.archive.items.importing.import_rows import ImportLog, ImportState, Phase
+from flask_ibi_archive.archive.items.importing.named_files import measure_file
+from flask_ibi_archive.archive.items.importing.reporting import (
+    Counts,
+    Errors,
+    ImportProgress,
+    ImportResult,
+)
+from flask_ibi_archive.archive.items.importing.source import ImportSource, Limits, open_source
+from flask_ibi_archive.archive.items.importing.steps import Steps
+from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.operations.noting import name_archives
+from flask_ibi_archive.archive.items.rules import find_broken_rule
+from flask_ibi_archive.errors import RecordError, StorageError
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.signals import NOBODY, Notice, Notifier
+
+#: The maximum number of lines that are imported together.
+BATCH = 2000
+
+
+class _Rollback(Exception):
+    """Raised at the end of a dry run to roll back the transaction."""
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc).replace(microsecond=0)
+
+
+class _Transaction:
+    """A transaction with new files. It begins when its first batch is written.
+
+    The files of the first batch are added before the transaction begins, because a transaction
+    blocks other writers.
+
+    :param begin: begins the transaction and returns its items.
+    """
+
+    def __init__(self, staging: Staging, begin: Callable[[], ItemStore]) -> None:
+        self.staging = staging
+        self._begin = begin
+        self._store: ItemStore | None = None
+
+    def begin(self) -> ItemStore:
+        """Begin the transaction, unless it has begun, and return its items."""
+        if self._store is None:
+            self._store = self._begin()
+            self._store.lock_relations(limited=False)
+        return self._store
+
+    def complete(self) -> list[Notice]:
+        """Move the new files to the store, and return the signals of the transaction."""
+        self.staging.move_all_to_store()
+        return name_archives(self.begin(), {})
+
+
+@dataclass
+class Importer:
+    """Imports the records of a file into an Archive.
+
+    :param files: the folder of stored files.
+    :param on_conflict: what is done if an item already exists: error, skip or update.
+    :param dry_run: if true, the file is only checked and nothing is changed.
+    :param resume: if true, each batch is committed, and an interrupted import is continued.
+    :param restart: if true, an interrupted import is not continued. The import starts at the first
+        line. The items that were already imported remain.
+    :param progress: a function that is called with the number of units of work that are done, and
+        with the total number of units. None means that the progress is not reported.
+    :param clock: a function that returns the timestamp for items whose records have no timestamp.
+    :param on_error: a function that is called with each error of a dry run. The dry run then
+        continues with the next line. None means that the first error ends the dry run.
+    :param on_resume: a function that is called with the state of an interrupted import before the
+        import is continued.
+    :param notifier: sends the signals after each commit.
+    """
+
+    database: Database
+    archive_id: int
+    files: FileStore
+    on_conflict: str = "error"
+    dry_run: bool = False
+    resume: bool = False
+    restart: bool = False
+    progress: Callable[[int, int], None] | None = None
+    clock: Callable[[], datetime] = _now
+    on_error: Callable[[RecordError], None] | None = None
+    on_resume: Callable[[ImportState], None] = lambda state: None
+    notifier: Notifier = NOBODY
+    _earlier: Counts = field(default_factory=Counts)
+
+    def run(self, source: ImportSource) -> ImportResult:
+        """Import a file.
+
+        Without ``resume``, the import is one transaction. With ``resume``, each record is imported
+        only once, even if the import is interrupted several times. With ``resume`` and
+        ``on_conflict="error"``, nothing is done if the same file was already imported completely.
+
+        :raises RecordError: if a record is wrong. The error names the line and the field. Without
+            ``resume``, nothing was changed. With ``resume``, the batches before the error were
+            imported.
+        :raises StorageError: if the interrupted import is an import of another file, was started
+            with another option ``on_conflict``, or is continued by another process.
+        """
+        if self.resume and self.dry_run:
+            raise ValueError("a dry run cannot be resumed")
+        progress = ImportProgress(source.size, self.progress)
+        steps = self._open_steps(source)
+        try:
+            with nullcontext() if self.resume else self._transaction() as whole:
+                self._import(steps, progress, whole)
+                if self.dry_run:
+                    raise _Rollback
+        except _Rollback:
+            pass
+        except IntegrityError as error:
+            raise find_broken_rule(error) or StorageError(
+                f"the database refuses a record: {error.orig}"
+            ) from error
+        state = steps.state
+        if state.added + state.updated >= BATCH and not self.dry_run:
+            with self.database.writing() as connection:
+                examine_tables(connection)
+        progress.finish()
+        return ImportResult(state.added, state.updated, state.skipped, self._earlier)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[_Transaction]:
+        """Yield a transaction; after the commit, send its signals."""
+        with self.files.staging() as staging:
+            with ExitStack() as stack:
+                transaction = _Transaction(
+                    staging,
+                    lambda: ItemStore(
+                        stack.enter_context(self.database.writing()), self.archive_id
+                    ),
+                )
+                yield transaction
+                notices = transaction.complete()
+            self.notifier.send(notices)
+
+    def _import(self, steps: Steps, progress: ImportProgress, whole: _Transaction | None) -> None:
+        """Import batch by batch.
+
+        :param whole: the transaction of all batches; None: each batch is a transaction.
+        """
+        after: ImportState | None = steps.state
+        while after is not None and after.phase is not Phase.DONE:
+            steps.state = after
+            progress.report_state(after)
+            try:
+                with (
+                    nullcontext(whole) if whole is not None else self._transaction() as transaction
+                ):
+                    after = self._import_batch(steps, transaction)
+            except RecordError as error:
+                if not self.resume or not _has_begun(steps.state):
+                    raise
+                reason = f"{error.reason}; {_advice(steps.state)}"
+                raise RecordError(error.source, error.line, error.field, reason) from error
+
+    def _import_batch(self, steps: Steps, transaction: _Transaction) -> ImportState | None:
+        """Import the next batch.
+
+        :returns: the new state of the import, or None if the import is complete.
+        :raises StorageError: if another process has continued the import.
+        """
+        lines = steps.read(measure_file if self.dry_run else transaction.staging.add_stream)
+        store = transaction.begin()
+        log = ImportLog(store.connection, self.archive_id)
+        if not steps.state.id:
+            steps.state = log.begin(steps.state, self.resume, self.restart)
+        elif not log.has_state(steps.state):
+            raise StorageError(f"another process continues the import of {steps.state.source}")
+        return steps.step(store, log, lines)
+
+    # --- the beginning ---------------------------------------------------------------------------
+
+    def _open_steps(self, source: ImportSource) -> Steps:
+        """Return the steps of a new import, or of an import that is continued.
+
+        :raises StorageError: if the import cannot be continued.
+        """
+        if self.resume and source.place is None:
+            raise StorageError(
+                f"{source.name} can't be read again; the option --resume needs a file"
+            )
+        earlier = self._find_earlier(source) if self.resume and not self.restart else None
+        now = self.clock()
+        new = ImportState(0, source.place or source.name, self.on_conflict, now)
+        errors = Errors(self.on_error if self.dry_run else None)
+        steps = Steps(source, earlier or new, Limits(BATCH), self.resume, errors)
+        if earlier is not None:
+            if not steps.move_to_position():
+                raise StorageError(
+                    f"the first {earlier.line} lines of {source.name} were changed after they "
+                    "were imported; undo the changes and resume the import, or start again with "
+                    "--restart and --on-conflict skip or update"
+                )
+            self._earlier = Counts(earlier.added, earlier.updated, earlier.skipped)
+            self.on_resume(earlier)
+        return steps
+
+    def _find_earlier(self, source: ImportSource) -> ImportState | None:
+        """Return the state of the interrupted import; None if there is no such import.
+
+        If a process was killed after the last commit and before it reported success, this is the
+        state of the complete import.
+
+        :raises StorageError: if the interrupted import is an import of another file, or if it was
+            started with another option --on-conflict.
+        """
+        place = source.place or ""
+        with self.database.reading() as connection:
+            log = ImportLog(connection, self.archive_id)
+            finished, state = log.find_finished(place), log.find_unfinished()
+        if (
+            finished is not None
+            and self.on_conflict == finished.on_conflict == "error"
+            and Steps(source, finished, Limits(BATCH)).is_unchanged()
+        ):
+            return finished
+        if state is None:
+            return None
+        if state.source != place:
+            raise StorageError(
+                f"the import of {state.source} was interrupted; complete that import with "
+                f"import --resume, or import {source.name} with --resume --restart (the "
+                "interrupted import is then abandoned)"
+            )
+        if state.on_conflict != self.on_conflict:
+            raise StorageError(
+                f"the import of {source.name} was started with --on-conflict {state.on_conflict}; "
+                "resume the import with the same option, or start again with --restart (the "
+                "imported items remain)"
+            )
+        return state
+
+
+def _has_begun(state: ImportState) -> bool:
+    return state.phase is not Phase.ITEMS or state.position > 0
+
+
+def _advice(state: ImportState) -> str:
+    """Return advice for the user if an error in a line has stopped the import."""
+    if state.phase is Phase.ITEMS:
+        return (
+            f"the lines 1 to {state.line} are imported; correct this line and run import --resume "
+            "again"
+        )
+    return (
+        "all items are imported; correct the references to other items in this line and run "
+        "import --resume again (only these references are read again)"
+    )
+
+
+__all__ = ["BATCH", "ImportResult", "ImportSource", "Importer", "open_source"]

@@ -1,0 +1,232 @@
+"""Writes the items of a batch of lines.
+
+New items are inserted together. The option --on-conflict determines what is done with items that
+already exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy.exc import IntegrityError
+
+from flask_ibi_archive.archive.items.identifiers import find_owners_and_originals
+from flask_ibi_archive.archive.items.importing.import_rows import (
+    ImportLog,
+    ImportState,
+    PendingLine,
+)
+from flask_ibi_archive.archive.items.importing.reporting import Errors
+from flask_ibi_archive.archive.items.importing.source import Line
+from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.locks import lock_items
+from flask_ibi_archive.archive.items.operations.noting import note_import
+from flask_ibi_archive.archive.items.operations.updating import with_all_identifiers
+from flask_ibi_archive.archive.items.rules import RULES, find_broken_rule
+from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.records.fields import FieldError
+from flask_ibi_archive.core.records.parse import check_record
+from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.errors import RecordError, RuleBroken
+
+#: For the number of a rule: the field of a record that must be corrected if the rule is broken.
+FIELD_OF_RULE = {4: "original_archive", 7: "next_edition", 8: "translations"}
+
+
+def rule_error(name: str, line: int, error: RuleBroken, field: str | None = None) -> RecordError:
+    """Return the error for a line whose record breaks a rule.
+
+    :param name: the name of the file in messages.
+    :param line: the number of the line.
+    :param field: the wrong field; None if the field follows from the number of the rule.
+    """
+    return RecordError(name, line, field or FIELD_OF_RULE.get(error.rule), str(error))
+
+
+def find_field(record: Record, text: str) -> str:
+    """Return the name of the field of a record that contains an identifier."""
+    if text == record.rep:
+        return "rep"
+    return "ibip" if text == record.ibip else "aliases"
+
+
+@dataclass
+class ItemBatch:
+    """A batch of lines whose items are written together in the transaction of the caller.
+
+    :param name: the name of the file in messages.
+    :param errors: the object to which errors of lines are added.
+    """
+
+    store: ItemStore
+    log: ImportLog
+    state: ImportState
+    name: str
+    lines: Sequence[Line]
+    errors: Errors
+    added: int = 0
+    updated: int = 0
+    skipped: int = 0
+    #: For each known identifier of the batch: the row ID and the state of the item or stub.
+    _known: dict[str, tuple[int, str]] = field(default_factory=dict)
+    #: The row IDs of items and stubs that lines of this file have replaced.
+    _replaced: set[int] = field(default_factory=set)
+    _pending: list[PendingLine] = field(default_factory=list)
+
+    def write(self) -> None:
+        """Write the items without their relations.
+
+        Lines whose items have relations are written to the log.
+        """
+        identifiers = [text for line in self.lines for text in line.record.identifiers]
+        self._known, elsewhere = find_owners_and_originals(
+            self.store.connection, self.store.archive_id, identifiers
+        )
+        self._replaced = self.log.find_replaced(
+            self.state, sorted({item_id for item_id, _ in self._known.values()})
+        )
+        in_batch: dict[str, int] = {}
+        new: list[Line] = []
+        for line in self.lines:
+            try:
+                texts = line.record.identifiers
+                self._check(line, texts, in_batch, elsewhere)
+                if self._known.keys().isdisjoint(texts):
+                    new.append(line)
+                else:
+                    self._write_existing(line)
+            except RecordError as error:
+                self.errors.add(error)
+        self._insert(new)
+        self.log.add_lines(self.state, self._pending)
+
+    def _insert(self, lines: Sequence[Line]) -> None:
+        ids = self.store.insert_items(
+            [line.record for line in lines],
+            [line.contents for line in lines],
+            self.state.started_at,
+        )
+        for item_id, line in zip(ids, lines, strict=True):
+            note_import(self.store, item_id, None, line.record)
+        self.added += len(ids)
+        self._pending += [
+            PendingLine(line.number, item_id, replaced=False, has_references=True)
+            for line, item_id in zip(lines, ids, strict=True)
+            if line.record.has_references
+        ]
+
+    def _check(
+        self, line: Line, texts: Sequence[str], in_batch: dict[str, int], elsewhere: set[str]
+    ) -> None:
+        """Check that a line does not conflict with earlier lines or with other Archives.
+
+        :param texts: the identifiers of the line.
+        :param in_batch: the line numbers of the identifiers of earlier lines.
+        :param elsewhere: the identifiers of Originals in other Archives of the database.
+        :raises RecordError: if the line conflicts.
+        """
+        record = line.record
+        for text in texts:
+            if text in in_batch:
+                raise self._error(line, text, f"{text} is already in line {in_batch[text]}")
+            in_batch[text] = line.number
+            if text in elsewhere and record.state == State.ORIGINAL:
+                broken = RuleBroken(3, text, RULES[3])
+                raise rule_error(self.name, line.number, broken, find_field(record, text))
+        try:
+            self.store.copies.check_original_of(record)
+        except RuleBroken as error:
+            raise rule_error(self.name, line.number, error) from error
+
+    def _write_existing(self, line: Line) -> None:
+        """Handle a line whose identifiers belong to an item or a stub.
+
+        If an item exists, the line is skipped, updates the item or is refused. A stub is replaced
+        by the item of the line.
+
+        :raises RecordError: if the line is refused.
+        """
+        found = {self._known[text] for text in line.record.identifiers if text in self._known}
+        items = {item_id for item_id, state in found if state != ELSEWHERE}
+        in_this_file = bool(items) and (
+            max(items) > self.state.newest_item or not items.isdisjoint(self._replaced)
+        )
+        on_conflict = self.state.on_conflict
+        if items and on_conflict == "skip" and not in_this_file:
+            self.skipped += 1
+            return
+        self._refuse_service(line)
+        if items and (on_conflict != "update" or len(items) > 1 or in_this_file):
+            raise self._build_conflict_error(line, len(items), in_this_file)
+        owners = {item_id for item_id, _ in found}
+        try:
+            with self.errors.rolling_back_on_error(self.store.connection):
+                self._replace(line, min(items or owners), owners, bool(items))
+        except RuleBroken as error:
+            raise rule_error(self.name, line.number, error) from error
+        except FieldError as error:
+            raise RecordError(self.name, line.number, error.field, error.reason) from error
+        except IntegrityError as error:
+            broken = find_broken_rule(error, line.record.identifiers[0])
+            raise (rule_error(self.name, line.number, broken) if broken else error) from error
+
+    def _replace(self, line: Line, item_id: int, owners: set[int], exists: bool) -> None:
+        """Replace an item or its stubs with the item of a line.
+
+        :param item_id: the row ID of the item or stub that is replaced.
+        :param owners: the row IDs of all items and stubs that have an identifier of the line.
+        :param exists: true if an item is replaced, false if a stub is replaced.
+        """
+        record, before = line.record, None
+        if exists:
+            lock_items(self.store.connection, [item_id])
+            before = self.store.reader.read_record(item_id)
+            record = with_all_identifiers(record, before)
+            check_record(record)
+            self.store.copies.check_no_copies(item_id, record)
+            self.store.relations.remove(item_id)
+        assigned = [
+            self.store.relations.translations.leave_for_update(owner) for owner in sorted(owners)
+        ]
+        self.store.replace_item(item_id, record, line.contents, self.state.started_at)
+        note_import(self.store, item_id, before, record)
+        self.added, self.updated = self.added + (not exists), self.updated + exists
+        self._replaced.add(item_id)
+        self._pending.append(
+            PendingLine(
+                line.number,
+                item_id,
+                replaced=True,
+                has_references=line.record.has_references,
+                languages=tuple(language for language in assigned if language is not None),
+            )
+        )
+
+    def _refuse_service(self, line: Line) -> None:
+        for text in line.record.identifiers:
+            if text in self._known and self.store.is_service(self._known[text][0]):
+                reason = f"{text} is the Archive service, and the Archive service can't be imported"
+                raise self._error(line, text, reason)
+
+    def _build_conflict_error(self, line: Line, items: int, in_this_file: bool) -> RecordError:
+        """Return the error for a line whose item already exists.
+
+        :param items: the number of items that have identifiers of the line.
+        :param in_this_file: whether an earlier line of the file has written the item.
+        """
+        text = next(
+            text
+            for text in line.record.identifiers
+            if self._known.get(text, (0, ELSEWHERE))[1] != ELSEWHERE
+        )
+        if items > 1:
+            reason = "the identifiers of the record belong to several items of the Archive"
+        elif in_this_file:
+            reason = f"{text} is already in an earlier line"
+        else:
+            reason = f"an item of the Archive already has {text}; see the option --on-conflict"
+        return self._error(line, text, reason)
+
+    def _error(self, line: Line, text: str, reason: str) -> RecordError:
+        return RecordError(self.name, line.number, find_field(line.record, text), reason)

@@ -1,0 +1,261 @@
+"""Reads a file of records."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from flask_ibi_archive.archive.items.file_io import Content
+from flask_ibi_archive.archive.items.importing.reporting import Errors
+from flask_ibi_archive.core.records.fields import FieldError
+from flask_ibi_archive.core.records.parse import find_errors, parse_line
+from flask_ibi_archive.core.records.record import Record, References
+from flask_ibi_archive.errors import RecordError, StorageError
+
+MAX_LINE = 16 << 20
+BLOCK = 1 << 20
+
+
+@dataclass(slots=True)
+class Line:
+    """A parsed line.
+
+    :param number: the number of the line. The first line has the number 1.
+    :param contents: the checksum and size of each file that the record adds, by path.
+    """
+
+    number: int
+    record: Record
+    contents: Mapping[str, Content] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a batch of lines.
+
+    The batch ends with the line that reaches one of the limits.
+
+    :param lines: the number of lines.
+    :param bytes: the number of bytes.
+    :param identifiers: the number of identifiers.
+    """
+
+    lines: int
+    bytes: int = 4 << 20
+    identifiers: int = 5000
+
+
+@dataclass(slots=True)
+class ImportSource:
+    """A file of records.
+
+    :param name: the name of the file in messages.
+    :param folder: the folder of the file. Relative paths in the fields ``source`` begin there if
+        ``files_folder`` has no such file.
+    :param files_folder: the fields ``source`` may name files in this folder and below. None: they
+        may name no files.
+    :param place: the absolute path of the file. An interrupted import is found by this path. None
+        means that the import cannot be resumed.
+    """
+
+    name: str
+    stream: BinaryIO
+    folder: Path
+    files_folder: Path | None = None
+    place: str | None = None
+
+    @property
+    def size(self) -> int:
+        """The size of the file in bytes."""
+        position = self.stream.tell()
+        size = self.stream.seek(0, os.SEEK_END)
+        self.stream.seek(position)
+        return size
+
+
+@contextmanager
+def open_source(
+    path: str, standard_input: BinaryIO, files_folder: Path | None = None
+) -> Iterator[ImportSource]:
+    """Return a context manager that opens a file of records.
+
+    :param path: the path of the file. The path ``-`` means standard input.
+    :param standard_input: the standard input. It is copied to a temporary file.
+    :param files_folder: the fields ``source`` may name files in this folder and below. None: the
+        folder of the file; with standard input, they may name no files.
+    :raises StorageError: if the file cannot be read.
+    """
+    if path == "-":
+        with tempfile.TemporaryFile() as copy:
+            shutil.copyfileobj(standard_input, copy)
+            yield ImportSource("standard input", copy, Path(), files_folder)
+        return
+    try:
+        stream = Path(path).open("rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise StorageError(f"{path} can't be read: {error.strerror}") from error
+    with stream:
+        if not stream.seekable():
+            raise StorageError(f"{path} is a pipe; read it as standard input: import - < {path}")
+        # a file name may contain bytes that are not UTF-8, but a database stores only text
+        place = os.fsencode(Path(path).resolve()).decode("utf-8", "backslashreplace")
+        folder = Path(path).parent
+        yield ImportSource(path, stream, folder, files_folder or folder, place)
+
+
+class LineReader:
+    """Reads the lines of a source and computes the digest of the bytes that were read.
+
+    :ivar lines: an iterator over the lines that were not read yet.
+    :ivar line: the number of the line that was read last.
+    :ivar position: the number of bytes that were read.
+    """
+
+    def __init__(self, source: ImportSource) -> None:
+        self.source = source
+        self.line = 0
+        self.position = 0
+        self._digest = hashlib.sha256()
+        self.lines = self._read_lines()
+        source.stream.seek(0)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 (hexadecimal) of the bytes that were read."""
+        return self._digest.hexdigest()
+
+    def _read_lines(self) -> Iterator[bytes]:
+        stream, digest = self.source.stream, self._digest
+        while text := stream.readline(MAX_LINE + 1):
+            self.line += 1
+            if len(text) > MAX_LINE:
+                raise self.error(None, f"the line is longer than {MAX_LINE} bytes")
+            digest.update(text)
+            self.position += len(text)
+            yield text.removeprefix(b"\xef\xbb\xbf") if self.line == 1 else text
+
+    # --- moving to a line ------------------------------------------------------------------------
+
+    def skip(self, position: int, line: int, digest: str) -> bool:
+        """Skip the lines that an earlier run has imported.
+
+        :param position: the number of bytes of the imported lines.
+        :param line: the number of imported lines.
+        :param digest: the digest of the imported lines in the earlier run.
+        :returns: whether the imported lines are unchanged.
+        """
+        last = b"\n"
+        while block := self.source.stream.read(min(BLOCK, position - self.position)):
+            self._digest.update(block)
+            self.position += len(block)
+            last = block[-1:]
+        self.line = line
+        unchanged = self.position == position and (not position or self.digest == digest)
+        if last == b"\n":
+            return unchanged
+        # The last line had no line end. A line end may have been added since the earlier run.
+        rest = self.source.stream.readline()
+        self._digest.update(rest)
+        self.position += len(rest)
+        return unchanged and not rest.strip()
+
+    def skip_lines(self, line: int) -> None:
+        """Skip all lines up to a line.
+
+        :param line: the number of the last line to skip.
+        """
+        while self.line < line and next(self.lines, None) is not None:
+            pass
+
+    def is_at_end(self) -> bool:
+        """Return whether only empty lines follow. The empty lines are not skipped."""
+        position = self.source.stream.tell()
+        try:
+            return all(not line.strip() for line in self.source.stream)
+        finally:
+            self.source.stream.seek(position)
+
+    # --- records ---------------------------------------------------------------------------------
+
+    def read_batch(
+        self, limits: Limits, errors: Errors, add_files: Callable[[Line], None]
+    ) -> list[Line]:
+        """Return the next lines that contain records.
+
+        Empty lines are skipped. At the end of the file, the result is an empty list.
+
+        :param errors: the object to which the errors of lines are added.
+        :param add_files: a function that adds the files of a line.
+        """
+        lines: list[Line] = []
+        size = identifiers = 0
+        for text in self.lines:
+            if not text.strip():
+                continue
+            try:
+                line = self.parse(text)
+            except RecordError as error:
+                for each in self.find_errors(text) if errors.collects else [error]:
+                    errors.add(each)
+                continue
+            add_files(line)
+            if line.number in errors.lines:
+                continue
+            lines.append(line)
+            size += len(text)
+            identifiers += len(line.record.identifiers)
+            if (
+                len(lines) >= limits.lines
+                or size >= limits.bytes
+                or identifiers >= limits.identifiers
+            ):
+                break
+        return lines
+
+    def read_references(self, numbers: Iterable[int]) -> list[References]:
+        """Return the references of the lines with certain numbers.
+
+        The file is read only up to the last of these lines.
+
+        :param numbers: the numbers of the lines, in ascending order.
+        :raises RecordError: if a line is not a valid record or no longer exists.
+        """
+        found: list[References] = []
+        for number in numbers:
+            self.skip_lines(number - 1)
+            text = next(self.lines, b"")
+            if not text.strip():
+                self.line = number
+                raise self.error(
+                    None, "the line contained an item when it was imported, but is empty now"
+                )
+            found.append(self.parse(text).record.references)
+        return found
+
+    def parse(self, text: bytes) -> Line:
+        """Parse the line that was read last.
+
+        :raises RecordError: if the line is not a valid record.
+        """
+        try:
+            return Line(self.line, parse_line(text))
+        except FieldError as error:
+            raise self.error(error.field or None, error.reason) from error
+
+    def find_errors(self, text: bytes) -> list[RecordError]:
+        """Return all errors in the line that was read last."""
+        return [self.error(error.field or None, error.reason) for error in find_errors(text)]
+
+    def error(self, field: str | None, reason: str) -> RecordError:
+        """Return an error in the line that was read last.
+
+        :param field: the wrong field; None if the whole line is wrong.
+        """
+        return RecordError(self.source.name, self.line, field, reason)

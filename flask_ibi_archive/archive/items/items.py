@@ -1,0 +1,342 @@
+"""Inserts, replaces and updates items in the database.
+
+The functions use the transaction of the caller and never commit. The database checks the rules of
+:mod:`.rules`. This module also checks some rules itself, if the error message must name the item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from flask_ibi_archive.archive.items.bulk import insert_rows, insert_with_ids, update_rows
+from flask_ibi_archive.archive.items.copies import Copies
+from flask_ibi_archive.archive.items.file_io import Content
+from flask_ibi_archive.archive.items.identifiers import check_not_reserved, find_owners
+from flask_ibi_archive.archive.items.locks import lock_relations
+from flask_ibi_archive.archive.items.reading import ItemReader
+from flask_ibi_archive.archive.items.relations import Relations
+from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, TombstoneRow
+from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.records.format import format_dublin_core
+from flask_ibi_archive.core.records.record import (
+    DublinCoreMetadata,
+    FileRecord,
+    MetadataAddress,
+    Record,
+)
+from flask_ibi_archive.server.database.dialects import batched, is_one_of
+from flask_ibi_archive.signals import Notice
+
+REP, IBIP = Form.REP.value, Form.IBIP.value
+#: The stored contents of the files of a record. The keys are the paths of the files.
+Contents = Mapping[str, Content]
+
+
+class ItemStore:
+    """The items of one Archive. The methods use the transaction of the caller.
+
+    :param notices: the signals to send after the commit. Archives that change in one transaction
+        have the same list, because signals are sent in the order of the changes.
+    :param ibi: an identifier of the item that is changed, for messages.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        archive_id: int,
+        notices: list[Notice] | None = None,
+        ibi: str | None = None,
+    ) -> None:
+        self.ibi = ibi
+        self.connection = connection
+        self.archive_id = archive_id
+        self.notices: list[Notice] = [] if notices is None else notices
+
+    @cached_property
+    def reader(self) -> ItemReader:
+        """The object that reads items as records."""
+        return ItemReader(self.connection, self.archive_id)
+
+    @cached_property
+    def relations(self) -> Relations:
+        """The object that stores relations between items: editions, translations and stubs."""
+        return Relations(self.connection, self.archive_id)
+
+    @cached_property
+    def copies(self) -> Copies:
+        """The object that handles Originals and Copies in other Archives of the database."""
+        return Copies(self.connection, self.archive_id)
+
+    def lock_relations(self, items: Collection[int] = (), limited: bool = True) -> None:
+        """Lock the relations of the Archive, and items; see :func:`.locks.lock_relations`."""
+        lock_relations(self.connection, [self.archive_id], items, limited)
+
+    def find_owners(self, identifiers: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Return the id and the state of the item that has each identifier.
+
+        The result does not contain identifiers that the Archive does not know.
+        """
+        return find_owners(self.connection, self.archive_id, identifiers)
+
+    def find_all_owners(self, identifiers: Iterable[str]) -> dict[str, tuple[int, str]]:
+        """Return the same as :meth:`find_owners`, for any number of identifiers."""
+        owners: dict[str, tuple[int, str]] = {}
+        for part in batched(identifiers):
+            owners.update(self.find_owners(part))
+        return owners
+
+    def is_service(self, item_id: int) -> bool:
+        """Return whether an item is the service of the Archive."""
+        return bool(
+            self.connection.execute(select(Item.is_service).where(Item.id == item_id)).scalar()
+        )
+
+    def get_name_and_state(self, item_id: int) -> tuple[str, str]:
+        """Return the identifier and the state of an item."""
+        row = self.connection.execute(
+            select(func.coalesce(Item.rep, Item.ibip), Item.state).where(Item.id == item_id)
+        ).one()
+        return str(row[0]), row.state
+
+    def get_contents(self, item_id: int) -> dict[str, Content]:
+        """Return the contents of the stored files of an item; the keys are the paths."""
+        return self.get_contents_of([item_id]).get(item_id, {})
+
+    def get_contents_of(self, items: Collection[int]) -> dict[int, dict[str, Content]]:
+        """Return the contents of the stored files of items, by the ids of the items."""
+        found: dict[int, dict[str, Content]] = {}
+        rows = self.connection.execute(
+            select(File.item_id, File.path, File.sha256, File.size).where(
+                is_one_of(self.connection, File.item_id, items), File.size.is_not(None)
+            )
+        )
+        for row in rows:
+            content = Content(str(row.sha256), int(row.size or 0))
+            found.setdefault(row.item_id, {})[row.path] = content
+        return found
+
+    def insert_items(
+        self,
+        records: Sequence[Record],
+        contents: Sequence[Contents],
+        now: datetime,
+        is_service: bool = False,
+        is_minted: bool = False,
+    ) -> list[int]:
+        """Insert new items and return the ids of the items.
+
+        The method :meth:`Relations.add` stores the relations of the items.
+
+        :param contents: the stored contents of the files, for each record in the same order.
+        :param is_service: True if the item is the service of the Archive.
+        :param is_minted: True if the identifiers were just minted and therefore are not reserved.
+        :returns: the ids of the items, in the order of the records.
+        :raises RuleBroken: rule 1, if an identifier is reserved for a draft.
+        """
+        if not records:
+            return []
+        if not is_minted:
+            check_not_reserved(
+                self.connection, [text for record in records for text in record.identifiers]
+            )
+        given = {"archive_id": self.archive_id, "is_service": is_service}
+        rows = [{**given, **_columns(record, now)} for record in records]
+        ids = insert_with_ids(self.connection, Item, rows)
+        insert_rows(
+            self.connection,
+            ItemIdentifier,
+            [
+                self._identifier_row(record, item_id, text)
+                for item_id, record in zip(ids, records, strict=True)
+                for text in record.identifiers
+            ],
+        )
+        self._insert_parts(zip(ids, records, contents, strict=True))
+        return ids
+
+    def replace_item(self, item_id: int, record: Record, contents: Contents, now: datetime) -> None:
+        """Replace an item or a stub by the item of a record.
+
+        The method does not store the relations of the record.
+
+        Other stubs with an identifier of the record are merged into the item. Call
+        :meth:`Translations.leave_for_update` first, which removes the item and the stubs from their
+        groups of translations.
+
+        :raises RuleBroken: rule 1, if a new identifier is reserved for a draft. For rule 7, see
+            :meth:`Relations.merge_stub`.
+        """
+        owners = self.find_owners(record.identifiers)
+        # the identifiers of stubs are also checked, because a stub may have a reserved identifier
+        check_not_reserved(
+            self.connection,
+            [
+                text
+                for text in record.identifiers
+                if owners.get(text, (0, ELSEWHERE))[1] == ELSEWHERE
+            ],
+        )
+        self.replace_records([(item_id, record, contents)], now)
+        for stub_id in {owner for owner, _ in owners.values()} - {item_id}:
+            self.relations.merge_stub(stub_id, item_id, record.identifiers[0])
+        self._replace_identifiers(item_id, record, known=owners)
+
+    def replace_records(self, items: Sequence[tuple[int, Record, Contents]], now: datetime) -> None:
+        """Replace the records of items whose identifiers and relations do not change.
+
+        :param items: the row IDs, the new records and the contents of new files.
+        """
+        if not items:
+            return
+        ids = [item_id for item_id, _, _ in items]
+        stored = self.get_contents_of(ids)
+        # The tombstones are deleted before the states of the items change, because the foreign key
+        # of a tombstone includes the state.
+        for part in (TombstoneRow, File):
+            self.connection.execute(
+                delete(part).where(is_one_of(self.connection, part.item_id, ids))
+            )
+        rows = [{"id": item_id, **_columns(record, now)} for item_id, record, _ in items]
+        update_rows(self.connection, Item, rows)
+        self._insert_parts(
+            (item_id, record, {**find_unchanged(stored.get(item_id, {}), record.files), **contents})
+            for item_id, record, contents in items
+        )
+
+    def _replace_identifiers(
+        self, item_id: int, record: Record, known: Mapping[str, object]
+    ) -> None:
+        self.connection.execute(
+            delete(ItemIdentifier).where(
+                ItemIdentifier.item_id == item_id,
+                ItemIdentifier.text.not_in(record.identifiers),
+            )
+        )
+        for text in record.identifiers:
+            row = self._identifier_row(record, item_id, text)
+            if text in known:
+                self.connection.execute(
+                    update(ItemIdentifier)
+                    .where(ItemIdentifier.item_id == item_id, ItemIdentifier.text == text)
+                    .values(alias_no=row["alias_no"])
+                )
+            else:
+                self.connection.execute(insert(ItemIdentifier).values(**row))
+
+    def _identifier_row(self, record: Record, item_id: int, text: str) -> dict[str, Any]:
+        if text == record.rep:
+            form = REP
+        elif text == record.ibip:
+            form = IBIP
+        else:
+            form = parse_identifier(text).form.value
+        return {
+            "text": text,
+            "archive_id": self.archive_id,
+            "item_id": item_id,
+            "state": record.state,
+            "form": form,
+            "alias_no": record.aliases.index(text) + 1 if text in record.aliases else 0,
+        }
+
+    def _insert_parts(self, items: Iterable[tuple[int, Record, Contents]]) -> None:
+        """Insert the rows for the files and the tombstones of items."""
+        files: list[dict[str, Any]] = []
+        tombstones: list[dict[str, Any]] = []
+        for item_id, record, contents in items:
+            for position, file in enumerate(record.files):
+                content = contents.get(file.path)
+                files.append(
+                    {
+                        "item_id": item_id,
+                        "path": file.path,
+                        "position": position,
+                        "url": file.url,
+                        "sha256": content.sha256 if content else file.sha256,
+                        "size": content.size if content else None,
+                    }
+                )
+            if record.tombstone is not None:
+                tombstones.append(
+                    {
+                        "item_id": item_id,
+                        "archive_id": self.archive_id,
+                        "state": State.DELETED.value,
+                        "reason": record.tombstone.reason,
+                        "citation": record.tombstone.citation,
+                        "successor": record.tombstone.successor,
+                        "original_archive": record.tombstone.original_archive,
+                    }
+                )
+        insert_rows(self.connection, File, files)
+        insert_rows(self.connection, TombstoneRow, tombstones)
+
+    def set_state(self, item_id: int, state: State, original_archive: str | None = None) -> None:
+        """Change the state of an item.
+
+        :param original_archive: for a Copy: the service IBI of the Archive that has the Original.
+        """
+        self.connection.execute(
+            update(Item)
+            .where(Item.id == item_id)
+            .values(state=state.value, original_archive=original_archive)
+        )
+
+    def set_timestamp(self, item_id: int, moment: datetime) -> None:
+        """Set the timestamp of an item if the item is an Original.
+
+        Other items keep their timestamps. The timestamp of a Deleted item is the time when the item
+        was deleted.
+        """
+        self.connection.execute(
+            update(Item)
+            .where(Item.id == item_id, Item.state == State.ORIGINAL.value)
+            .values(timestamp=moment)
+        )
+
+
+def find_unchanged(stored: Contents, files: Iterable[FileRecord]) -> dict[str, Content]:
+    """Return the stored contents of an old item that the files of a new record also use."""
+    return {
+        file.path: stored[file.path]
+        for file in files
+        if file.path in stored
+        and file.url is None
+        and file.sha256 in (None, stored[file.path].sha256)
+    }
+
+
+def _columns(record: Record, now: datetime) -> dict[str, Any]:
+    """Return the values of the columns of an item, except the columns of relations."""
+    metadata = record.metadata
+    at_address = metadata if isinstance(metadata, MetadataAddress) else None
+    return {
+        "state": record.state,
+        "rep": record.rep,
+        "ibip": record.ibip,
+        "timestamp": record.timestamp or now,
+        "content_type": record.content_type,
+        "language": record.language,
+        "transferable": record.transferable,
+        "original_archive": record.original_archive,
+        "metadata_url": at_address and at_address.url,
+        "metadata_formats": at_address and (dict(at_address.formats) or None),
+        "metadata_timestamp": at_address and at_address.timestamp,
+        "dublin_core": (
+            format_dublin_core(metadata.elements)
+            if isinstance(metadata, DublinCoreMetadata)
+            else None
+        ),
+        "formats": dict(record.formats) or None,
+        "target_path": record.target_path,
+        "list_files": record.list_files,
+        "access_networks": record.access and " ".join(record.access.networks),
+        "access_others": record.access and record.access.others,
+        "embargo": record.embargo,
+    }

@@ -1,0 +1,294 @@
+"""Mint (issue) identifiers.
+
+Each identifier has two forms, and both forms contain the same date. The temporal distributor issues
+each date only once. Therefore identifiers are unique ([G] 5, 6). A prefix is the part of an
+identifier that names the server. A label is a complete identifier.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlalchemy import Connection
+
+from flask_ibi_archive.archive.items.last_date_file import LastDateFile
+from flask_ibi_archive.archive.items.prefixes import (
+    find_used_identifiers,
+    insert_prefixes,
+    lock_last_date,
+    store_free_date,
+    store_last_date,
+    transaction,
+)
+from flask_ibi_archive.core.identifiers import (
+    build_ibip_prefix,
+    build_ibip_suffix,
+    build_repository_prefix,
+    build_repository_suffix,
+    find_granularity,
+    format_date,
+    format_decimal,
+    next_suffix_dates,
+    wait_until,
+)
+from flask_ibi_archive.errors import ClockError, MintingError
+from flask_ibi_archive.server.database.database import Database
+
+#: The largest granularity, in seconds, for an identifier that is issued in the host's transaction.
+#: While such a transaction waits for the date of the identifier, no other process can write. A
+#: small granularity makes the wait short.
+COARSEST_IN_TRANSACTION = Fraction(1, 1000)
+#: The maximum number of seconds that a flush of the host waits for its identifiers.
+FLUSH_WAIT = Fraction(1, 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Minted:
+    """Both forms of one new identifier, built from the same date."""
+
+    rep: str
+    ibip: str
+
+    @property
+    def ibi(self) -> str:
+        """The short form, the IBIp."""
+        return self.ibip
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """New identifiers, which must not be used before some seconds have passed.
+
+    :param minted: the identifiers, in the order of their dates.
+    :param date: the date of the last identifier.
+    :param now: the time of the clock when the dates were computed.
+    :param delay: the number of seconds from ``now``.
+    """
+
+    minted: list[Minted]
+    date: Fraction
+    now: Fraction
+    delay: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Subsystem:
+    """The server that issues identifiers.
+
+    The prefix of each identifier contains the host name or the IP address of the server.
+
+    :param host: the domain name of the server.
+    :param port: the port in the prefix of repository names.
+    :param ip: the IPv4 or IPv6 address of the server.
+    :param ip_port: the port in the prefix of IBIps.
+    """
+
+    host: str
+    ip: str
+    port: int = 80
+    ip_port: int = 800
+
+    @property
+    def prefixes(self) -> tuple[str, str]:
+        """The prefixes of the rep and the ibip form, in canonical case."""
+        return (
+            build_repository_prefix(self.host, self.port),
+            build_ibip_prefix(self.ip, self.ip_port),
+        )
+
+
+def read_clock() -> Fraction:
+    """Return the current time in POSIX seconds, accurate to nanoseconds."""
+    return Fraction(time.time_ns(), 1_000_000_000)
+
+
+class Minter:
+    """Issues new identifiers: no process that uses the same database has issued them before.
+
+    :param granularity: the granularity r of the temporal distributor, in seconds.
+    :param max_wait: the maximum number of seconds to wait for the date of an identifier.
+    :param clock: returns the time in POSIX seconds.
+    :param wait: waits for a number of seconds.
+
+    Source: [G] 5 and 6, Algorithm 4.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        subsystem: Subsystem,
+        granularity: Fraction,
+        max_wait: float = 10,
+        clock: Callable[[], Fraction] = read_clock,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.database = database
+        self.subsystem = subsystem
+        self.prefixes = subsystem.prefixes
+        self.granularity = granularity
+        self.max_wait = max_wait
+        self.clock = clock
+        self.wait = wait
+        #: On PostgreSQL: the date of the last identifier that this minter has issued.
+        self._last: Fraction | None = None
+
+    def mint(self, count: int = 1) -> list[Minted]:
+        """Issue identifiers, and wait until the date of the last identifier is reached.
+
+        The dates are stored before the wait. Therefore no date is issued twice.
+
+        :raises ClockError: if the wait would be longer than ``max_wait``. No date is used up.
+        :raises MintingError: if an identifier cannot contain the date of the clock. No date is
+            used up.
+        :raises NotReady: if the database does not respond.
+        """
+        if count < 1:
+            return []
+        issued = self._issue_after_last() if count == 1 else None
+        if issued is None:
+            with transaction(self.database) as connection:
+                issued = self._issue(connection, count, self.granularity)
+                is_postgresql = connection.dialect.name == "postgresql"
+            self._last = issued.date if is_postgresql else None
+        self.wait_for(issued)
+        return issued.minted
+
+    def _issue_after_last(self) -> Issued | None:
+        """Issue one identifier with one statement, if nobody has issued another one since.
+
+        A transaction of four statements would take PostgreSQL twice as long. On SQLite statements
+        are quick, and the file with the last date must be read while the database is locked.
+
+        :returns: None if others have issued identifiers, or if the identifier is used.
+        """
+        if self._last is None:
+            return None
+        now = self.clock()
+        [date], delay = next_suffix_dates(now, self._last, self.granularity, 1)
+        if delay > self.max_wait:
+            return None
+        minted = self.build(date)
+        with self.database.reading() as connection:
+            if not store_free_date(
+                connection, self.prefixes, (minted.rep, minted.ibip), date, self._last
+            ):
+                return None
+        self._last = date
+        return Issued([minted], date, now, delay)
+
+    def for_flush(self, count: int) -> FlushMinter:
+        """Return a minter that issues identifiers almost without a wait.
+
+        :param count: the number of identifiers.
+        """
+        granularity = min(
+            self.granularity, COARSEST_IN_TRANSACTION, find_granularity(count, FLUSH_WAIT)
+        )
+        return FlushMinter(
+            self.database,
+            self.subsystem,
+            granularity,
+            min(self.max_wait, 2 * float(FLUSH_WAIT)),
+            self.clock,
+            self.wait,
+        )
+
+    def mint_within(self, connection: Connection, count: int = 1) -> list[Minted]:
+        """Issue identifiers in a transaction of the host.
+
+        The host may roll back the transaction. Therefore the date is also written to a file.
+
+        :param connection: a connection to SQLite that has begun a transaction.
+        :raises ClockError: as in :meth:`mint`.
+        :raises MintingError: as in :meth:`mint`, or if the file cannot be written.
+        """
+        insert_prefixes(connection, self.prefixes)
+        granularity = min(self.granularity, COARSEST_IN_TRANSACTION)
+        issued = self._issue(connection, count, granularity)
+        if (last_date_file := LastDateFile.of(connection)) is not None:
+            last_date_file.write(issued.date)
+        self.wait_for(issued)
+        return issued.minted
+
+    def _issue(self, connection: Connection, count: int, granularity: Fraction) -> Issued:
+        """Return new identifiers, and store the date of the last one.
+
+        :param connection: a connection in a transaction. On SQLite, the transaction must have the
+            write lock.
+        """
+        last = lock_last_date(connection, self.prefixes)
+        if (last_date_file := LastDateFile.of(connection)) is not None:
+            in_file = last_date_file.read()
+            if in_file is not None and (last is None or in_file > last):
+                last = in_file
+        now = self.clock()
+        minted: list[Minted] = []
+        while True:
+            dates, delay = next_suffix_dates(now, last, granularity, count - len(minted))
+            if delay > self.max_wait:
+                raise self._refuse(count, now, last, delay)
+            last = dates[-1]
+            fresh = list(map(self.build, dates))
+            if count == 1:
+                if store_free_date(connection, self.prefixes, (fresh[0].rep, fresh[0].ibip), last):
+                    return Issued(fresh, last, now, delay)
+                continue
+            used = find_used_identifiers(
+                connection, [one.rep for one in fresh], [one.ibip for one in fresh]
+            )
+            minted += [one for one in fresh if one.rep not in used and one.ibip not in used]
+            if len(minted) == count:
+                store_last_date(connection, self.prefixes, last)
+                return Issued(minted, last, now, delay)
+
+    def wait_for(self, issued: Issued) -> None:
+        """Wait until identifiers may be used."""
+        if issued.delay:
+            wait_until(issued.now + issued.delay, self.max_wait, self.clock, self.wait)
+
+    def build(self, date: Fraction) -> Minted:
+        """Return both forms of the identifier with a date, in POSIX seconds. Nothing is stored.
+
+        :raises MintingError: if an identifier cannot contain the date.
+        """
+        rep, ibip = self.prefixes
+        try:
+            return Minted(
+                f"{rep}/{build_repository_suffix(date)}", f"{ibip}/{build_ibip_suffix(date)}"
+            )
+        except ValueError as error:
+            raise MintingError(f"the clock of the server is wrong: {error}") from error
+
+    def _refuse(
+        self, count: int, now: Fraction, last: Fraction | None, delay: Fraction
+    ) -> ClockError:
+        return ClockError(float(delay), self.max_wait, self._advice(count, now, last, delay))
+
+    def _advice(self, count: int, now: Fraction, last: Fraction | None, delay: Fraction) -> str:
+        ahead = Fraction(0) if last is None else last - now
+        if ahead > self.max_wait:
+            return (
+                f"the date of the last identifier, {format_date(last or now)}, is later than the "
+                "time of the clock; the clock may have been set back; set the clock right, or wait"
+            )
+        room = Fraction(self.max_wait) - max(ahead, Fraction(0))
+        if room == 0:
+            return "wait, or increase IBI_MINT_MAX_WAIT"
+        finer = f"set IBI_GRANULARITY to {format_decimal(find_granularity(count, room))}"
+        return finer if count == 1 else f"mint fewer at a time, or {finer}"
+
+
+class FlushMinter(Minter):
+    """Issues identifiers for rows of the host during a flush, which must not wait."""
+
+    def _refuse(
+        self, count: int, now: Fraction, last: Fraction | None, delay: Fraction
+    ) -> ClockError:
+        if delay > 60:
+            advice = self._advice(count, now, last, delay)
+        else:
+            advice = f"nothing was written; roll back, and try again in {float(delay):.1f} s"
+        return ClockError(float(delay), self.max_wait, advice, "a flush waits at most")

@@ -1,0 +1,263 @@
+"""Functions that all operations on items use: transactions, minting, and validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Protocol, TypeAlias
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
+from flask_ibi_archive.archive.items.file_store import FileStore, Staging
+from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.minting import Minted, Minter
+from flask_ibi_archive.archive.items.operations.description import name_field
+from flask_ibi_archive.archive.items.operations.host_files import stage_for_session
+from flask_ibi_archive.archive.items.operations.noting import name_archives
+from flask_ibi_archive.archive.items.operations.sessions import HostSession, in_transaction
+from flask_ibi_archive.archive.items.rules import RULES, find_broken_rule
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.records.fields import FieldError, parse_text, quoted
+from flask_ibi_archive.core.records.format import format_record
+from flask_ibi_archive.core.records.parse import parse_record
+from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.errors import IdentifierError, RuleBroken, StorageError, UnknownItem
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.database_errors import can_be_repeated
+from flask_ibi_archive.signals import NOBODY, Notifier
+
+#: Clock returns the current time with a time zone. Tests can replace the clock of an Archive.
+Clock: TypeAlias = "Callable[[], datetime]"
+
+
+def read_utc_clock() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(timezone.utc)
+
+
+@dataclass(frozen=True)
+class OperationContext:
+    """The Archive and the database on which operations work.
+
+    :param folder: the store that contains the files of the items.
+    :param get_minter: returns the minter. Raises ConfigError if the settings do not allow minting.
+    :param session: the session of the host, or None. With a session, operations are part of the
+        transaction of the host.
+    :param notifier: sends the signals after the commit.
+    :param clock: returns the current time.
+    """
+
+    database: Database
+    archive: ServedArchive
+    folder: FileStore
+    get_minter: Callable[[], Minter]
+    session: HostSession | None = None
+    notifier: Notifier = NOBODY
+    clock: Clock = read_utc_clock
+
+    def now(self) -> datetime:
+        """Return the current time in UTC, in whole seconds."""
+        return self.clock().astimezone(timezone.utc).replace(microsecond=0)
+
+    @contextmanager
+    def transaction(self, ibi: str | None = None) -> Iterator[ItemStore]:
+        """Yield the items of the Archive in a transaction.
+
+        An exception in the ``with`` block rolls back the transaction. If the host has a session,
+        the block is a savepoint in the transaction of the host, and the host commits. The signals
+        that the block has noted are sent after the commit.
+
+        :param ibi: an identifier of the item that is changed, for messages.
+        :raises RuleBroken: if the block violates a constraint of the database that enforces a rule.
+        :raises StorageError: if the block violates another constraint.
+        :raises DBAPIError: if the host has a session, and PostgreSQL reports a serialization
+            failure or a deadlock. Hosts that repeat transactions expect the error of the driver.
+        """
+        if self.session is not None:
+            # This writes the pending changes of the host. The host handles errors of these changes.
+            self.session.connection()
+        writing = self.session.savepoint() if self.session else self.database.writing()
+        store: ItemStore | None = None
+        try:
+            with writing as connection:
+                store = ItemStore(connection, self.archive.id, ibi=ibi)
+                yield store
+                notices = name_archives(store, {self.archive.id: self.archive.service_ibi})
+        except IntegrityError as error:
+            broken = find_broken_rule(error, ibi if store is None else store.ibi)
+            raise broken or StorageError(
+                f"the database refuses the change: {error.orig}"
+            ) from error
+        except DBAPIError as error:
+            if self.session is not None and can_be_repeated(error):
+                raise
+            raise self.database.explain(error) from error
+        if notices and self.session is not None:
+            self.session.send_after_commit(notices, self.notifier)
+        else:
+            self.notifier.send(notices)
+
+    @contextmanager
+    def new_item(self, minter: Minter) -> Iterator[tuple[ItemStore, Minted]]:
+        """Yield the items of the Archive in a transaction, and a new identifier.
+
+        The identifier is used up, even if the ``with`` block raises an exception: its date is
+        committed before, so that other processes that mint need not wait for the item.
+
+        :raises MintingError: if no identifier can be minted now.
+        :raises RuleBroken: as in :meth:`transaction`.
+        :raises StorageError: as in :meth:`transaction`.
+        """
+        minted = self.mint(minter)
+        with self.transaction(minted.rep) as store:
+            yield store, minted
+
+    def staging(self) -> AbstractContextManager[Staging]:
+        """Return a staging folder for the files of an operation.
+
+        If the host has a session and rolls back, the files are deleted.
+        """
+        if self.session is None:
+            return self.folder.staging()
+        return stage_for_session(self.session.current(), self.database, self.folder)
+
+    @contextmanager
+    def reading(self) -> Iterator[ItemStore]:
+        """Yield the items of the Archive for reading.
+
+        If the host has a session, uncommitted changes in the transaction of the host are visible.
+        """
+        if self.session is not None:
+            yield ItemStore(self.session.connection(), self.archive.id)
+        else:
+            with self.database.reading() as connection:
+                yield ItemStore(connection, self.archive.id)
+
+    def mint(self, minter: Minter | None = None) -> Minted:
+        """Return a new identifier; see :meth:`mint_many`."""
+        return self.mint_many(1, minter)[0]
+
+    def mint_many(self, count: int, minter: Minter | None = None) -> list[Minted]:
+        """Return new identifiers.
+
+        A transaction of the host that locks the database is no obstacle.
+
+        :param minter: the minter; None: the result of ``get_minter``.
+        :raises MintingError: if no identifiers can be minted now.
+        """
+        minter = minter or self.get_minter()
+        if self.session is not None and self.database.engine.dialect.name == "sqlite":
+            connection = self.session.connection()
+            if in_transaction(connection):
+                try:
+                    return minter.mint_within(connection, count)
+                except DBAPIError as error:
+                    raise self.database.explain(error) from error
+        return minter.mint(count)
+
+    def get_archive(self, connection: Connection, ibi: str) -> ServedArchive:
+        """Return the Archive whose service has an IBI.
+
+        :param ibi: the IBI of the service.
+        :raises StorageError: if the database has no such Archive. The message names the services of
+            the existing Archives.
+        """
+        found = find_archives(connection, canonicalize(ibi))
+        if not found:
+            names = ", ".join(archive.service_ibi for archive in find_archives(connection)[:10])
+            raise StorageError(
+                f"no Archive of this database has the service {ibi}; "
+                f"the services of the database are {names}"
+            )
+        return found[0]
+
+
+class HasContext(Protocol):
+    """The Archive whose methods the operations are."""
+
+    @property
+    def context(self) -> OperationContext:
+        """The same as :attr:`own_context`; refused if the items are in the host's catalogue."""
+
+    @property
+    def own_context(self) -> OperationContext:
+        """The Archive and the database on which the operations work."""
+
+
+def canonicalize(ibi: str) -> str:
+    """Return an identifier in canonical case.
+
+    :raises UnknownItem: if the text is not a valid identifier.
+    """
+    try:
+        return parse_identifier(ibi).text
+    except IdentifierError as error:
+        raise UnknownItem(quoted(ibi)) from error
+
+
+def find_item(store: ItemStore, ibi: str) -> tuple[int, State]:
+    """Return the row ID and the state of the item that has an identifier.
+
+    :raises UnknownItem: if there is no such item.
+    :raises RuleBroken: rule 6, if the item is the service.
+    """
+    text = canonicalize(ibi)
+    item_id, state = store.find_owners([text]).get(text, (0, ELSEWHERE))
+    if state == ELSEWHERE:
+        raise UnknownItem(ibi)
+    if store.is_service(item_id):
+        raise RuleBroken(6, text, RULES[6])
+    return item_id, State(state)
+
+
+def validate_record(record: Record, name: str | None) -> Record:
+    """Check every field of a record and return the record in canonical form.
+
+    :param name: the identifier of the item, for messages. None if the item has no identifier yet.
+    :raises RuleBroken: rule 8, if the record lists a translation that has the language of the item.
+    :raises StorageError: if a field is wrong. The message names the field.
+    """
+    try:
+        data = format_record(record)
+        if "translations" in data:
+            _check_own_language(data, name)
+        return parse_record(data, has_identifier=name is not None)
+    except FieldError as error:
+        field = f"{name_field(error.field)}: " if error.field else ""
+        raise StorageError(f"{name or 'the new item'}: {field}{error.reason}") from error
+
+
+def validate_note(note: str | None) -> str | None:
+    """Check the note of a reservation, and return the note.
+
+    :raises StorageError: if the note is not a text.
+    """
+    try:
+        return None if note is None else parse_text("note", note)
+    except FieldError as error:
+        raise StorageError(str(error)) from error
+
+
+def _check_own_language(data: dict[str, Any], name: str | None) -> None:
+    """Check that a record lists no translation that has the language of the item itself.
+
+    This function ignores values of a wrong type. :func:`parse_record` reports these values.
+    """
+    translations, language = data["translations"], data.get("language")
+    if not isinstance(translations, dict) or not isinstance(language, str):
+        return
+    listed = translations.get(language)
+    with suppress(IdentifierError):
+        if isinstance(listed, str):
+            text, own = parse_identifier(listed).text, (data.get("rep"), data.get("ibip"))
+            if text not in own:
+                raise RuleBroken(
+                    8,
+                    name,
+                    f"{text} can't be a translation of this item: both have the same language",
+                )

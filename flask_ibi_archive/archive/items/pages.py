@@ -1,0 +1,348 @@
+"""The parts of pages and answers about an item that several subjects share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import date
+from functools import wraps
+from mimetypes import MimeTypes
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from flask import Response, current_app
+from flask.typing import ResponseReturnValue
+from markupsafe import Markup
+from werkzeug.exceptions import HTTPException
+
+from flask_ibi_archive.archive.items.access import (
+    AccessDecision,
+    find_refusal,
+    select_readable_files,
+)
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.pairs import encode_word
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records.formats import MetadataFormat
+from flask_ibi_archive.core.records.formats.abnt import cite
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import FileRecord
+from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
+from flask_ibi_archive.errors import ConfigError, IBIError, IdentifierError, NotReady
+from flask_ibi_archive.server.pages.charts import HEIGHT, Bars, draw_bars
+from flask_ibi_archive.server.pages.requests import (
+    EXTENSION,
+    UNKNOWN_USER,
+    current_archive,
+    user_address,
+)
+from flask_ibi_archive.server.pages.responses import RETRY_AFTER, render_page, set_headers
+from flask_ibi_archive.server.pages.texts import format_date, format_number, gettext
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
+
+#: The number of months in the chart of the landing page, and the height of the chart in pixels.
+MONTHS, CHART_HEIGHT = 12, 90
+
+
+#: The content types for the endings of file names. Types that the operating system defines are not
+#: included.
+TYPES = MimeTypes()
+
+#: The content types of compressed files.
+COMPRESSED = {"gzip": "application/gzip", "bzip2": "application/x-bzip2", "xz": "application/x-xz"}
+
+#: Matches characters that the name of a downloaded file must not contain.
+NOT_IN_NAME = re.compile("[^A-Za-z0-9.-]+")
+
+
+def find_media_type(name: str) -> str:
+    """Return the media type of a file without parameters, which is guessed from its name."""
+    guessed, encoding = TYPES.guess_type(name)
+    if encoding is not None:
+        return COMPRESSED.get(encoding, "application/octet-stream")
+    return guessed or "application/octet-stream"
+
+
+def set_file_name(response: Response, disposition: str, name: str, ending: str) -> None:
+    """Set the name of a downloaded file.
+
+    :param disposition: ``inline`` or ``attachment``.
+    :param name: the name; characters that a file name must not contain become hyphens.
+    """
+    file_name = f"{NOT_IN_NAME.sub('-', name)}{ending}"
+    response.headers["Content-Disposition"] = f'{disposition}; filename="{file_name}"'
+
+
+def write_metadata(format: MetadataFormat, work: Work) -> bytes:
+    """Return the metadata of a work in a format.
+
+    The function that writes the format may be a function of the host, which may raise anything. So
+    call this function in a block of ``logging_failure``.
+
+    :raises TypeError: if the function returns neither a text nor bytes.
+    """
+    if (
+        work.access == "open"
+        and current_app.extensions[EXTENSION].functions.access_policy is not None
+    ):
+        work = replace(work, access=None)  # the policy of the host may close the files
+    body = format.write(work)
+    if isinstance(body, bytes):
+        return body
+    if not isinstance(body, str):
+        raise TypeError(f"the writer of {format.name} returned {type(body)}, not str or bytes")
+    return body.encode()
+
+
+def describe_work(item: ItemView) -> Work:
+    """Return the bibliographic view of an item.
+
+    :param item: the item without the files that the reader may not see.
+    """
+    archive = current_archive()
+    return make_work(
+        item.record,
+        item.dublin_core,
+        archive.config.persistent_url_base,
+        page_url=archive.addresses.item(item),
+        files=[_describe_file(item, file) for file in item.record.files],
+        title=item.title,
+        metadata_language=item.metadata_language,
+        previous_edition=next(
+            (one.ibi for one in reversed(item.related) if one.kind == "earlier_edition"), None
+        ),
+        translation_of=item.original,
+        archive_name=archive.config.archive_name,
+        today=item.today,
+    )
+
+
+def _describe_file(item: ItemView, file: FileRecord) -> WorkFile:
+    url = current_archive().addresses.file(item, file.path)
+    return WorkFile(file.path, url, find_media_type(file.path), item.sizes.get(file.path))
+
+
+def draw_recent_months(found: Statistics, today: date) -> str | None:
+    """Return a chart of the accesses in the last twelve months; None if there are none."""
+    periods = list(found.list_recent_months(today, MONTHS))
+    views, downloads = (
+        sum(getattr(period, name) for period in periods) for name in ("views", "downloads")
+    )
+    if not views and not downloads:
+        return None
+    title = gettext("Views and downloads in the last 12 months")
+    description = gettext(
+        "Views: {views}. Downloads: {downloads}.",
+        views=format_number(views),
+        downloads=format_number(downloads),
+    )
+    return draw_periods(periods, "accesses", title, description, CHART_HEIGHT)
+
+
+def draw_periods(
+    periods: Iterable[Period], name: str, title: str, description: str, height: int = HEIGHT
+) -> str:
+    """Return a chart of the accesses in some periods; see :func:`.charts.draw_bars`."""
+    bars = [Bars(format_date(one.label, "short"), one.views, one.downloads) for one in periods]
+    kinds = (gettext("Views"), gettext("Downloads"))
+    return draw_bars(bars, name, title, description, kinds, format_number, height)
+
+
+def page(template: str, status: int = 200, **values: object) -> Response:
+    """Return a page of the Archive in the reader's language.
+
+    :param template: the name of the template.
+    :param values: variables of the template.
+    """
+    archive = current_archive()
+    return render_page(
+        template,
+        status,
+        addresses=archive.addresses,
+        persistent_url_base=archive.config.persistent_url_base,
+        formats=archive.formats,
+        **values,
+    )
+
+
+def message(status: int, title: str, advice: str = "", **values: object) -> Response:
+    """Return a page that explains an error.
+
+    :param title: the text that describes the error, in the language of the page.
+    :param advice: the text that tells the reader what to do next, in the language of the page.
+    :param values: variables of the template.
+    """
+    return page("message", status, heading=title, advice=advice, **values)
+
+
+def no_item_page(ibi: str | None) -> Response:
+    """Return the page that says that the Archive does not have an item.
+
+    :param ibi: an identifier that the reader can search in all Archives.
+    """
+    return message(
+        404,
+        gettext("No item of this Archive has this identifier"),
+        gettext("Check the identifier. The item may be in another Archive."),
+        ibi=ibi,
+    )
+
+
+def unavailable_page(error: IBIError) -> Response:
+    """Return the page that says that the Archive is not ready, and log the reason."""
+    current_app.logger.error("the Archive can't answer: %s", error)
+    response = message(
+        503,
+        gettext("The Archive is temporarily unavailable"),
+        gettext("Try again in a moment."),
+    )
+    response.headers["Retry-After"] = RETRY_AFTER
+    return response
+
+
+def restricted_page(item: ItemView, access: AccessDecision) -> ResponseReturnValue:
+    """Return the page that says that the user has no access to an item.
+
+    If the policy of the host has its own response, return or raise that response.
+    """
+    if isinstance(access.refusal, HTTPException):
+        raise access.refusal
+    if access.refusal is not None:
+        return access.refusal
+    visible = None if item.is_hidden else select_readable_files(item)
+    return message(
+        403,
+        gettext("Access to this item is restricted"),
+        item=visible,
+        notices=list_notices(item, access),
+    )
+
+
+def list_notices(item: ItemView, access: AccessDecision) -> list[str]:
+    """Return the texts that say until when, and why, the user may not read the files of an item."""
+    is_inside = item.is_inside(user_address())
+    notices = []
+    if item.embargo is not None and (is_inside or not item.is_hidden):
+        day = format_date(item.embargo)
+        notices.append(gettext("Content under embargo: available from {day}.", day=day))
+    if not access.is_allowed:
+        if access.by_policy:
+            notices.append(gettext("You do not have permission to read the files of this item."))
+        elif not is_inside:
+            notices.append(
+                gettext(
+                    "The files can be read only from certain networks. If your institution has "
+                    "access, connect from its network."
+                )
+            )
+        config = current_archive().config
+        contact, url = config.archive_admin_email, f"{config.persistent_url_base}/{item.ibi}"
+        if contact is not None:
+            link = Markup('<a href="mailto:{}?subject={}">{}</a>').format(
+                quote(contact, safe="@"), quote(url, safe=""), contact
+            )
+            notices.append(gettext("To ask for access, write to {address}.", address=link))
+    return notices
+
+
+def tombstone(item: ItemView) -> Response:
+    """Return the page of a removed item.
+
+    The page shows the reason of the removal and the item that replaces the removed item. For
+    programs, the Link header contains the URL of the replacement (RFC 8288; RFC 5829,
+    "successor-version").
+    """
+    is_visible = find_refusal(item) is None
+    facts = item.record.tombstone
+    instead = (facts.successor if facts else None) or item.record.next_edition
+    stated_title = item.stated_title if is_visible else None
+    stated = facts.citation if facts else None
+    response = page(
+        "tombstone",
+        410,
+        item=item,
+        is_described=is_visible and bool(item.dublin_core),
+        stated_title=stated_title,
+        stated_citation=stated,
+        # the words of citations in the style of ABNT are Portuguese
+        citation_language="pt" if stated is None else None,
+        citation=cite(describe_work(item), has_address=False) if stated_title else (),
+        replacing=[one for one in item.related if one.ibi in (instead, item.record.next_edition)],
+    )
+    if instead:
+        url = f"{current_archive().config.persistent_url_base}/{instead}"
+        response.headers["Link"] = f'<{url}>; rel="successor-version"'
+    return response
+
+
+def view_item(ibi: str) -> ItemView | None:
+    """Return an item with the access rule for the current user.
+
+    An access rule lists the networks whose users may read the files. An unknown user belongs to no
+    network, not even to 0.0.0.0/0. For an unknown user, the access rule of the returned item lists
+    no networks.
+
+    :returns: None if the Archive does not have the item.
+    """
+    item = current_archive().get(ibi)
+    if item is None or item.record.access is None or user_address() != UNKNOWN_USER:
+        return item
+    rule = replace(item.record.access, networks=())
+    return replace(item, record=replace(item.record, access=rule))
+
+
+def with_item(
+    view: Callable[..., ResponseReturnValue], shows_description: bool = False
+) -> Callable[..., ResponseReturnValue]:
+    """Decorate a view that needs an item.
+
+    The decorated view finds the item with the IBI in the path, and passes the item to the view. If
+    the Archive does not have the item, the decorated view returns an error page. If the item was
+    removed, the decorated view returns the tombstone.
+
+    :param shows_description: True: the view also shows the description of a removed item.
+    """
+
+    @wraps(view)
+    def find_and_view(ibi: str, **rest: str) -> ResponseReturnValue:
+        try:
+            text = parse_identifier(ibi).text
+        except IdentifierError as error:
+            return no_item_page(error.suggestion)
+        try:
+            item = view_item(text)
+            if item is None:
+                return no_item_page(text)
+            if item.record.state == State.DELETED and not (
+                shows_description and item.dublin_core and find_refusal(item) is None
+            ):
+                return tombstone(item)
+            return view(item, **rest)
+        except (NotReady, ConfigError) as error:
+            return unavailable_page(error)
+
+    return find_and_view
+
+
+def describing(
+    view: Callable[..., ResponseReturnValue],
+) -> Callable[..., ResponseReturnValue]:
+    """Decorate a view that shows the description of an item.
+
+    The decorated view refuses users who must not see the description.
+    """
+
+    @wraps(view)
+    def check_and_view(item: ItemView, *rest: object) -> ResponseReturnValue:
+        refusal = find_refusal(item)
+        return view(item, *rest) if refusal is None else restricted_page(item, refusal)
+
+    return check_and_view
+
+
+def redirect_to(url: str, status: int = 302) -> Response:
+    """Redirect to a URL, in which the %XX sequences stay unchanged."""
+    return set_headers(Response(status=status, headers={"Location": encode_word(url)}))

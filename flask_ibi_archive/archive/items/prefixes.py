@@ -1,0 +1,214 @@
+"""Stores the last date that the temporal distributor issued under each prefix ([G] 5 and 6).
+
+An identifier has two parts: a prefix and a suffix. The prefix names the Archive, and the suffix
+encodes a date. The temporal distributor issues each date only once under each prefix. Therefore the
+table ``ibi_prefix`` contains the last date of each prefix.
+
+SQLite allows only one write transaction at a time. While a transaction of the host is open, no
+other transaction can store the last date. If the host rolls back its transaction, the last date in
+the table is lost. Therefore a date that is issued in a transaction of the host is also stored in a
+file next to the database (:mod:`.last_date_file`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+from typing import Any
+
+from sqlalchemy import Connection, CursorResult, bindparam, select, text, union_all
+from sqlalchemy.exc import DBAPIError
+
+from flask_ibi_archive.archive.items.tables import ItemIdentifier, Prefix, Reservation
+from flask_ibi_archive.core.identifiers import format_decimal, parse_decimal
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.dialects import insert_or_update
+from flask_ibi_archive.server.database.engines import begin
+
+#: The row with this prefix applies to all prefixes. After a restore, the row is necessary because
+#: the database may not contain all prefixes that were used.
+EVERY_PREFIX = ""
+
+#: The largest number of identifiers that one statement looks for. SQLite before version 3.32
+#: accepts at most 999 parameters.
+LOOKUP = 200
+
+
+@contextmanager
+def transaction(database: Database) -> Iterator[Connection]:
+    """Yield a connection in a transaction for writing.
+
+    The statements BEGIN and COMMIT take half as long as a transaction of SQLAlchemy, and minting
+    one identifier is hardly more than that.
+
+    :raises NotReady: if the database does not answer, or if the tables do not exist.
+    """
+    with database.reading() as connection:
+        begin(connection, database.find_budget())
+        try:
+            yield connection
+            connection.exec_driver_sql("COMMIT")
+        except BaseException:
+            if not connection.invalidated:
+                with suppress(DBAPIError):
+                    connection.exec_driver_sql("ROLLBACK")
+            raise
+
+
+# The prefixes are sorted: if two processes lock the same prefixes in different orders, a deadlock
+# is possible.
+_LOCK = (
+    f"SELECT prefix, last_date FROM ibi_prefix WHERE prefix IN ('{EVERY_PREFIX}', %s, %s)"
+    " ORDER BY prefix FOR UPDATE"
+)
+_STORE_IF_FREE = """
+    UPDATE ibi_prefix SET last_date = %s WHERE prefix IN (%s, %s)
+       AND NOT EXISTS (SELECT 1 FROM ibi_identifier WHERE text IN (%s, %s))
+       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE rep = %s)
+       AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE ibip = %s)
+"""
+# a locked prefix does not count: then others mint, and the caller must wait for them
+_STORE_AFTER = f"""
+    {_STORE_IF_FREE}
+       AND (SELECT count(*) FROM (SELECT last_date FROM ibi_prefix WHERE prefix IN (%s, %s)
+                                   ORDER BY prefix FOR UPDATE SKIP LOCKED) AS locked
+             WHERE last_date = %s) = 2
+       AND NOT EXISTS (SELECT 1 FROM ibi_prefix WHERE prefix = '{EVERY_PREFIX}'
+                          AND CAST(nullif(last_date, '') AS numeric) > CAST(%s AS numeric))
+"""
+_USED = union_all(
+    select(ItemIdentifier.text).where(ItemIdentifier.text.in_(bindparam("both", expanding=True))),
+    select(Reservation.rep).where(Reservation.rep.in_(bindparam("reps", expanding=True))),
+    select(Reservation.ibip).where(Reservation.ibip.in_(bindparam("ibips", expanding=True))),
+)
+
+
+def lock_last_date(connection: Connection, prefixes: tuple[str, str]) -> Fraction | None:
+    """Lock two prefixes and return the latest date that was issued under one of them.
+
+    The date of :data:`EVERY_PREFIX` counts for all prefixes. The lock ends with the transaction. On
+    SQLite, the transaction must already hold the write lock.
+
+    :returns: POSIX seconds; None if no date was issued yet.
+    """
+    dates = _read_dates(connection, prefixes)
+    if not dates.keys() >= set(prefixes):
+        insert_prefixes(connection, prefixes)
+        dates = _read_dates(connection, prefixes)
+    return max((parse_decimal(date) for date in {*dates.values()} if date), default=None)
+
+
+def _read_dates(connection: Connection, prefixes: tuple[str, str]) -> dict[str, str]:
+    return dict(_run(connection, _LOCK, prefixes).all())  # type: ignore[arg-type]
+
+
+def insert_prefixes(connection: Connection, prefixes: Iterable[str]) -> None:
+    """Insert a row for each prefix that has no row.
+
+    A prefix without a row could not be locked. On SQLite, this function acquires the write lock,
+    even if no row is missing.
+    """
+    connection.execute(
+        insert_or_update(connection, Prefix).on_conflict_do_nothing(),
+        [{"prefix": prefix, "last_date": ""} for prefix in sorted(prefixes)],
+    )
+
+
+def store_last_date(connection: Connection, prefixes: Iterable[str], date: Fraction) -> None:
+    """Store a date as the last date that was issued under each of the prefixes."""
+    statement = insert_or_update(connection, Prefix)
+    last_date = format_decimal(date)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["prefix"], set_={"last_date": statement.excluded.last_date}
+        ),
+        [{"prefix": prefix, "last_date": last_date} for prefix in sorted(prefixes)],
+    )
+
+
+def store_free_date(
+    connection: Connection,
+    prefixes: tuple[str, str],
+    labels: tuple[str, str],
+    date: Fraction,
+    last: Fraction | None = None,
+) -> bool:
+    """Store the date of one identifier as the last date of its prefixes, if it is not used.
+
+    :param connection: a connection that has locked the prefixes (:func:`lock_last_date`).
+    :param labels: both forms of the identifier.
+    :param last: on PostgreSQL, the last date of both prefixes. Then the connection needs no lock,
+        and no transaction.
+    :returns: False if one of the forms is used (:func:`find_used_identifiers`), or if others have
+        issued a date after the last date.
+    """
+    values = (format_decimal(date), *prefixes, *labels, *labels)
+    if last is None:
+        return _run(connection, _STORE_IF_FREE, values).rowcount > 0
+    condition = (*prefixes, format_decimal(last), format_decimal(last))
+    return _run(connection, _STORE_AFTER, (*values, *condition)).rowcount > 0
+
+
+def _run(connection: Connection, statement: str, values: tuple[str, ...]) -> CursorResult[Any]:
+    """Run a statement as it is, because compiling would take longer than the database does."""
+    if connection.dialect.name == "sqlite":
+        statement = statement.replace("%s", "?").removesuffix(" FOR UPDATE")
+    return connection.exec_driver_sql(statement, values)
+
+
+def find_used_identifiers(
+    connection: Connection, reps: Sequence[str], ibips: Sequence[str]
+) -> set[str]:
+    """Return the identifiers that an item of any Archive has, or that were reserved at any time."""
+    used: set[str] = set()
+    if connection.dialect.name == "postgresql":
+        # a plan for an empty table reads the whole table, and becomes slow while the table grows
+        connection.exec_driver_sql("DISCARD PLANS")
+    for start in range(0, len(reps), LOOKUP):
+        names = {"reps": reps[start : start + LOOKUP], "ibips": ibips[start : start + LOOKUP]}
+        used.update(connection.scalars(_USED, {**names, "both": [*names["reps"], *names["ibips"]]}))
+    return used
+
+
+# --- restoring a backup --------------------------------------------------------------------------
+
+#: A restore waits at most this number of seconds for transactions that mint identifiers.
+LOCK_TIMEOUT = 60
+
+
+def lock_minting(connection: Connection) -> None:
+    """Prevent other transactions from minting identifiers until the end of this transaction.
+
+    On SQLite the function does nothing, because SQLite has only one write transaction at a time.
+    """
+    if connection.dialect.name == "postgresql":
+        # without this limit, a host that holds locks and mints identifiers could wait for ever
+        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'"))
+        connection.execute(text(f"LOCK TABLE {Prefix.__tablename__} IN ACCESS EXCLUSIVE MODE"))
+
+
+def read_last_dates(connection: Connection) -> dict[str, Fraction]:
+    """Return the last date that was issued under each prefix, in POSIX seconds."""
+    rows = connection.execute(select(Prefix.prefix, Prefix.last_date))
+    return {prefix: parse_decimal(date) for prefix, date in rows if date}
+
+
+def raise_last_dates(
+    connection: Connection, replaced: Mapping[str, Fraction], now: Fraction
+) -> None:
+    """Increase the last dates of all prefixes after a restore.
+
+    After this call, no identifier is minted a second time.
+
+    The backup does not contain identifiers that were minted after the backup. The dates of these
+    identifiers are in the past, because the minter never returns an identifier before its date.
+    Therefore the current time is late enough for every prefix, even for unknown prefixes.
+
+    :param replaced: the last dates in the database before the restore.
+    :param now: the current time, in POSIX seconds.
+    """
+    restored = read_last_dates(connection)
+    for prefix in {EVERY_PREFIX, *replaced, *restored}:
+        known = [dates[prefix] for dates in (replaced, restored) if prefix in dates]
+        store_last_date(connection, [prefix], max([now, *known]))

@@ -1,0 +1,269 @@
+"""Reads items from the database: the only place where rows become records.
+
+Two statements read any number of items with all that belongs to them. The first selects the items
+themselves. The second selects the parts of these items: aliases, files and related items. A
+urlRequest reads less, with one statement (:mod:`.catalogue`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
+from functools import cache
+from logging import getLogger
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    case,
+    func,
+    select,
+)
+from sqlalchemy.orm import aliased
+
+from flask_ibi_archive.archive.items.item_parts import MALFORMED, ItemParts, parse_elements
+from flask_ibi_archive.archive.items.tables import (
+    Item,
+    ItemIdentifier,
+    TombstoneRow,
+    TranslationGroup,
+)
+from flask_ibi_archive.archive.items.visibility import LISTED, describes
+from flask_ibi_archive.core.protocol.states import ELSEWHERE
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import (
+    AccessRule,
+    DublinCoreMetadata,
+    FileRecord,
+    MetadataAddress,
+    MetadataItem,
+    Record,
+    RelatedItem,
+    Tombstone,
+)
+from flask_ibi_archive.server.database.dialects import is_one_of
+
+#: A function that gets the identifier of an item with a malformed row, and the error.
+OnMalformed = Callable[[str, Exception], None]
+log = getLogger("flask_ibi_archive.archive.items")
+
+
+def log_malformed(ibi: str, error: Exception) -> None:
+    """Log that an item is left out, because its row is malformed."""
+    log.error("the row of the item %s is malformed: %s", ibi, error)
+
+
+class ItemReader:
+    """Reads the items of one Archive.
+
+    :param get_source: a function that returns the path of the stored file with a checksum. The path
+        becomes the field ``source`` of the file. None: the field is empty.
+    :param on_malformed: called with each of several items that cannot be read.
+    :param today: the current day (UTC), on which embargoes depend. By default, no embargo has
+        ended.
+    :param with_descriptions: True to read also the descriptions that are in other items: that of
+        the metadata item, and the titles of the related items. A malformed row of one of these
+        items must not prevent that the record itself is read and exported.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        archive_id: int,
+        get_source: Callable[[str], str] | None = None,
+        on_malformed: OnMalformed = log_malformed,
+        today: date = date.min,
+        with_descriptions: bool = False,
+    ) -> None:
+        self.connection = connection
+        self.archive_id = archive_id
+        self.get_source = get_source
+        self.on_malformed = on_malformed
+        self.today = today
+        self.with_descriptions = with_descriptions
+
+    def count_records(self) -> int:
+        """Return the number of items that can be listed: all except stubs and the service."""
+        return self.connection.scalars(
+            select(func.count()).where(Item.archive_id == self.archive_id, *LISTED)
+        ).one()
+
+    def find_item(self, ibi: str) -> ItemView | None:
+        """Return the item that has an identifier; None if this Archive has no such item.
+
+        :param ibi: the identifier in canonical case.
+        """
+        owner = select(ItemIdentifier.item_id).where(
+            ItemIdentifier.text == ibi, ItemIdentifier.archive_id == self.archive_id
+        )
+        where = (Item.id == owner.scalar_subquery(), Item.state != ELSEWHERE)
+        return next(self._read(where, 1), None)
+
+    def read_record(self, item_id: int) -> Record:
+        """Return the record of one item. The item may be the service of the Archive."""
+        [item] = self._read((Item.id == item_id,), 1)
+        return item.record
+
+    def read_items(
+        self, item_ids: Sequence[int], *where: ColumnElement[bool]
+    ) -> dict[int, ItemView | None]:
+        """Return the items with some ids; see :meth:`read_listed`."""
+        return self._try_all((is_one_of(self.connection, Item.id, item_ids), *where), len(item_ids))
+
+    def read_listed(
+        self, after: int, limit: int, where: Iterable[ColumnElement[bool]] = ()
+    ) -> dict[int, ItemView | None]:
+        """Return items except the service by their ids, in the order of the ids.
+
+        None is returned instead of an item whose row is malformed.
+
+        :param after: the method reads only items whose id is higher than this number.
+        :param limit: the largest number of items.
+        :param where: more conditions; see :func:`..item_search.select_items`.
+        """
+        return self._try_all((Item.id > after, *LISTED, *where), limit)
+
+    def _try_all(
+        self, where: Sequence[ColumnElement[bool]], limit: int
+    ) -> dict[int, ItemView | None]:
+        try:
+            return {int(item.id or 0): item for item in self._read(where, limit)}
+        except MALFORMED:  # find the malformed row
+            names = self.connection.execute(
+                select(Item.id, func.coalesce(Item.rep, Item.ibip))
+                .where(Item.archive_id == self.archive_id, *where)
+                .order_by(Item.id)
+                .limit(limit)
+            ).all()
+            return {item_id: self._try_one(item_id, ibi) for item_id, ibi in names}
+
+    def _try_one(self, item_id: int, ibi: str) -> ItemView | None:
+        try:
+            [item] = self._read((Item.id == item_id,), 1)
+            return item
+        except MALFORMED as error:
+            self.on_malformed(ibi, error)
+            return None
+
+    def _read(self, where: Iterable[ColumnElement[bool]], limit: int) -> Iterator[ItemView]:
+        rows = self.connection.execute(
+            _select_items(self.with_descriptions)
+            .where(Item.archive_id == self.archive_id, *where)
+            .order_by(Item.id)
+            .limit(limit)
+        ).all()
+        if rows:
+            parts = ItemParts(self.connection, self.archive_id, rows, self.with_descriptions)
+            yield from [self._make_item(row, parts) for row in rows]
+
+    def _make_item(self, row: Row[Any], parts: ItemParts) -> ItemView:
+        related = tuple(parts.list_related(row))
+        files = parts.list_parts("file", row.id)
+        record = _make_record(
+            row,
+            tuple(part.text for part in parts.list_parts("alias", row.id)),
+            tuple(map(self._make_file, files)),
+            related,
+        )
+        described = row.described if self.with_descriptions else None
+        return ItemView(
+            record,
+            row.is_service,
+            self.today,
+            None if described is None else parse_elements(described),
+            row.described_language if self.with_descriptions else None,
+            related,
+            {part.text: part.size for part in files if part.size is not None},
+            row.id,
+        )
+
+    def _make_file(self, part: Row[Any]) -> FileRecord:
+        source = None
+        if part.size is not None and self.get_source is not None:
+            source = self.get_source(part.sha256)
+        return FileRecord(part.text, part.url, source, part.sha256)
+
+
+# cached: SQLAlchemy needs more time to build the statement than to run it
+@cache
+def _select_items(with_descriptions: bool) -> Select[Any]:
+    """Select items, each with its tombstone and the name of its metadata item."""
+    metadata = aliased(Item)
+    described = [
+        case((describes(metadata), metadata.dublin_core)).label("described"),
+        case((describes(metadata), metadata.language)).label("described_language"),
+    ]
+    return (
+        select(
+            Item.__table__,
+            func.coalesce(metadata.rep, metadata.ibip).label("metadata_name"),
+            TranslationGroup.head_item_id,
+            TombstoneRow.reason,
+            TombstoneRow.citation,
+            TombstoneRow.successor,
+            TombstoneRow.original_archive.label("removed_to"),
+            *(described if with_descriptions else ()),
+        )
+        .outerjoin(metadata, metadata.id == Item.metadata_item_id)
+        .outerjoin(TranslationGroup, TranslationGroup.id == Item.translation_group_id)
+        .outerjoin(TombstoneRow, TombstoneRow.item_id == Item.id)
+    )
+
+
+def _make_record(
+    row: Any,
+    aliases: tuple[str, ...],
+    files: tuple[FileRecord, ...],
+    related: Sequence[RelatedItem],
+) -> Record:
+    """Return the record of an item.
+
+    :param row: the columns of the item.
+    """
+    access = tombstone = None
+    if row.access_networks is not None:
+        access = AccessRule(tuple(row.access_networks.split()), row.access_others)
+    if row.reason is not None:
+        tombstone = Tombstone(row.reason, row.citation, row.successor, row.removed_to)
+    # only the record of the head of a group lists the translations; an item without a language
+    # cannot be listed in the records of other items
+    lists_translations = row.id == row.head_item_id or row.language is None
+    first = files[0].path if files else None
+    return Record(
+        rep=row.rep,
+        ibip=row.ibip,
+        aliases=aliases,
+        state=row.state,
+        original_archive=row.original_archive,
+        timestamp=row.timestamp,
+        content_type=row.content_type,
+        language=row.language,
+        transferable=row.transferable,
+        next_edition=next((one.ibi for one in related if one.kind == "later_edition"), None),
+        translations={
+            str(one.language): one.ibi
+            for one in related
+            if lists_translations and one.kind == "translation"
+        },
+        metadata=_find_metadata(row),
+        formats=dict(row.formats or {}),
+        files=files,
+        target_file=None if row.target_path == first else row.target_path,
+        list_files=row.list_files,
+        access=access,
+        embargo=row.embargo,
+        tombstone=tombstone,
+    )
+
+
+def _find_metadata(row: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddress | None:
+    if row.metadata_name is not None:
+        return MetadataItem(row.metadata_name)
+    if row.dublin_core is not None:
+        return DublinCoreMetadata(parse_elements(row.dublin_core))
+    if row.metadata_url is not None:
+        return MetadataAddress(row.metadata_url, row.metadata_formats or {}, row.metadata_timestamp)
+    return None

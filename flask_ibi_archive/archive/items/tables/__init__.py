@@ -1,0 +1,62 @@
+"""Defines typed models for the tables of an Archive.
+
+The migrations create the tables. The migrations also create constraints that SQLAlchemy cannot
+express: the grammars of rule 5 and the triggers of rules 4 and 6. See
+:mod:`flask_ibi_archive.archive.items.rules`.
+"""
+
+from flask_ibi_archive.archive.items.tables.activity import (
+    Access,
+    AccessCount,
+    ArchiveAccessCount,
+    Import,
+    ImportLine,
+    Link,
+    Registration,
+    VisitorSalt,
+)
+from flask_ibi_archive.archive.items.tables.harvest import (
+    ChangedItem,
+    Harvest,
+    HarvestEnd,
+    HarvestSet,
+)
+from flask_ibi_archive.archive.items.tables.items import (
+    ArchiveRow,
+    Base,
+    EditionSeries,
+    File,
+    Item,
+    ItemIdentifier,
+    Prefix,
+    Reservation,
+    TombstoneRow,
+    TranslationGroup,
+    metadata,
+)
+
+__all__ = [
+    "Access",
+    "AccessCount",
+    "ArchiveAccessCount",
+    "ArchiveRow",
+    "Base",
+    "ChangedItem",
+    "EditionSeries",
+    "File",
+    "Harvest",
+    "HarvestEnd",
+    "HarvestSet",
+    "Import",
+    "ImportLine",
+    "Item",
+    "ItemIdentifier",
+    "Link",
+    "Prefix",
+    "Registration",
+    "Reservation",
+    "TombstoneRow",
+    "TranslationGroup",
+    "VisitorSalt",
+    "metadata",
+]

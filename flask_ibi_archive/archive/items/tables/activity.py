@@ -1,0 +1,293 @@
+"""Defines the tables of activities: accesses, counts, imports, link checks, registrations."""
+
+from __future__ import annotations
+
+import datetime
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Date,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    String,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from flask_ibi_archive.archive.items.tables.items import Base
+from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
+
+
+class Access(Base):
+    """An access that a resolver acknowledged ([R] Table 6.11)."""
+
+    __tablename__ = "ibi_access"
+    __table_args__ = (
+        # a URL key can be used only once, even by two requests at the same time
+        UniqueConstraint("url_key", name="uq_ibi_access_url_key"),
+        ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_item",
+        ),
+        ForeignKeyConstraint(
+            ["delivered_item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_delivered",
+        ),
+        CheckConstraint("content_type IN ('Data', 'Metadata')", name="ck_ibi_access_content_type"),
+        CheckConstraint("state IN ('Original', 'Copy')", name="ck_ibi_access_state"),
+        CheckConstraint("delivered_item_id <> item_id", name="ck_ibi_access_delivered"),
+        Index("ix_ibi_access_archive", "archive_id", "second"),
+        # these indexes find the other accesses of a visitor to the same item
+        Index("ix_ibi_access_item", "item_id", "visitor", "second"),
+        Index("ix_ibi_access_delivered", "delivered_item_id", "visitor", "second"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(Key)
+    #: The time and the random part of the URL key. Because of this column, nobody can use the URL
+    #: key again.
+    url_key: Mapped[str] = mapped_column(String(64))
+    #: The requested item.
+    item_id: Mapped[int] = mapped_column(Key)
+    #: The delivered item; None: the requested item was delivered.
+    delivered_item_id: Mapped[int | None] = mapped_column(Key)
+    #: The time of the acknowledgment, in POSIX seconds.
+    second: Mapped[int] = mapped_column(BigInteger)
+    #: A value that distinguishes the users of one day without identifying them.
+    visitor: Mapped[str] = mapped_column(String(16))
+    #: The IP address of the user. The address is anonymised, unless a setting requires full
+    #: addresses.
+    address: Mapped[str] = mapped_column(String(45))
+    #: True: the user is a robot or another program.
+    robot: Mapped[bool] = mapped_column(server_default=false())
+    content_type: Mapped[str] = mapped_column(String(8))
+    state: Mapped[str | None] = mapped_column(String(8))
+    #: The relation from the requested item to the delivered one.
+    relation: Mapped[str | None] = mapped_column(String(255))
+    persistent_url: Mapped[str] = mapped_column(Text)
+    #: The delivered URL; empty if the Archive does not return this URL for the item.
+    url: Mapped[str] = mapped_column(Text)
+
+
+class AccessCount(Base):
+    """The number of accesses to an item on one day.
+
+    The transaction that stores an access counts it. Accesses that were deleted later are also
+    counted.
+    """
+
+    __tablename__ = "ibi_access_count"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_access_count_item",
+        ),
+        CheckConstraint("role IN ('asked', 'delivered')", name="ck_ibi_access_count_role"),
+        CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_access_count_content_type"
+        ),
+        Index("ix_ibi_access_count_archive", "archive_id", "day"),
+    )
+
+    item_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    #: "asked": users requested the item. "delivered": users requested another item, and the Archive
+    #: delivered this item.
+    role: Mapped[str] = mapped_column(String(9), primary_key=True)
+    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    #: "Metadata": the accesses are views. "Data": the accesses are downloads.
+    content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
+    archive_id: Mapped[int] = mapped_column(Key)
+    #: The number of accesses without double clicks and without accesses of robots.
+    accesses: Mapped[int] = mapped_column(BigInteger)
+    double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class ArchiveAccessCount(Base):
+    """The number of accesses to all requested items of an Archive on one day."""
+
+    __tablename__ = "ibi_archive_access_count"
+    __table_args__ = (
+        CheckConstraint(
+            "content_type IN ('Data', 'Metadata')", name="ck_ibi_archive_access_count_content_type"
+        ),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_archive_access_count_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    content_type: Mapped[str] = mapped_column(String(8), primary_key=True)
+    accesses: Mapped[int] = mapped_column(BigInteger)
+    double_clicks: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    robots: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class VisitorSalt(Base):
+    """A random value that anonymises the users of one day.
+
+    The value is deleted after this day.
+    """
+
+    __tablename__ = "ibi_visitor_salt"
+
+    day: Mapped[datetime.date] = mapped_column(Date, primary_key=True)
+    #: 32 bytes, in hexadecimal.
+    salt: Mapped[str] = mapped_column(String(64))
+
+
+class Import(Base):
+    """An import that is not complete, or the last complete resumable import (phase "done")."""
+
+    __tablename__ = "ibi_import"
+    __table_args__ = (
+        CheckConstraint(
+            "on_conflict IN ('error', 'skip', 'update')", name="ck_ibi_import_on_conflict"
+        ),
+        CheckConstraint(
+            "phase IN ('items', 'languages', 'ties', 'done')", name="ck_ibi_import_phase"
+        ),
+        # an Archive has at most one import that can be resumed
+        Index(
+            "uq_ibi_import_archive",
+            "archive_id",
+            unique=True,
+            sqlite_where=text("resumable"),
+            postgresql_where=text("resumable"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(
+        Key, ForeignKey("ibi_archive.id", name="fk_ibi_import_archive")
+    )
+    resumable: Mapped[bool] = mapped_column()
+    #: The name of the import file.
+    source: Mapped[str] = mapped_column(Text)
+    on_conflict: Mapped[str] = mapped_column(String(6))
+    started_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
+    #: The highest item id in the database when the import began.
+    newest_item: Mapped[int] = mapped_column(Key)
+    phase: Mapped[str] = mapped_column(String(9), server_default="items")
+    #: The number of bytes of the file that this phase has completed. The column ``line`` contains
+    #: the number of completed lines.
+    position: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    line: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: The number of lines of the file; None: not all items are stored yet.
+    lines: Mapped[int | None] = mapped_column(BigInteger)
+    #: The SHA-256 (hexadecimal) of the completed bytes. A resumed import uses this value to
+    #: recognise the file.
+    digest: Mapped[str] = mapped_column(String(64))
+    added: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    updated: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    skipped: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
+
+class ImportLine(Base):
+    """A pending line of an import: the item is stored, but its relations are not stored yet."""
+
+    __tablename__ = "ibi_import_line"
+    __table_args__ = (Index("ix_ibi_import_line_item", "import_id", "item_id"),)
+
+    import_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_import.id", name="fk_ibi_import_line_import", ondelete="CASCADE"),
+        primary_key=True,
+    )
+    line: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    item_id: Mapped[int] = mapped_column(Key)
+    #: True: the line replaced an existing item or stub.
+    written: Mapped[bool] = mapped_column()
+    #: True: the record of the line refers to other items.
+    tied: Mapped[bool] = mapped_column()
+    #: JSON: each group of translations that the item left, with the language of the item in this
+    #: group. None: the item did not leave a group.
+    told: Mapped[str | None] = mapped_column(Text)
+
+
+class Link(Base):
+    """A URL outside the Archive that items use, and the result of the last check of the URL."""
+
+    __tablename__ = "ibi_link"
+    __table_args__ = (
+        CheckConstraint("failures >= 0", name="ck_ibi_link_failures"),
+        CheckConstraint(
+            "(failures = 0) = (failing_since IS NULL) AND (failures = 0) = (error IS NULL)",
+            name="ck_ibi_link_error",
+        ),
+        Index("ix_ibi_link_host", "archive_id", "host", "checked_at", "digest"),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_link_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    #: The SHA-256 of the URL (hexadecimal), because a URL may be too long for an index.
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    url: Mapped[str] = mapped_column(Text)
+    #: The first 255 characters of the host of the URL, in lower case, without the port.
+    host: Mapped[str] = mapped_column(String(255))
+    #: The time when a link check last found an item that uses the URL.
+    found_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
+    #: The time of the last check; None: the link was never checked.
+    checked_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    #: The number of checks that failed since the last successful check.
+    failures: Mapped[int] = mapped_column(Integer, server_default="0")
+    failing_since: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    error: Mapped[str | None] = mapped_column(Text)
+    #: The time when the failure was first reported; None: the failure was not reported yet.
+    noticed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+
+
+class Registration(Base):
+    """The results of the last inclusion and exclusion requests of an Archive ([R] 5.2)."""
+
+    __tablename__ = "ibi_registration"
+    __table_args__ = (
+        CheckConstraint(
+            "confirmed_at IS NULL OR included_at IS NOT NULL", name="ck_ibi_registration_confirmed"
+        ),
+        CheckConstraint(
+            "included_at IS NULL OR (registered_at IS NOT NULL AND address IS NOT NULL)",
+            name="ck_ibi_registration_included",
+        ),
+        CheckConstraint("(error IS NULL) = (error_at IS NULL)", name="ck_ibi_registration_error"),
+    )
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_registration_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    resolver_url: Mapped[str] = mapped_column(Text)
+    #: The address of the Archive in the last request. If the address or the IP of the Archive has
+    #: changed, the database may be a copy.
+    address: Mapped[str | None] = mapped_column(String(255))
+    ip: Mapped[str | None] = mapped_column(String(45))
+    #: The time when the resolver first accepted the registration key.
+    registered_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    #: The time when the resolver included the Archive; None: the Archive is not included.
+    included_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    #: The time when the resolver sent a request to confirm the inclusion; None: not confirmed.
+    confirmed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    excluded_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+    #: The error of the last request; None: the request succeeded.
+    error: Mapped[str | None] = mapped_column(Text)
+    error_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)

@@ -1,0 +1,205 @@
+"""Read the answer of the resolver to an inclusion or exclusion request.
+
+The answer is a status or an error. Each error contains a reason, and advice for the administrator
+of the Archive. The client of the document registry uses the same errors.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+
+from flask_ibi_archive.core.protocol.inclusion import RegistrationStatus, parse_registration_answer
+from flask_ibi_archive.core.protocol.pairs import ALERT, parse_pairs
+from flask_ibi_archive.errors import (
+    PeerProtocolError,
+    ResolverError,
+    ResolverFailed,
+    ResolverRefused,
+    TransportError,
+)
+from flask_ibi_archive.server.http.transport import HttpResponse, make_printable
+
+#: At most this number of bytes of an answer is read. (A status has fewer than 100 bytes.)
+MAX_ANSWER = 65536
+
+LATER = "try again later"
+REPORT = "tell the resolver's administrator"
+CARRIED_OUT = "the resolver may have carried out the request"
+CHECK_KEY = (
+    "check whether IBI_REGISTRATION_KEY is the key that was registered for this Archive "
+    "(flask ibi registration-email writes the e-mail that registers the key)"
+)
+_HTML = re.compile(rb"\s*<(!|html|head|body|\?xml)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An address of the resolver that receives requests, and the errors of these requests.
+
+    :param url: the URL without a password.
+    :param setting: the name of the setting with the URL.
+    :param meaning: what the URL should be, in words.
+    :param expected: what an answer should contain, in words.
+    :param limit: the largest number of bytes of an answer that are read.
+    :param repeatable: True if a request can be sent again without harm.
+    """
+
+    url: str
+    setting: str = "IBI_RESOLVER_URL"
+    meaning: str = (
+        "the address of the resolver's service, such as http://urlib.net/J8LNKB5R7W/3FUQHC5"
+    )
+    expected: str = "a status"
+    limit: int = MAX_ANSWER
+    repeatable: bool = True
+
+    @property
+    def wrong_url(self) -> str:
+        """The advice to check the setting."""
+        return f"check whether {self.setting} is {self.meaning}"
+
+    def explain_failure(self, error: TransportError) -> ResolverFailed:
+        """Return the error for a request that got no complete answer."""
+        unreachable = f"{self.wrong_url}; check whether this server can reach the Internet"
+        advice = {
+            "name": unreachable,
+            "unreachable": unreachable,
+            "timeout": LATER if self.repeatable else CARRIED_OUT,
+            "tls": f"check whether the certificate is valid for the host name in {self.setting}",
+            "cut off": CARRIED_OUT + (f"; you can safely {LATER}" if self.repeatable else ""),
+            "no http": self.wrong_url,
+            "url": self.wrong_url,
+            "encoding": REPORT,
+        }
+        return ResolverFailed(self.url, error.reason, advice[error.kind], passing=error.passing)
+
+    def explain_redirect(self, answer: HttpResponse) -> ResolverFailed:
+        """Return the error for a redirect."""
+        # The query is removed, because it may contain the registration key of the request.
+        place = make_printable(answer.headers.get("location", "").partition("?")[0])
+        if not place:
+            reason = f"answers with a redirect (status {answer.status}) that has no target"
+            return ResolverFailed(self.url, reason, self.wrong_url)
+        return ResolverFailed(
+            self.url,
+            f"redirects to {place}, but redirects are not followed",
+            f"if this is the address of the resolver, set {self.setting} to this address",
+        )
+
+    def explain_status(self, answer: HttpResponse, now: datetime) -> ResolverFailed:
+        """Return the error for an answer with an HTTP status of 400 or more."""
+        status = answer.status
+        alert = find_alert(answer.body)
+        text = f"answers with status {status}{f' ({alert})' if alert else ''}"
+        if status == 429 or status >= 500:
+            wait = read_retry_after(answer.headers.get("retry-after", ""), now)
+            return ResolverFailed(self.url, text, LATER, passing=True, retry_after=wait)
+        advice = self.wrong_url if status in (404, 405, 410) or not alert else REPORT
+        return ResolverFailed(self.url, text, advice)
+
+    def explain_size(self) -> ResolverFailed:
+        """Return the error for an answer that is too long."""
+        reason = f"sends more than {self.limit} bytes instead of {self.expected}"
+        return ResolverFailed(self.url, reason, self.wrong_url)
+
+    def explain_text(self, answer: HttpResponse, reason: str) -> ResolverFailed:
+        """Return the error for an answer that cannot be parsed.
+
+        :param reason: the message of the parser.
+        """
+        if is_html(answer):
+            reason = f"sends an HTML page instead of {self.expected}"
+            return ResolverFailed(self.url, reason, self.wrong_url)
+        if b"\0" in answer.body:
+            reason = (
+                "sends bytes that are not ASCII text (perhaps UTF-16) instead of " + self.expected
+            )
+            return ResolverFailed(self.url, reason, REPORT)
+        shown = ascii(answer.text[:60])
+        return ResolverFailed(
+            self.url,
+            f"answers {shown} instead of {self.expected}: {make_printable(reason)}",
+            REPORT,
+        )
+
+
+def read_answer(
+    subject: str, endpoint: Endpoint, answer: HttpResponse, now: datetime
+) -> RegistrationStatus:
+    """Return the registration status that an answer contains.
+
+    :param subject: the subject of the request: inclusion or exclusion.
+    :raises ResolverRefused: if the resolver refuses the request.
+    :raises ResolverFailed: if the answer is not valid.
+    """
+    status = answer.status
+    if status == 403:
+        raise _refusal(endpoint, answer)
+    if 300 <= status < 400:
+        raise endpoint.explain_redirect(answer)
+    if status >= 400:
+        raise endpoint.explain_status(answer, now)
+    if not answer.complete:
+        raise endpoint.explain_size()
+    if not answer.body.strip():
+        raise ResolverFailed(
+            endpoint.url,
+            "sends an empty answer; the resolver may not know the Archive or the key",
+            CHECK_KEY,
+        )
+    try:
+        return parse_registration_answer(subject, answer.body)
+    except PeerProtocolError as error:
+        reason = str(error)
+    alert = find_alert(answer.body)
+    if alert:
+        raise ResolverRefused(endpoint.url, f"refuses the request: {alert}", CHECK_KEY)
+    raise endpoint.explain_text(answer, reason)
+
+
+def _refusal(endpoint: Endpoint, answer: HttpResponse) -> ResolverError:
+    alert = find_alert(answer.body)
+    if alert:
+        return ResolverRefused(endpoint.url, f"refuses the request: {alert}", CHECK_KEY)
+    if is_html(answer):
+        advice = f"perhaps a firewall sent this page; {endpoint.wrong_url}; {CHECK_KEY}"
+        reason = "refuses the request (status 403) with an HTML page"
+        return ResolverRefused(endpoint.url, reason, advice)
+    return ResolverRefused(
+        endpoint.url, "refuses the request (status 403) without a reason", CHECK_KEY
+    )
+
+
+def find_alert(body: bytes) -> str:
+    """Return the alert (a message for readers) of an answer in one line, or "" if it has none."""
+    try:
+        return next(
+            (make_printable(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), ""
+        )
+    except PeerProtocolError:
+        return ""
+
+
+def is_html(answer: HttpResponse) -> bool:
+    """Return whether an answer is an HTML page."""
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind in ("text/html", "application/xhtml+xml") or bool(_HTML.match(answer.body))
+
+
+def read_retry_after(text: str, now: datetime) -> float | None:
+    """Return the delay in seconds that a Retry-After header asks for; None if it is not valid.
+
+    :param text: the value of the header: a number of seconds or a date.
+    """
+    if text.isascii() and text.strip().isdigit():
+        return float(text.strip()[:9])
+    try:
+        moment = parsedate_to_datetime(text)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return max((moment - now).total_seconds(), 0.0)

@@ -1,0 +1,1 @@
+"""The pages of an item: landing page, files, metadata; lists for crawlers."""

@@ -1,0 +1,154 @@
+"""What programs find at the landing page of an item: typed links, meta tags, other formats.
+
+A program that prefers a metadata format to HTML is redirected to the metadata in this format. The
+alternative, a response with the metadata at the same address, would repeat the access rules and
+the caching of metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from flask import Response, request
+from markupsafe import Markup
+from werkzeug.datastructures import MIMEAccept
+
+from flask_ibi_archive.archive.items.pages import find_media_type
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records import signposting
+from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.meta_tags import MetaTag, list_meta_tags
+from flask_ibi_archive.core.records.record import MetadataAddress
+from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.server.pages.requests import current_archive, is_request_url
+from flask_ibi_archive.server.pages.responses import set_headers
+
+PDF = "application/pdf"
+#: Other media types of the formats, which programs send.
+ALIASES = {
+    "application/xml": "oai_dc",
+    "text/xml": "oai_dc",
+    "application/x-datacite+xml": "datacite",
+    "text/x-bibtex": "bibtex",
+    "application/bibtex": "bibtex",
+}
+
+
+def find_formats(item: ItemView) -> dict[str, str | None]:
+    """Return the formats in which the metadata of an item have an address.
+
+    :returns: the media type of each format by name; None if the media type is unknown.
+    """
+    formats = current_archive().formats
+    if item.dublin_core:
+        return {format.name: format.media_type for format in formats}
+    found = item.record.metadata
+    names = found.formats if isinstance(found, MetadataAddress) else item.record.formats
+    return {
+        name: None if (format := formats.get(name)) is None else format.media_type for name in names
+    }
+
+
+def choose_format(accept: MIMEAccept, formats: dict[str, str | None]) -> str | None:
+    """Return the format that a client prefers (RFC 9110, 12.5.1).
+
+    HTML has precedence over formats with the same quality, because browsers accept all types.
+
+    :param formats: the media types of the formats, by name.
+    :returns: the name of a format; "" for HTML; None if the client accepts none of them.
+    """
+    if not accept:
+        return ""
+    # parameters such as a profile or a charset do not select another format
+    ranges = MIMEAccept((name.partition(";")[0].strip(), quality) for name, quality in accept)
+    # browsers name XHTML; the range application/* does not include the pages, which are text/html
+    is_browser = any(name.lower() == "application/xhtml+xml" for name in ranges.values())
+    offers = [("text/html", ""), *([("application/xhtml+xml", "")] if is_browser else [])]
+    offers += [(type, name) for name, type in formats.items() if type is not None]
+    offers += [(type, name) for type, name in ALIASES.items() if name in formats]
+    type, name = max(offers, key=lambda offer: ranges.quality(offer[0]))
+    return name if ranges.quality(type) > 0 else None
+
+
+def list_descriptions(item: ItemView) -> tuple[signposting.Description, ...]:
+    """Return the addresses of the metadata of an item in all formats."""
+    addresses = current_archive().addresses
+    return tuple(
+        signposting.Description(addresses.metadata(item, name), media_type)
+        for name, media_type in find_formats(item).items()
+    )
+
+
+def add_item_links(response: Response, item: ItemView, work: Work) -> Response:
+    """Add the typed links of an item to its landing page, and return the response."""
+    url = current_archive().addresses.linkset(item)
+    return add_links(response, signposting.list_item_links(work, list_descriptions(item), url))
+
+
+def add_part_links(response: Response, item: ItemView, relation: str, url: str) -> Response:
+    """Add the typed links of a file or of metadata of an item, and return the response.
+
+    :param relation: the relation to the landing page: ``collection`` or ``describes``.
+    :param url: the URL of the file or of the metadata.
+    """
+    archive = current_archive()
+    persistent_url = f"{archive.config.persistent_url_base}/{item.ibi}"
+    page_url = archive.addresses.item(item)
+    return add_links(response, signposting.list_part_links(url, relation, persistent_url, page_url))
+
+
+def add_links(response: Response, links: Iterable[signposting.Link]) -> Response:
+    """Add a Link header to a response, and return the response."""
+    response.headers.add("Link", signposting.format_link_header(links))
+    return response
+
+
+def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
+    """Return the variables for the ``head`` element of the landing page.
+
+    :param item: the item without the files that the reader may not see.
+    """
+    is_described = bool(work.dublin_core)
+    tags: Iterator[MetaTag] | tuple[()] = ()
+    if is_described:
+        tags = list_meta_tags(work, _find_pdf_url(item))
+    return {
+        # the original of a copy is in another Archive
+        "canonical_url": work.url if work.state == State.COPY else work.page_url,
+        "meta_tags": list(tags),
+        "json_ld": Markup(write_json_ld(work, indent=None)) if is_described else None,
+    }
+
+
+def _find_pdf_url(item: ItemView) -> str | None:
+    """Return the URL of the PDF that the Archive sends; None if there is none.
+
+    Of several PDF files, the target file has precedence.
+    """
+    archive = current_archive()
+    target = item.record.target_path
+    for file in sorted(item.record.files, key=lambda file: file.path != target):
+        is_here = file.url is None or is_request_url(file.url, archive.config.archive_address)
+        if file.source is not None and is_here and find_media_type(file.path) == PDF:
+            return archive.addresses.file(item, file.path)
+    return None
+
+
+def linkset_response(item: ItemView, work: Work) -> Response:
+    """Return the typed links of an item, of its files and of its metadata.
+
+    The document has the media type that the client prefers. JSON is the default.
+    """
+    links = signposting.list_all_links(work, list_descriptions(item))
+    types = [signposting.LINKSET_JSON, signposting.LINKSET_TEXT]
+    media_type = request.accept_mimetypes.best_match(types, signposting.LINKSET_JSON)
+    body = (
+        signposting.format_linkset(links)
+        if media_type == signposting.LINKSET_TEXT
+        else signposting.format_linkset_json(links)
+    )
+    response = set_headers(Response(body, content_type=media_type))
+    response.vary.add("Accept")
+    return response

@@ -1,0 +1,159 @@
+"""Defines the views of the metadata of an item: the page, the formats, and the linkset."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from flask import Response
+from flask.typing import ResponseReturnValue
+
+from flask_ibi_archive.archive.items.access import (
+    AccessDecision,
+    check_access,
+    select_readable_files,
+)
+from flask_ibi_archive.archive.items.host_calls import logging_failure
+from flask_ibi_archive.archive.items.pages import (
+    describe_work,
+    describing,
+    message,
+    page,
+    redirect_to,
+    restricted_page,
+    set_file_name,
+    view_item,
+    with_item,
+    write_metadata,
+)
+from flask_ibi_archive.archive.items.viewing import find_metadata_url
+from flask_ibi_archive.archive.pages.landing_page import landing_page
+from flask_ibi_archive.archive.pages.machine_readable import add_part_links, linkset_response
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.relations import Step, StepKind
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records.formats import MetadataFormat
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import DublinCoreMetadata, MetadataItem
+from flask_ibi_archive.errors import CannotWriteMetadata
+from flask_ibi_archive.server.pages.requests import (
+    UNKNOWN_USER,
+    current_archive,
+    read_query,
+    user_address,
+)
+from flask_ibi_archive.server.pages.responses import set_headers
+from flask_ibi_archive.server.pages.texts import gettext
+
+
+@partial(with_item, shows_description=True)
+def metadata(item: ItemView) -> ResponseReturnValue:
+    """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
+
+    The access rule of an item does not restrict metadata that are another item or on another
+    server.
+    """
+    choice = read_query().get("choice") or None
+    try:
+        step = Step(StepKind.METADATA, choice)
+    except ValueError:
+        return _no_metadata_page(item, choice)
+    format = None if choice is None else current_archive().formats.get(choice)
+    # resolvers do not ask for the metadata of a removed item, but readers may
+    is_own = (
+        isinstance(item.record.metadata, DublinCoreMetadata) or item.record.state == State.DELETED
+    )
+    is_listed = format is None or format.name in current_archive().facts().own_formats
+    # a metadata item itself has the page of its metadata, and their Dublin Core
+    if not is_own and (is_listed or not item.dublin_core):
+        return _linked_metadata(item, step, format)
+    if choice is None:
+        return _metadata_page(item)
+    if format is None:
+        return _no_metadata_page(item, choice)
+    return _send_metadata(item, format)
+
+
+@describing
+def _no_metadata_page(item: ItemView, choice: str | None) -> Response:
+    in_format = gettext("The item has no metadata in this format")
+    title = in_format if choice else gettext("The item has no metadata.")
+    return message(404, title, item=select_readable_files(item))
+
+
+@describing
+def _metadata_page(item: ItemView) -> Response:
+    """Return the page of the metadata.
+
+    The persistent URL of an item leads to this address if the network of the user or an embargo
+    closes the files. This user sees the landing page, which says so, with all metadata.
+    """
+    readable = select_readable_files(item)
+    if item.record.state == State.DELETED or item.allows(user_address()):
+        response = page("metadata", item=readable)
+    else:
+        response = landing_page(item, readable, describe_work(readable), shows_metadata=True)
+    return add_part_links(response, item, "describes", current_archive().addresses.metadata(item))
+
+
+@describing
+def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
+    """Return the metadata of an item in a format; an error page if the format can't be written."""
+    readable = select_readable_files(item)
+    work = describe_work(readable)
+    try:
+        with logging_failure(CannotWriteMetadata(work.ibi, format.name)):
+            body = write_metadata(format, work)
+    except CannotWriteMetadata:
+        return message(500, gettext("The metadata can't be shown in this format"), item=readable)
+    # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
+    charset = "" if format.media_type.endswith("json") else "; charset=utf-8"
+    response = Response(body, content_type=f"{format.media_type}{charset}")
+    set_file_name(response, "inline", item.ibi, f".{format.extension}")
+    url = current_archive().addresses.metadata(item, format.name)
+    return add_part_links(set_headers(response), item, "describes", url)
+
+
+@with_item
+@describing
+def linkset(item: ItemView) -> ResponseReturnValue:
+    """Send the typed links of an item (RFC 9264)."""
+    readable = select_readable_files(item)
+    return linkset_response(readable, describe_work(readable))
+
+
+def _linked_metadata(
+    item: ItemView, step: Step, format: MetadataFormat | None
+) -> ResponseReturnValue:
+    """Redirect to the metadata of an item, which are another item or have a URL.
+
+    If these metadata have no URL in the format, the Archive writes their Dublin Core.
+    """
+    archive, user = current_archive(), user_address()
+    # an item that is metadata and has no metadata describes itself
+    target = item if item.record.content_type == "Metadata" else None
+    if isinstance(item.record.metadata, MetadataItem):
+        ibi = item.record.metadata.ibi
+        target = view_item(ibi)
+        if target is None:
+            modifier = f":({step.parameter})" if step.parameter else ""
+            return redirect_to(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
+    access = AccessDecision(True) if target is None else check_access(target)
+    if target is not None and access.by_policy and not access.is_allowed:
+        return restricted_page(target, access)
+    # find_metadata_url would treat UNKNOWN_USER like the address of a known user
+    url = None
+    if access.is_allowed or user != UNKNOWN_USER:
+        identifier = parse_identifier(item.record.identifiers[0])
+        facts, is_open = archive.facts(), access.by_policy
+        url = archive.read_catalogue(
+            lambda catalogue: find_metadata_url(catalogue, facts, identifier, user, step, is_open)
+        )
+    if format is not None and url == archive.addresses.metadata(item, format.name):
+        return _send_metadata(item, format)
+    if url is not None:
+        return redirect_to(url)
+    if target is not None and not access.is_allowed:
+        return restricted_page(target, access)
+    if format is not None and item.dublin_core:
+        return _send_metadata(item, format)
+    return _no_metadata_page(item, step.parameter)

@@ -1,0 +1,89 @@
+"""Builds the Flask blueprint of an Archive, which contains the routes of the Archive."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response
+from flask.blueprints import BlueprintSetupState
+
+from flask_ibi_archive.archive.accesses import statistics_pages as statistics
+from flask_ibi_archive.archive.harvest import oai_pmh
+from flask_ibi_archive.archive.items.pages import find_media_type
+from flask_ibi_archive.archive.pages import crawl_list_pages as crawl_lists
+from flask_ibi_archive.archive.pages import file_lists, metadata_pages
+from flask_ibi_archive.archive.pages.item_pages import name_file_type
+from flask_ibi_archive.archive.pages.landing_page import file, landing
+from flask_ibi_archive.archive.service.local_answers import answer_persistent_url
+from flask_ibi_archive.archive.service.readiness import check_ready
+from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
+from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.server.pages import flask_interfaces, health
+from flask_ibi_archive.server.pages.app_hooks import SERVICE, add_page, answer_first, prepare_app
+from flask_ibi_archive.server.pages.requests import current_archive
+from flask_ibi_archive.server.pages.static_files import add_static_files
+
+NAME = "ibi_archive"
+#: The name of the converter that the app may use in its routes. The app may already use a short
+#: name such as "ibi".
+CONVERTER = "flask_ibi_archive_item"
+#: The name of the converter in the routes of this package.
+OWN_ITEM = "flask_ibi_archive_own_item"
+
+
+def create_blueprint() -> Blueprint:
+    """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
+
+    The blueprint adds a function that sees all requests of the app first; see
+    :func:`.app_hooks.answer_protocol`.
+    """
+    blueprint = Blueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
+    blueprint.record_once(_add_item_functions)
+    blueprint.record_once(prepare_app)
+    blueprint.record_once(lambda state: answer_first(state.app, answer_persistent_url))
+    item = f"/col/<{OWN_ITEM}:ibi>"
+    for endpoint, rule, view in (
+        ("landing", f"{item}/", landing),
+        ("file", f"{item}/doc/<path:path>", file),
+        ("files", f"{item}/files", file_lists.files),
+        ("metadata", f"{item}/metadata", metadata_pages.metadata),
+        ("linkset", f"{item}/linkset", metadata_pages.linkset),
+        ("statistics", f"{item}/statistics", statistics.item_statistics),
+    ):
+        blueprint.add_url_rule(rule, endpoint, view)
+    add_page(blueprint, "archive_statistics", "/ibi/statistics", statistics.archive_statistics)
+    add_static_files(blueprint, add_page)
+    add_page(blueprint, "health", "/ibi/health", show_readiness)
+    add_page(blueprint, "health_ready", "/ibi/health/ready", show_readiness)
+    add_page(blueprint, "health_live", "/ibi/health/live", health.live)
+    add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
+    add_page(blueprint, "years", "/ibi/items", crawl_lists.show_years)
+    add_page(blueprint, "year", "/ibi/items/<int:year>", crawl_lists.show_year)
+    add_page(blueprint, "sitemap", "/ibi/sitemap.xml", crawl_lists.send_sitemap)
+    add_page(blueprint, "sitemap_part", "/ibi/sitemap/<int:number>", crawl_lists.send_sitemap_part)
+    # Flask never matches this rule; route_service_request() selects the rule
+    blueprint.add_url_rule(
+        f"/<{OWN_ITEM}:ibi>",
+        "service",
+        answer_service_request,
+        build_only=True,
+        provide_automatic_options=False,
+    )
+    return blueprint
+
+
+def _add_item_functions(state: BlueprintSetupState) -> None:
+    app = state.app
+    app.url_map.converters.update(
+        {CONVERTER: flask_interfaces.IBIConverter, OWN_ITEM: flask_interfaces.OwnItemConverter}
+    )
+    app.jinja_env.globals["ibi_media_type"] = find_media_type
+    app.jinja_env.globals["ibi_file_type"] = name_file_type
+    app.extensions[SERVICE] = route_service_request
+
+
+def show_readiness() -> Response:
+    """Return 200 if the Archive can answer requests; otherwise, return 503 with the reason."""
+    try:
+        check_ready(current_archive())
+    except (NotReady, ConfigError) as error:
+        return health.unready_response("the Archive", error)
+    return health.ready_response()

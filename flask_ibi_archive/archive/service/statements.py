@@ -1,0 +1,371 @@
+"""Builds the SQL statement that reads the items for a urlRequest.
+
+A urlRequest asks for the URLs of an item. Relations such as ``.lastedition`` lead from the item to
+other items. The statement reads the item and all items to which the requested relations lead.
+:class:`.catalogue.StoredCatalogue` runs the statement and evaluates the relations.
+
+In this module, a relation is written as a "shape", a text in which each letter is one step (see
+:mod:`~flask_ibi_archive.core.protocol.relations`). For example, the shape "ut" leads to the translations
+of the last edition, and the shape "" leads to the item itself.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    CompoundSelect,
+    Connection,
+    Dialect,
+    FromClause,
+    Select,
+    and_,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    true,
+    union_all,
+)
+
+from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, TombstoneRow
+from flask_ibi_archive.core.protocol.relations import split_shapes
+from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.server.database.dialects import JSONRow, JSONValue, Key, UTCTime
+
+
+class Fetched(NamedTuple):
+    """A row of the result: an item with one of its files.
+
+    The file is a requested file or the target file of the item. Rows whose ``base_id`` is their
+    ``id`` belong to the requested item. If a relation leads back to this item, there may be more
+    rows with the item. The fields after ``file_url`` are only read if the request follows relations
+    or needs the next edition. The last two fields are the identifiers of the next edition of the
+    requested item.
+    """
+
+    base_id: int | None
+    id: int
+    state: str
+    rep: str | None
+    ibip: str | None
+    timestamp: str
+    content_type: str
+    is_service: bool
+    target_path: str | None
+    access_networks: str | None
+    access_others: str | None
+    embargo: str | None
+    metadata_item_id: int | None
+    metadata_url: str | None
+    has_dublin_core: bool
+    file_path: str | None
+    file_url: str | None
+    language: str | None = None
+    edition_series_id: int | None = None
+    edition_no: int | None = None
+    translation_group_id: int | None = None
+    metadata_formats: dict[str, str] | None = None
+    metadata_timestamp: str | None = None
+    formats: dict[str, str] | None = None
+    next_rep: str | None = None
+    next_ibip: str | None = None
+
+
+# SQLAlchemy builds statements faster with tables than with ORM classes
+ITEM: Any = Item.__table__
+FILE: Any = File.__table__
+IDENTIFIER: Any = ItemIdentifier.__table__
+TOMBSTONE: Any = TombstoneRow.__table__
+
+_decode_json = json.JSONDecoder().raw_decode
+
+#: The fields that are not read for every request.
+FOLLOWING = Fetched._fields[-len(Fetched._field_defaults) :]
+NEXT_EDITION = ("next_rep", "next_ibip")
+
+
+def format_time(text: str) -> str:
+    """Return a time of a row in the form ``YYYY-MM-DDThh:mm:ssZ``.
+
+    SQL does not format the times, because SQLite needs more time for it than Python.
+
+    :param text: the time in UTC as the database writes it, such as ``YYYY-MM-DD hh:mm:ss.ffffff``.
+    """
+    return f"{text[:10]}T{text[11:19]}Z"
+
+
+class CompiledStatement:
+    """A statement that SQLAlchemy compiles only once.
+
+    To compile the statement, or to find it in a cache, takes SQLAlchemy longer than the database
+    needs to run it. The database joins the columns to one JSON list, because the drivers need more
+    time for 20 columns than for one.
+
+    :param statement: a SELECT. The result contains what JSON can express: dates and times are
+        texts, and on SQLite booleans are 0 and 1.
+    """
+
+    def __init__(self, statement: Select[Any], dialect: Dialect) -> None:
+        row = JSONRow(*statement.selected_columns)
+        compiled: Any = statement.with_only_columns(row).compile(dialect=dialect)
+        self.text = str(compiled)
+        self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
+        self._order: list[str] | None = compiled.positiontup
+
+    def run(self, connection: Connection, parameters: dict[str, Any]) -> list[list[Any]]:
+        """Run the statement with some parameters and return the rows.
+
+        :raises DBAPIError: if the database refuses the statement or does not answer.
+        """
+        values: Any = {**self._fixed, **parameters}
+        if self._order is not None:  # the driver does not know the names of parameters
+            values = tuple([values[name] for name in self._order])
+        rows = connection.exec_driver_sql(self.text, values).all()
+        return [_decode_json(row[0])[0] for row in rows]
+
+
+@lru_cache(maxsize=256)
+def compile_statement(
+    dialect: Dialect,
+    shapes: frozenset[str],
+    next_edition: bool,
+    paths: int,
+    follow_editions: bool,
+) -> CompiledStatement:
+    """Return the statement of :func:`build_statement` in compiled form.
+
+    The parameters are described there.
+    """
+    statement = build_statement(dialect, shapes, next_edition, paths, follow_editions)
+    return CompiledStatement(statement, dialect)
+
+
+def build_statement(
+    dialect: Dialect,
+    shapes: frozenset[str],
+    next_edition: bool,
+    paths: int,
+    follow_editions: bool,
+) -> Select[Any]:
+    """Return the statement of a urlRequest; the columns are the first fields of Fetched.
+
+    The SQL parameters of the statement are archive_id, ibi, path_0, path_1 and so on.
+
+    An item may appear in several rows, with different files. If an item has an access rule or an
+    embargo, the statement also reads the metadata item, because some users get the metadata instead
+    of the item.
+
+    :param dialect: the kind of database for which the statement is compiled.
+    :param shapes: the relations to follow, as described in the docstring of this module.
+    :param next_edition: True to read also the identifiers of the next edition.
+    :param paths: the number of possible paths of the requested file.
+    :param follow_editions: True to select the last edition in this Archive; False to select only
+        the next edition.
+    """
+    found = _select_requested()
+    steps = _number_steps(shapes)
+    if steps:
+        found = _select_reached(dialect, found, steps, follow_editions)
+    rows = found.subquery("found")
+    item, following = ITEM.alias(), ITEM.alias() if next_edition else None
+    is_wanted: ColumnElement[bool] = FILE.c.path == item.c.target_path
+    if paths:
+        named: list[Any] = [bindparam(f"path_{number}") for number in range(paths)]
+        is_wanted = or_(is_wanted, FILE.c.path.in_(named))
+    is_wanted = and_(FILE.c.item_id == item.c.id, is_wanted)
+    file, is_file = FILE, is_wanted
+    if dialect.name == "postgresql":
+        file, is_file = _fence(select(FILE.c.path, FILE.c.url).where(is_wanted)), true()
+    read = item.outerjoin(file, is_file)
+    if following is not None:
+        later = case((item.c.id == rows.c.base_id, _find_later_edition(item, is_last=False)))
+        read = read.outerjoin(following, following.c.id == later)
+    columns = _list_columns(rows.c.base_id, item, file, following, bool(steps))
+    is_limited = rows.c.instead.is_not(None)
+    # SQLite needs more time for item.id IN (id, instead)
+    is_read = or_(item.c.id == rows.c.id, and_(is_limited, item.c.id == rows.c.instead))
+    if dialect.name == "postgresql":
+        return _select_for_each(rows, select(*columns).select_from(read).where(is_read))
+    return select(*columns).select_from(rows, read).where(is_read)
+
+
+def _select_for_each(rows: FromClause, found: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
+    """Select what another SELECT finds for each of some rows, on PostgreSQL."""
+    each = _fence(found)
+    return select(*each.c).select_from(rows.join(each, true()))
+
+
+def _fence(found: Select[Any] | CompoundSelect[Any]) -> FromClause:
+    """Return a SELECT that PostgreSQL runs for each row of the tables before it.
+
+    With OFFSET, PostgreSQL then searches by keys. Otherwise it may read whole tables, because it
+    expects more rows than there are.
+    """
+    return found.offset(literal_column("0")).lateral()
+
+
+def _select_requested() -> Select[Any]:
+    """Select the requested item, which is at place 0."""
+    item = ITEM.alias()
+    return (
+        select(
+            item.c.id,
+            _find_metadata_id(item),
+            item.c.id.label("base_id"),
+            literal_column("0").label("place"),
+        )
+        .select_from(IDENTIFIER)
+        .join(item, item.c.id == IDENTIFIER.c.item_id)
+        .where(
+            IDENTIFIER.c.text == bindparam("ibi"),
+            IDENTIFIER.c.archive_id == bindparam("archive_id"),
+        )
+    )
+
+
+def _number_steps(shapes: frozenset[str]) -> dict[str, dict[int, int]]:
+    """Return the steps that the statement follows: for each letter, the next place by the place.
+
+    Relations that continue in the same way are at the same place. The number of places is small,
+    even if there are many relations. The requested item is at place 0.
+    """
+    places, waiting = {shapes: 0}, [shapes]
+    steps: dict[str, dict[int, int]] = {}
+    while waiting:
+        shapes = waiting.pop()
+        for letter, rest in split_shapes(shapes):
+            if rest not in places:
+                places[rest] = len(places)
+                waiting.append(rest)
+            steps.setdefault(letter, {})[places[shapes]] = places[rest]
+    return steps
+
+
+def _select_reached(
+    dialect: Dialect,
+    requested: Select[Any],
+    steps: dict[str, dict[int, int]],
+    follow_editions: bool,
+) -> Select[Any]:
+    """Select the requested item and all items to which the steps lead."""
+    reached = requested.cte("reached", recursive=True)
+    following = [
+        _select_next(reached, letter, places, follow_editions) for letter, places in steps.items()
+    ]
+    if dialect.name == "postgresql":  # it allows only one SELECT that refers to the CTE itself
+        following = [_select_for_each(reached, union_all(*following))]
+    if "t" not in steps:
+        # an item that several steps reach is read again, which takes less time than a comparison
+        return select(reached.union_all(*following))
+    reached = reached.union(*following)
+    # a relation may lead back to the requested item
+    base_id = func.max(reached.c.base_id).label("base_id")
+    return select(reached.c.id, reached.c.instead, base_id).group_by(
+        reached.c.id, reached.c.instead
+    )
+
+
+def _select_next(
+    reached: CTE, letter: str, places: dict[int, int], follow_editions: bool
+) -> Select[Any]:
+    """Select the items to which steps with a letter lead from the items that were reached.
+
+    If there is nothing to which a step leads, it leads to the item itself. A translation step leads
+    to the item, too.
+
+    :param places: the next place by the place.
+    """
+    item, target = ITEM.alias(), ITEM.alias()
+    if letter == "t":
+        is_member = target.c.translation_group_id == item.c.translation_group_id
+        leads = or_(target.c.id == item.c.id, is_member)
+    elif letter == "u":
+        later = _find_later_edition(item, is_last=follow_editions)
+        leads = target.c.id == func.coalesce(later, item.c.id)
+    else:
+        leads = target.c.id == func.coalesce(item.c.metadata_item_id, item.c.id)
+    numbers: dict[Any, Any] = {
+        literal_column(str(one)): literal_column(str(two)) for one, two in places.items()
+    }
+    following = case(numbers, value=reached.c.place).label("place")
+    return (
+        select(target.c.id, _find_metadata_id(target), cast(null(), Key), following)
+        .select_from(reached, item.join(target, leads))
+        .where(item.c.id == reached.c.id, following.is_not(None))
+    )
+
+
+def _find_later_edition(item: Any, is_last: bool) -> ColumnElement[int | None]:
+    """Return the id of the next edition of an item, or of its last edition; NULL without editions.
+
+    The last edition is never a deleted one, except one that was transferred to another Archive.
+    """
+    later = ITEM.alias()
+    found = select(later.c.id).where(
+        later.c.edition_series_id == item.c.edition_series_id,
+        later.c.edition_no > item.c.edition_no,
+    )
+    if is_last:
+        found = found.where(or_(later.c.state != State.DELETED.value, _is_moved(later)))
+    number = later.c.edition_no
+    return (
+        found.order_by(number.desc() if is_last else number)
+        .limit(literal_column("1"))
+        .scalar_subquery()
+    )
+
+
+def _find_metadata_id(item: Any) -> ColumnElement[int | None]:
+    """Return the id of the metadata item if some users may not read the files, otherwise NULL."""
+    is_limited = or_(item.c.access_networks.is_not(None), item.c.embargo.is_not(None))
+    return case((is_limited, item.c.metadata_item_id)).label("instead")
+
+
+def _list_columns(
+    base_id: Any, item: Any, file: Any, next_edition: Any, followed: bool
+) -> list[Any]:
+    """Return the columns with the first fields of Fetched.
+
+    :param file: the table of the files, or what was selected from it.
+    :param next_edition: the next edition; None if the request does not need it.
+    :param followed: True if the request follows relations and needs their fields.
+    """
+    special = {
+        "base_id": base_id,
+        "timestamp": UTCTime(item.c.timestamp),
+        "metadata_timestamp": UTCTime(item.c.metadata_timestamp),
+        "has_dublin_core": item.c.dublin_core.is_not(None),
+        "metadata_formats": JSONValue(item.c.metadata_formats),
+        "formats": JSONValue(item.c.formats),
+        "file_path": file.c.path,
+        "file_url": file.c.url,
+    }
+    if followed:
+        moved = and_(base_id.is_distinct_from(item.c.id), _is_moved(item))
+        special["state"] = case((moved, ELSEWHERE), else_=item.c.state)
+    names = Fetched._fields[: -len(FOLLOWING)]
+    if next_edition is not None:
+        names = Fetched._fields
+        special |= {"next_rep": next_edition.c.rep, "next_ibip": next_edition.c.ibip}
+    elif followed:
+        names = Fetched._fields[: -len(NEXT_EDITION)]
+    return [special.get(name, item.c.get(name)).label(name) for name in names]
+
+
+def _is_moved(item: Any) -> ColumnElement[bool]:
+    """Return the condition that an item was transferred to another Archive.
+
+    The tombstone of a transferred item names the other Archive.
+    """
+    # A scalar subquery reads one row by its key. With EXISTS, PostgreSQL may read the whole table.
+    archive = select(TOMBSTONE.c.original_archive).where(TOMBSTONE.c.item_id == item.c.id)
+    return and_(item.c.state == State.DELETED.value, archive.scalar_subquery().is_not(None))

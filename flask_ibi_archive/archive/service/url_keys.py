@@ -1,0 +1,160 @@
+"""URL keys: signed numbers that identify an item ([R] 6.2, 7.2, Table 5.1).
+
+When a resolver requests the URLs of an item, the answer of the Archive contains a new URL key. The
+acknowledgment of the resolver contains the same key. The key proves that the Archive has sent the
+answer to which the acknowledgment refers.
+
+A key has the form ``<POSIX time>-<digits>``. The POSIX time is the time when the key was issued.
+The digits are the decimal form of a number with these bytes:
+
+    1 | row id of the item (8) | random bytes (8) | signature (16)
+    2 | identifier of the item | random bytes (8) | signature (16)
+
+The first byte is not 0, because a number cannot begin with zeros. Keys of the second form are for
+the items of a host's own catalogue. The random bytes make each key unique. The signature is the
+first half of an HMAC-SHA256 of the other parts of the key. A key may be bound to a network: the
+signature is then also that of the network. The Archive does not store the keys that it issues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from itsdangerous import Signer
+
+from flask_ibi_archive.core.protocol.registration import is_key
+
+SALT = b"flask_ibi_archive.url_key"
+NONCE = 8
+SIGNATURE = 16
+#: The first bytes of keys: the item is named by its row id or by an identifier.
+ROW_ID, IDENTIFIER = 1, 2
+LENGTH = 1 + 8 + NONCE + SIGNATURE
+#: The number of characters of the longest key, for an identifier of 255 characters.
+MAX_LENGTH = 700
+#: The maximum difference in seconds between the clocks of two servers of an Archive.
+CLOCK_LEEWAY = 60
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """The content of a valid key.
+
+    :param item: the key of the requested item (CatalogueItem.key).
+    :param issued: the time when the key was issued, in POSIX seconds.
+    :param nonce: the random bytes of the key.
+    """
+
+    item: int | str
+    issued: int
+    nonce: bytes
+
+    @property
+    def name(self) -> str:
+        """A short text that is different for each key."""
+        return f"{self.issued}-{self.nonce.hex()}"
+
+
+class URLKeys:
+    """Issues URL keys and verifies them.
+
+    :param secrets: the secrets; the newest secret is the last. Keys are signed with the newest
+        secret. A key is valid if it was signed with any of the secrets.
+    :param max_age: the number of seconds for which a key is valid.
+    :param clock: a function that returns the time in POSIX seconds.
+    """
+
+    def __init__(
+        self,
+        secrets: Iterable[str | bytes],
+        max_age: float = 3600,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.max_age = max_age
+        self.clock = clock
+        signer = Signer(
+            [secret.encode() if isinstance(secret, str) else secret for secret in secrets],
+            salt=SALT,
+            key_derivation="hmac",
+            digest_method=hashlib.sha256,
+        )
+        # to prepare a key takes longer than to sign a value
+        self._signers = [
+            hmac.new(signer.derive_key(secret), digestmod=hashlib.sha256)
+            for secret in signer.secret_keys
+        ]
+
+    def issue(self, item: int | str, network: str = "") -> str:
+        """Return a new URL key for an item.
+
+        :param item: the key of the item (CatalogueItem.key).
+        :param network: the network to which the key is bound; "" for none.
+        """
+        second = int(self.clock())
+        if isinstance(item, int):
+            named = b"\x01" + item.to_bytes(8, "big")
+        else:
+            named = b"\x02" + item.encode()
+        # not random.randbytes(): an app may seed the generator, and keys would then be equal
+        value = named + os.urandom(NONCE)
+        signature = _sign(self._signers[-1], second, value, network)
+        return f"{second:010d}-{int.from_bytes(value + signature, 'big')}"
+
+    def verify(self, key: str, networks: Sequence[str] = ("",)) -> KeyFacts | None:
+        """Return the content of a key, or None if the key is forged or not valid at this time.
+
+        :param networks: the networks to one of which the key must be bound; "" for none.
+        """
+        facts = self.read(key, networks)
+        return facts if facts is not None and self.is_current(facts) else None
+
+    def is_current(self, facts: KeyFacts) -> bool:
+        """Return whether a key is valid at this time.
+
+        A key is not valid if it has expired or was issued in the future.
+        """
+        return -CLOCK_LEEWAY <= self.clock() - facts.issued <= self.max_age
+
+    def read(self, key: str, networks: Sequence[str] = ("",)) -> KeyFacts | None:
+        """Return the content of a key, or None if the key is forged.
+
+        This method does not check whether the key has expired. The parameters are those of
+        :meth:`verify`.
+        """
+        if len(key) > MAX_LENGTH or not is_key(key):
+            return None
+        first, _, second = key.partition("-")
+        issued = int(first)
+        number = int(second or 0)
+        whole = number.to_bytes((number.bit_length() + 7) // 8, "big")
+        if key != f"{issued:010d}-{number}" or not _has_form_of_key(whole):
+            return None
+        value, signature = whole[:-SIGNATURE], whole[-SIGNATURE:]
+        if not any(
+            hmac.compare_digest(_sign(signer, issued, value, network), signature)
+            for network in networks
+            for signer in reversed(self._signers)
+        ):
+            return None
+        named, nonce = value[1:-NONCE], value[-NONCE:]
+        item = int.from_bytes(named, "big") if value[0] == ROW_ID else named.decode()
+        return KeyFacts(item, issued, nonce)
+
+
+def _has_form_of_key(whole: bytes) -> bool:
+    if whole[:1] == bytes([ROW_ID]):
+        return len(whole) == LENGTH
+    return whole[:1] == bytes([IDENTIFIER]) and len(whole) > 1 + NONCE + SIGNATURE
+
+
+def _sign(signer: hmac.HMAC, second: int, value: bytes, network: str) -> bytes:
+    """Return the signature of a key: the first half of the HMAC, so that URL keys are short."""
+    mac = signer.copy()
+    # a network ends with "/24" or "/64", so that the second cannot be mistaken for a part of it
+    mac.update(b"%b%d-%b" % (network.encode(), second, value))
+    return mac.digest()[:SIGNATURE]

@@ -1,0 +1,189 @@
+"""The Archive service, which answers the messages of resolvers ([R] 4, 7).
+
+The service has an IBI. The address of the service is the host of the Archive with the IBI as path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from flask import Response, current_app
+from werkzeug.exceptions import BadHost
+
+from flask_ibi_archive.archive.service.announcing import announce_request
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.messages import (
+    MAX_QUERY,
+    Acknowledgment,
+    Agents,
+    UrlRequest,
+    build_response,
+    parse_request,
+)
+from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.url_list import UrlPair
+from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
+from flask_ibi_archive.server.pages.flask_interfaces import select_view
+from flask_ibi_archive.server.pages.requests import (
+    EXTENSION,
+    RESOLVER_EXTENSION,
+    current_archive,
+    current_request,
+    is_message,
+    user_address,
+)
+from flask_ibi_archive.server.pages.responses import (
+    RETRY_AFTER,
+    error_response,
+    pairs_response,
+    refuse_request,
+    summarise_error,
+)
+from flask_ibi_archive.signals import url_requested
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+
+ListUrls: TypeAlias = Callable[[UrlRequest], Sequence[UrlPair]]
+
+# The path of a service is a repository name or an IBIp, in upper or lower case.
+_IBIP_CHARACTER = "[2-9A-HJ-NP-Ua-hj-np-u]"
+_SERVICE_PATH = re.compile(
+    r"/[A-Za-z0-9.-]+/[A-Za-z0-9@.-]+/[0-9]{4}/[0-9.]+"
+    rf"|/{_IBIP_CHARACTER}+[WXwx]{_IBIP_CHARACTER}*/{_IBIP_CHARACTER}+(?:[Ww]{_IBIP_CHARACTER}+)?"
+)
+
+
+def route_service_request() -> bool:
+    """Select the view of the service if the request is for the address of the service.
+
+    Flask cannot find this view, because the IBI of the service is in the database. A route for all
+    paths with the form of an IBI would hide routes of the app.
+
+    If the app has a route for exactly the address of the service, the app answers the request.
+
+    :returns: True if the view of the service was selected.
+    """
+    request = current_request()
+    if _SERVICE_PATH.fullmatch(request.path) is None:
+        return False
+    if isinstance(request.routing_exception, BadHost):
+        return False
+    if request.url_rule is not None and not request.url_rule.arguments:
+        return False
+    archive = current_archive()
+    failure: NotReady | ConfigError | None = None
+    try:
+        if not _is_service(archive, request.path[1:]):
+            return False
+    except NotReady as error:
+        # Without the database, the IBI of the service is unknown. But a valid URL key proves that
+        # an acknowledgment is for this Archive.
+        if not _has_valid_key(archive):
+            if not _must_be_for_service(archive):
+                return False
+            failure = error
+    except ConfigError as error:
+        failure = error
+    select_view(f"{EXTENSION}.service", failure=failure)
+    return True
+
+
+def _is_service(archive: Archive, ibi: str) -> bool:
+    """Return whether a text is an IBI of the service, in upper or lower case."""
+    if archive.serves(ibi):
+        return True
+    try:
+        return archive.serves(parse_identifier(ibi).text)
+    except IdentifierError:
+        return False
+
+
+def _has_valid_key(archive: Archive) -> bool:
+    """Return whether the request is an acknowledgment with a valid URL key of this Archive.
+
+    The Archive sends a URL key together with URLs. A URL key is a number with a signature of the
+    Archive. When a resolver has delivered a URL to a reader, the resolver sends an acknowledgment
+    with the URL key. This function does not use the database.
+    """
+    request = current_request()
+    query = request.query_string
+    if request.method not in ("GET", "HEAD") or len(query) > MAX_QUERY:
+        return False
+    try:
+        message = parse_request(decode_query_string(query))
+    except PeerProtocolError:
+        return False
+    return isinstance(message, Acknowledgment) and archive.accesses.has_valid_key(
+        message, _find_sender(archive)
+    )
+
+
+def _must_be_for_service(archive: Archive) -> bool:
+    """Return whether the request must be for the service, because it is not a persistent URL."""
+    resolves = archive.config.local_resolution or RESOLVER_EXTENSION in current_app.extensions
+    return not resolves or is_message()
+
+
+def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
+    """Answer a message, or return an alert that says why the message is refused.
+
+    :param failure: the error that prevents an answer; None if there is no such error.
+    """
+    if failure is not None:
+        return _unavailable(failure)
+    if (refusal := refuse_request()) is not None:
+        return refusal
+    request = current_request()
+    query = request.query_string
+    # a request with HEAD must not change anything (RFC 9110, 9.3.2)
+    is_get = request.method == "GET"
+    count = _count_access if is_get else _count_nothing
+    archive = current_archive()
+    list_urls: ListUrls = partial(archive.list_urls, sender=_find_sender(archive))
+    if is_get and url_requested.receivers:
+        list_urls = partial(_list_and_announce, list_urls)
+    try:
+        message = parse_request(decode_query_string(query))
+        return pairs_response(build_response(message, list_urls, count))
+    except PeerProtocolError as error:
+        return error_response(400, str(error))
+    except (NotReady, ConfigError) as error:
+        return _unavailable(error)
+
+
+def _find_sender(archive: Archive) -> str | None:
+    """Return the IP address of the sender if only the resolver may acknowledge accesses."""
+    return user_address() if archive.config.count_only_resolver else None
+
+
+def _list_and_announce(list_urls: ListUrls, message: UrlRequest) -> Sequence[UrlPair]:
+    """Return the URL list, and send the signal url_requested."""
+    archive = current_archive()
+    pairs = list_urls(message)
+    announce_request(archive.notifier, message, len(pairs), archive.config.anonymise_ips)
+    return pairs
+
+
+def _count_access(acknowledgment: Acknowledgment) -> None:
+    """Count the access that a resolver acknowledges.
+
+    If the access cannot be counted, the reason is logged. The X-Forwarded-User-Agent header of the
+    request contains the user agent of the reader.
+    """
+    headers = current_request().headers
+    agents = Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
+    archive = current_archive()
+    archive.take_acknowledgment(acknowledgment, agents, _find_sender(archive))
+
+
+def _count_nothing(acknowledgment: Acknowledgment) -> None:
+    """Do nothing with an acknowledgment."""
+
+
+def _unavailable(error: NotReady | ConfigError) -> Response:
+    current_app.logger.error("the Archive can't answer: %s", error)
+    return error_response(503, summarise_error(error), Retry_After=RETRY_AFTER)

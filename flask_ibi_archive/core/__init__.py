@@ -1,0 +1,1 @@
+"""The pure core: identifiers, protocol, resolution and descriptions. It knows no framework."""

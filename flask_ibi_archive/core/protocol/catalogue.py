@@ -1,0 +1,196 @@
+"""The interface through which the URL list reads the items of an Archive.
+
+A :class:`Catalogue` finds an item by an identifier. The caller passes a :class:`Scope`: the list of
+the data that the caller will read. Therefore a database can fetch all the data with one statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Protocol
+
+from flask_ibi_archive.core.protocol.access import may_read
+
+#: The formats of Dublin Core that every Archive writes and lists.
+DUBLIN_CORE: Mapping[str, None] = {"oai_dc": None}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The data of an item that the caller will read.
+
+    :param shapes: the shapes of the relations that the caller will follow, and all beginnings of
+        these shapes. A shape has one letter for each step, such as "um" (see
+        :mod:`~flask_ibi_archive.core.protocol.relations`).
+    :param next_edition: True if the caller will read the next edition.
+    :param paths: the possible paths of the requested file. The first path that exists is the
+        requested file. Without paths, the target file is the requested file.
+    :param follow_editions: True if the catalogue finds the last edition by following the next
+        editions in this Archive. If False, the last edition of an item that has a next edition is
+        unknown.
+    :param own_formats: the formats in which the Archive itself writes Dublin Core, as the keys of
+        :attr:`OwnMetadata.formats`.
+    """
+
+    shapes: frozenset[str] = frozenset({""})
+    next_edition: bool = False
+    paths: tuple[str, ...] = ()
+    follow_editions: bool = True
+    own_formats: Mapping[str, None] = field(default_factory=lambda: DUBLIN_CORE, hash=False)
+
+
+WHOLE = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file of an item.
+
+    :param path: the path of the file within the item.
+    :param url: the URL of the file if the file is on another server; otherwise None.
+    """
+
+    path: str
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMetadata:
+    """Metadata of one item. These metadata have no identifier.
+
+    :param url: the URL of the metadata in free form if the metadata are on another server.
+    :param formats: the formats of the metadata. The value for a format is a URL if the metadata in
+        this format are on another server; otherwise None.
+    :param timestamp: the timestamp of the metadata (``YYYY-MM-DDThh:mm:ssZ``); None if unknown.
+    """
+
+    url: str | None
+    formats: Mapping[str, str | None]
+    timestamp: str | None = None
+
+
+class NextEdition(Protocol):
+    """The identifiers of the next edition of an item."""
+
+    @property
+    def rep(self) -> str | None:
+        """The repository name of the item, or None."""
+
+    @property
+    def ibip(self) -> str | None:
+        """The IBIp of the item, or the legacy identifier of an item of another Archive."""
+
+
+@dataclass(eq=False, slots=True)
+class CatalogueItem:
+    """An item of an Archive, with the data that the scope lists.
+
+    :param key: the row ID of the item; for an item of a host's own catalogue, one of its
+        identifiers. No other item of the Archive has this key. URL keys contain it.
+    :param state: Original, Copy or Deleted; None for an item of another Archive, of which only the
+        IBI is known. For an item that was transferred to another Archive, the value is Deleted if
+        the item is the requested item, and None if it is the target of a relation.
+    :param ibip: the IBIp, or the legacy identifier of an item of another Archive.
+    :param content_type: Data or Metadata.
+    :param timestamp: the time when the item was updated last or removed, as
+        ``YYYY-MM-DDThh:mm:ssZ``.
+    :param language: the language of the item, ``xx`` or ``xx-YY``; None if it is unknown.
+    :param formats: the formats of an item of content type Metadata. The values are the URLs.
+    :param is_service: True if the item represents the Archive service.
+    :param networks: the networks of the access rule, in CIDR form; None: there is no rule.
+    :param embargo: the first day (UTC) on which users may read the files, or None.
+    :param shows_metadata: True if the metadata are for all users, including users who may not read
+        the files.
+    :param files: the URL of each file, by path. None: the file is in this Archive. The requested
+        file and the target file are sufficient.
+    :param target_path: the path of the target file.
+    :param scope: the part of the catalogue that the request needs.
+    :param today: the current day (UTC).
+
+    A catalogue that knows the related items sets the other fields:
+
+    :ivar described_by: the result of :meth:`metadata`.
+    :ivar following: the result of :meth:`next_edition`.
+    :ivar later: the later editions of the item, in their order.
+    :ivar members: the translations, by language, including the item itself; None: there are none.
+    """
+
+    key: int | str
+    state: str | None
+    rep: str | None
+    ibip: str | None
+    content_type: str = "Data"
+    timestamp: str = ""
+    language: str | None = None
+    formats: Mapping[str, str] = field(default_factory=dict)
+    is_service: bool = False
+    networks: Sequence[str] | None = None
+    embargo: date | None = None
+    shows_metadata: bool = True
+    files: Mapping[str, str | None] = field(default_factory=dict)
+    target_path: str | None = None
+    scope: Scope = WHOLE
+    today: date = date.min
+    described_by: CatalogueItem | OwnMetadata | None = None
+    following: NextEdition | None = None
+    later: Sequence[CatalogueItem] = ()
+    members: Mapping[str, CatalogueItem] | None = None
+
+    def allows(self, address: str) -> bool:
+        """Return True if a user at an IP address may read the files today."""
+        return may_read(self.networks, self.embargo, address, self.today)
+
+    def file(self) -> File | None:
+        """Return the file that the scope requests: the first of its paths that exists."""
+        if not self.scope.paths:
+            return self.target()
+        path = next((path for path in self.scope.paths if path in self.files), None)
+        return None if path is None else File(path, self.files[path])
+
+    def target(self) -> File | None:
+        """Return the target file: the file that users get without a path in the request."""
+        path = self.target_path
+        return None if path is None else File(path, self.files.get(path))
+
+    def metadata(self) -> CatalogueItem | OwnMetadata | None:
+        """Return the metadata of the item: another item, or metadata without an identifier."""
+        return self.described_by
+
+    def next_edition(self) -> NextEdition | None:
+        """Return the next edition of the requested item, in any Archive and in any state."""
+        return self.following
+
+    def list_later_editions(self) -> Sequence[CatalogueItem]:
+        """Return the later editions in their order; the first one may be sufficient."""
+        return self.later
+
+    def last_edition(self) -> CatalogueItem | None:
+        """Return the last edition that is not Deleted. This may be the item itself.
+
+        :returns: None if the last edition is in another Archive, or if later editions exist but the
+            scope does not follow editions.
+        """
+        later = self.list_later_editions()
+        if later and not self.scope.follow_editions:
+            return None
+        last = next((item for item in reversed(later) if item.state != "Deleted"), self)
+        return last if last is self or last.state is not None else None
+
+    def translations(self) -> Mapping[str, CatalogueItem]:
+        """Return the translations. The keys are languages. The item itself is included."""
+        if self.members is None:
+            return {} if self.language is None else {self.language: self}
+        return self.members
+
+
+class Catalogue(Protocol):
+    """The items of one Archive."""
+
+    def find(self, ibi: str, scope: Scope) -> CatalogueItem | None:
+        """Return the item with an identifier, in any state.
+
+        :param ibi: the canonical text of the identifier.
+        :returns: the item; None if the identifier is unknown.
+        """

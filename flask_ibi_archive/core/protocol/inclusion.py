@@ -1,0 +1,259 @@
+"""The messages that include an Archive in a resolver, or exclude an Archive from a resolver.
+
+A resolver sends requests only to included Archives. An Archive sends an inclusionRequest or an
+exclusionRequest to the resolver. The request contains the registration key of the Archive. After an
+inclusionRequest, the resolver sends an inclusionConfirmationRequest to the Archive. The answer of
+the resolver contains the new status of the Archive.
+
+Source: [R] 5.2, Table 5.2, Examples 5.2 to 5.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from flask_ibi_archive.core.identifiers import Identifier, canonical_address, parse_identifier
+from flask_ibi_archive.core.protocol.hosts import is_archive_address
+from flask_ibi_archive.core.protocol.pairs import format_pairs, join_pairs, parse_pairs
+from flask_ibi_archive.core.protocol.query import SERVICE_SUBJECT, format_query_string
+from flask_ibi_archive.core.protocol.registration import parse_key
+from flask_ibi_archive.errors import (
+    BadParameter,
+    LocalProtocolError,
+    MissingParameter,
+    PeerProtocolError,
+    RepeatedParameter,
+    UnknownSubject,
+)
+
+INCLUSION_REQUEST = "inclusionRequest"
+EXCLUSION_REQUEST = "exclusionRequest"
+
+INCLUSION_CONFIRMATION_REQUEST = "inclusionConfirmationRequest"
+#: The answer to an inclusionConfirmationRequest.
+CONFIRMATION = "confirmation yes"
+
+#: The only value of archiveprotocol ([R] Table 5.2).
+HTTP = "HTTP"
+
+ARCHIVE_STATUS = "status.archive"
+CONFIRMATION_STATUS = "status.confirmation"
+#: The status of the Archive after each request. The keys are the subjects of the requests.
+RESULTS = {INCLUSION_REQUEST: "included", EXCLUSION_REQUEST: "excluded"}
+CONFIRMATIONS = ("successful", "unsuccessful")
+
+#: The names of the pairs that follow the subject, in the order of the examples ([R] Table 5.2).
+ADDRESS, SERVICE_IBI, IP = "archiveaddress", "archiveserviceibi", "archiveip"
+PROTOCOL, PLATFORM_VERSION = "archiveprotocol", "archiveplatformversion"
+ADMIN_EMAIL, REGISTRATION_KEY = "archiveadmemailaddress", "registrationkey"
+#: The maximum length of a value in characters. The columns of the database have this length.
+MAX_VALUE = 255
+
+_PRINTABLE = re.compile("[ -~]+")
+_EMAIL = re.compile("[!-?A-~]+@[!-?A-~]+")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def is_email(text: str) -> bool:
+    """Return True if a text has the form of an e-mail address: ``user@host`` in ASCII."""
+    return _EMAIL.fullmatch(text) is not None
+
+
+def _create_parser(is_right: Callable[[str], object], expected: str) -> Callable[[str], str]:
+    """Return a parser that checks a text and returns the same text.
+
+    :param is_right: returns a true value if a text is right.
+    :param expected: a description of a right text, for the message of the ValueError.
+    """
+
+    def parse(text: str) -> str:
+        if not is_right(text):
+            raise ValueError(f"{text!a} should be {expected}")
+        return text
+
+    return parse
+
+
+_PARSERS: dict[str, Callable[[str], str]] = {
+    ADDRESS: _create_parser(
+        is_archive_address, "a host or host:port, such as mtc-m16c.sid.inpe.br:8080"
+    ),
+    SERVICE_IBI: lambda text: parse_identifier(text).text,
+    IP: canonical_address,
+    PROTOCOL: _create_parser(HTTP.__eq__, HTTP),
+    PLATFORM_VERSION: _create_parser(
+        _PRINTABLE.fullmatch, "ASCII text, such as 2014:11.09.02.16.15"
+    ),
+    ADMIN_EMAIL: _create_parser(is_email, "an e-mail address, such as banon@dpi.inpe.br"),
+    REGISTRATION_KEY: parse_key,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InclusionConfirmationRequest:
+    """The question of the resolver: does the Archive really want to be included?
+
+    Source: [R] 5.2, Example 5.4.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationRequest:
+    """An inclusionRequest or exclusionRequest.
+
+    :param subject: inclusionRequest or exclusionRequest.
+    :param address: the archiveaddress: a host, or a host and a port.
+    :param service_ibi: the IBI of the service of the Archive.
+    :param ip: the IPv4 or IPv6 address of the Archive.
+    :param platform_version: the version of the software of the Archive, ASCII text.
+    :param admin_email: the e-mail address of the administrator, user@host.
+    :param key: the registration key. ``repr`` and messages do not show the key.
+    Source: [R] 5.2, Table 5.2.
+    """
+
+    subject: str
+    address: str
+    service_ibi: Identifier
+    ip: str
+    platform_version: str
+    admin_email: str
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationStatus:
+    """The status of an Archive at a resolver.
+
+    :param archive: ``included`` or ``excluded``.
+    :param confirmation: ``successful`` or ``unsuccessful``; None after an exclusion.
+    """
+
+    archive: str
+    confirmation: str | None = None
+
+    @property
+    def confirmed(self) -> bool:
+        """True if the Archive answered the inclusionConfirmationRequest."""
+        return self.confirmation == CONFIRMATIONS[0]
+
+
+def format_registration_request(request: RegistrationRequest) -> str:
+    """Return the query string of a request, with eight pairs in the order of the examples.
+
+    :returns: ASCII text without the "?". The text contains the key.
+    :raises LocalProtocolError: if a value is not as [R] Table 5.2 requires.
+    Source: [R] 5.2, Table 5.2; Examples 5.2 and 5.3.
+    """
+    if request.subject not in RESULTS:
+        raise LocalProtocolError(
+            f"{SERVICE_SUBJECT}: {request.subject!r} is not one of {', '.join(RESULTS)}"
+        )
+    values = {
+        ADDRESS: request.address,
+        SERVICE_IBI: request.service_ibi.text,
+        IP: request.ip,
+        PROTOCOL: HTTP,
+        PLATFORM_VERSION: request.platform_version,
+        ADMIN_EMAIL: request.admin_email,
+        REGISTRATION_KEY: request.key,
+    }
+    for name, value in values.items():
+        try:
+            _PARSERS[name](value)
+        except ValueError as error:
+            raise LocalProtocolError(f"{name}: {error}") from error
+    return format_query_string([(SERVICE_SUBJECT, request.subject), *values.items()])
+
+
+def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> RegistrationRequest:
+    """Parse an inclusionRequest or exclusionRequest; pairs with other names are ignored.
+
+    :param pairs: from :func:`~flask_ibi_archive.core.protocol.query.decode_query_string`.
+    :returns: the request. The IP address and the identifier are canonical. The key has the right
+        form. The caller must compare the key with the registration key of the Archive.
+    :raises UnknownSubject: if servicesubject is neither inclusionRequest nor exclusionRequest.
+    :raises MissingParameter: if one of the eight pairs is missing or empty.
+    :raises RepeatedParameter: if one of the eight pairs appears more than once.
+    :raises BadParameter: if a value is not as Table 5.2 requires. The message does not show the
+        key.
+    Source: [R] 5.2, Table 5.2.
+    """
+    values = dict(pairs)
+    counts = Counter(name for name, _ in pairs)
+    for name in (SERVICE_SUBJECT, *_PARSERS):
+        if counts[name] > 1:
+            raise RepeatedParameter(name)
+        if not values.get(name):
+            raise MissingParameter(name)
+        if name == SERVICE_SUBJECT and values[name] not in RESULTS:
+            raise UnknownSubject(values[name], tuple(RESULTS))
+    parsed = {name: _parse_value(name, values[name]) for name in _PARSERS}
+    return RegistrationRequest(
+        subject=values[SERVICE_SUBJECT],
+        address=parsed[ADDRESS],
+        service_ibi=parse_identifier(parsed[SERVICE_IBI]),
+        ip=parsed[IP],
+        platform_version=parsed[PLATFORM_VERSION],
+        admin_email=parsed[ADMIN_EMAIL],
+        key=parsed[REGISTRATION_KEY],
+    )
+
+
+def _parse_value(name: str, text: str) -> str:
+    try:
+        if len(text) > MAX_VALUE and name != REGISTRATION_KEY:
+            raise ValueError(
+                f"the value has {len(text)} characters; at most {MAX_VALUE} are allowed"
+            )
+        return _PARSERS[name](text)
+    except ValueError as error:
+        raise BadParameter(name, str(error)) from error
+
+
+def parse_registration_answer(subject: str, body: bytes) -> RegistrationStatus:
+    """Parse the answer of a resolver to a request; pairs with other names are ignored.
+
+    :param subject: the subject of the request.
+    :param body: the bytes of the answer.
+    :raises PeerProtocolError: if the body is not a list of pairs, if the status is missing, if two
+        pairs contradict each other, or if the status is impossible after this request.
+    Source: [R] 5.2.
+    """
+    found: dict[str, str] = {}
+    for pair in parse_pairs(body.removeprefix(_BYTE_ORDER_MARK)):
+        if pair.name not in (ARCHIVE_STATUS, CONFIRMATION_STATUS):
+            continue
+        if found.setdefault(pair.name, pair.text) != pair.text:
+            raise PeerProtocolError(
+                f"{pair.name} appears twice with different values; {pair.name} should appear once"
+            )
+    archive, confirmation = found.get(ARCHIVE_STATUS), found.get(CONFIRMATION_STATUS)
+    if archive is None:
+        raise PeerProtocolError(f"{ARCHIVE_STATUS} is missing")
+    if archive != RESULTS[subject]:
+        raise PeerProtocolError(
+            f"{ARCHIVE_STATUS} is {archive[:80]!a}; after an {subject} it should be "
+            f"{RESULTS[subject]}"
+        )
+    if subject == EXCLUSION_REQUEST:
+        return RegistrationStatus(archive)
+    if confirmation not in CONFIRMATIONS:
+        shown = "missing" if confirmation is None else repr(confirmation[:80])
+        raise PeerProtocolError(
+            f"{CONFIRMATION_STATUS} is {shown}; it should be {' or '.join(CONFIRMATIONS)}"
+        )
+    return RegistrationStatus(archive, confirmation)
+
+
+def format_registration_status(status: RegistrationStatus) -> str:
+    """Return the text of a status: the pairs of the status on one line.
+
+    Source: [R] 5.2.
+    """
+    lists = [format_pairs([(ARCHIVE_STATUS, status.archive)])]
+    if status.confirmation is not None:
+        lists.append(format_pairs([(CONFIRMATION_STATUS, status.confirmation)]))
+    return join_pairs(*lists)

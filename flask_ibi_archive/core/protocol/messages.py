@@ -1,0 +1,354 @@
+"""The three requests to an Archive: parsing, formatting, and the text of the answer.
+
+- A urlRequest asks for the URL list of an item. The list contains the URLs of the item and of
+  related items.
+- An acknowledgment reports that the resolver redirected a user to a URL of the URL list.
+- An inclusionConfirmationRequest asks if the Archive wants to be included. See the module
+  ``inclusion``.
+
+The resolver formats requests, and the Archive parses them.
+Source: [R] Tables 5.2 (inclusion), 6.9 and 6.11; 7.2, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, TypeVar
+
+from flask_ibi_archive.core.identifiers import Form, Identifier, parse_identifier
+from flask_ibi_archive.core.protocol.client_addresses import (
+    CLIENT_ADDRESSES,
+    format_client_addresses,
+    parse_client_addresses,
+)
+from flask_ibi_archive.core.protocol.inclusion import (
+    CONFIRMATION,
+    INCLUSION_CONFIRMATION_REQUEST,
+    InclusionConfirmationRequest,
+)
+from flask_ibi_archive.core.protocol.pairs import format_notice, format_pairs
+from flask_ibi_archive.core.protocol.query import SERVICE_SUBJECT, format_query_string
+from flask_ibi_archive.core.protocol.registration import is_key
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.protocol.verbs import (
+    NO_VERBS,
+    VerbList,
+    format_verb_list,
+    parse_verb_list,
+)
+from flask_ibi_archive.errors import (
+    BadParameter,
+    MissingParameter,
+    RepeatedParameter,
+    UnknownSubject,
+)
+
+#: Maximum length of a query string in bytes. The Archive answers a longer query with status 414.
+MAX_QUERY = 8192
+
+URL_REQUEST = "urlRequest"
+ACKNOWLEDGMENT = "acknowledgment"
+
+REQUESTED_IBI = "parsedibiurl.ibi"
+FILE_PATH = "parsedibiurl.filepath"
+VERB_LIST = "parsedibiurl.verblist"
+CONTENT_TYPE = "contenttype"
+STATE = "state"
+URL = "url"
+PERSISTENT_URL = "url.persistent"
+URL_KEY = "urlkey"
+IBI = "ibi"
+
+#: The pairs whose values are URLs or paths. %XX in such a value is not encoded again.
+URL_PAIRS = frozenset({URL, PERSISTENT_URL, FILE_PATH})
+
+CONTENT_TYPES = frozenset({"Data", "Metadata"})
+#: The states of items that can be delivered ([R] Table 6.11).
+DELIVERED_STATES = frozenset({State.ORIGINAL.value, State.COPY.value})
+
+RECEIVED = format_notice("acknowledgment received")
+
+_Value = TypeVar("_Value")
+
+_ACKNOWLEDGMENT_PAIRS = {
+    CLIENT_ADDRESSES: "client_addresses",
+    CONTENT_TYPE: "content_type",
+    STATE: "state",
+    URL: "url",
+    PERSISTENT_URL: "persistent_url",
+    URL_KEY: "url_key",
+    IBI: "ibi",
+}
+_URL_REQUEST_PAIRS = (REQUESTED_IBI, CLIENT_ADDRESSES, FILE_PATH, VERB_LIST)
+
+_WEB_URL = re.compile(r"https?://[^\s/?#]", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class UrlRequest:
+    """The request of the resolver for the URL list of an item.
+
+    :param ibi: the requested identifier.
+    :param client_addresses: IP addresses in canonical text. The first address is the address of the
+        user. The addresses of the proxies follow.
+    :param filepath: the path of the requested file, decoded once. The path may begin with "/". ""
+        means that the user requested no path.
+    :param verbs: the verb list. The verbs request a related item, such as the last edition.
+    Source: [R] Table 6.9; 7.2, Algorithm 1.
+    """
+
+    ibi: Identifier
+    client_addresses: tuple[str, ...]
+    filepath: str = ""
+    verbs: VerbList = NO_VERBS
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledgment:
+    """The report of the resolver that it redirected a user to a URL.
+
+    The Archive counts the access. An attribute is None if the pair is missing, wrong or repeated.
+
+    :param client_addresses: as in :class:`UrlRequest`.
+    :param content_type: Data or Metadata.
+    :param state: Original or Copy.
+    :param url: the delivered URL, decoded once.
+    :param persistent_url: the requested persistent URL, decoded once.
+    :param url_key: the URL key. With this key, the Archive recognises its own URL list. The parser
+        checks the form of the key only.
+    :param ibi: the identifiers of the delivered item, the repository name first.
+    :param wrong: the names of the pairs that are wrong or repeated.
+    Source: [R] Table 6.11.
+    """
+
+    client_addresses: tuple[str, ...] | None = None
+    content_type: str | None = None
+    state: str | None = None
+    url: str | None = None
+    persistent_url: str | None = None
+    url_key: str | None = None
+    ibi: tuple[Identifier, ...] | None = None
+    wrong: frozenset[str] = field(default=frozenset(), compare=False)
+
+
+Request: TypeAlias = InclusionConfirmationRequest | UrlRequest | Acknowledgment
+
+
+def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
+    """Parse a request.
+
+    The subject of the request is the value of servicesubject, such as ``urlRequest``. The function
+    ignores pairs that do not belong to the subject. A wrong pair of an acknowledgment raises no
+    error. Instead, the attribute for this pair is None.
+
+    :param pairs: the result of :func:`~flask_ibi_archive.core.protocol.query.decode_query_string`.
+    :raises MissingParameter: if a required pair is missing or empty.
+    :raises RepeatedParameter: if a pair of the subject appears more than once.
+    :raises BadParameter: if the IBI, the addresses or the verb list are wrong.
+    :raises UnknownSubject: if Archives do not answer requests with this servicesubject.
+    Source: [R] 7.2, Algorithm 1; Tables 6.9 and 6.11.
+    """
+    values = dict(pairs)
+    repeated: AbstractSet[str] = frozenset()
+    if len(values) != len(pairs):
+        repeated = {name for name, count in Counter(name for name, _ in pairs).items() if count > 1}
+    if SERVICE_SUBJECT in repeated:
+        raise RepeatedParameter(SERVICE_SUBJECT)
+    subject = values.get(SERVICE_SUBJECT)
+    if not subject:
+        raise MissingParameter(SERVICE_SUBJECT)
+    parse = _PARSERS.get(subject)
+    if parse is None:
+        raise UnknownSubject(subject, SUBJECTS)
+    return parse(values, repeated)
+
+
+def _parse_inclusion_confirmation_request(
+    values: Mapping[str, str], repeated: AbstractSet[str]
+) -> InclusionConfirmationRequest:
+    return InclusionConfirmationRequest()
+
+
+def _parse_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) -> UrlRequest:
+    if repeated:
+        for name in _URL_REQUEST_PAIRS:
+            if name in repeated:
+                raise RepeatedParameter(name)
+    text = values.get(REQUESTED_IBI)
+    if not text:
+        raise MissingParameter(REQUESTED_IBI)
+    addresses = values.get(CLIENT_ADDRESSES)
+    if not addresses:
+        raise MissingParameter(CLIENT_ADDRESSES)
+    name = REQUESTED_IBI
+    try:
+        ibi = parse_identifier(text)
+        name = CLIENT_ADDRESSES
+        client_addresses = parse_client_addresses(addresses)
+        name = VERB_LIST
+        verb_list = values.get(VERB_LIST)
+        verbs = parse_verb_list(verb_list) if verb_list else NO_VERBS
+    except ValueError as exc:
+        raise BadParameter(name, str(exc)) from exc
+    return UrlRequest(ibi, client_addresses, values.get(FILE_PATH, ""), verbs)
+
+
+def _parse_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) -> Acknowledgment:
+    def find(name: str, is_right: Callable[[str], object]) -> str | None:
+        value = values.get(name)
+        return value if value and name not in repeated and is_right(value) else None
+
+    found = Acknowledgment(
+        client_addresses=_parse_or_none(parse_client_addresses, find(CLIENT_ADDRESSES, bool)),
+        content_type=find(CONTENT_TYPE, CONTENT_TYPES.__contains__),
+        state=find(STATE, DELIVERED_STATES.__contains__),
+        url=find(URL, _WEB_URL.match),
+        persistent_url=find(PERSISTENT_URL, _WEB_URL.match),
+        url_key=find(URL_KEY, is_key),
+        ibi=_parse_or_none(_parse_ibi, find(IBI, bool)),
+    )
+    unused = {name for name, read in _ACKNOWLEDGMENT_PAIRS.items() if getattr(found, read) is None}
+    wrong = frozenset({name for name in unused if values.get(name) or name in repeated})
+    return replace(found, wrong=wrong) if wrong else found
+
+
+def _parse_or_none(parse: Callable[[str], _Value], text: str | None) -> _Value | None:
+    """Return the parsed text; None if the text is None or wrong."""
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ValueError:
+        return None
+
+
+def _parse_ibi(text: str) -> tuple[Identifier, ...]:
+    # Some resolvers send the value in braces, as in a list of pairs.
+    bare = text[1:-1] if text.startswith("{") and text.endswith("}") else text
+    return parse_ibi_forms(bare.split(" "))
+
+
+_PARSERS: dict[str, Callable[[Mapping[str, str], AbstractSet[str]], Request]] = {
+    URL_REQUEST: _parse_url_request,
+    ACKNOWLEDGMENT: _parse_acknowledgment,
+    INCLUSION_CONFIRMATION_REQUEST: _parse_inclusion_confirmation_request,
+}
+
+#: The subjects of the requests that an Archive answers.
+SUBJECTS = tuple(_PARSERS)
+
+
+def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
+    """Parse the value of an ``ibi`` pair. The value contains one or two identifiers.
+
+    :param words: ``rep R``, ``ibip I`` or both in any order. R is a repository name. I is an IBIp
+        or a legacy identifier. The function ignores empty words.
+    :returns: one or two identifiers, the repository name first.
+    :raises ValueError: if the words are wrong.
+    Source: [R] Table 7.4.
+    """
+    found: dict[str, Identifier] = {}
+    rest = iter([word for word in words if word])
+    for form in rest:
+        text = next(rest, "")
+        if form not in ("rep", "ibip") or form in found or not text:
+            raise ValueError(
+                f"{' '.join(words)[:300]!a} is not a list of forms; the list "
+                'should be "rep R", "ibip I" or "rep R ibip I"'
+            )
+        identifier = parse_identifier(text)
+        if name_form(identifier) != form:
+            raise ValueError(
+                f"{text!a} follows the word {form}, but is an identifier of another form"
+            )
+        found[form] = identifier
+    if not found:
+        raise ValueError("the list of forms has no identifier")
+    return tuple([found[form] for form in ("rep", "ibip") if form in found])
+
+
+def name_form(identifier: Identifier) -> str:
+    """Return the word that precedes an identifier in an ``ibi`` value: ``rep`` or ``ibip``."""
+    return "rep" if identifier.form is Form.REP else "ibip"
+
+
+def list_ibi_words(rep: str | None = None, ibip: str | None = None) -> tuple[str, ...]:
+    """Return the words of an ``ibi`` value: ``rep R``, ``ibip I`` or both ([R] Table 7.4)."""
+    if rep is None:
+        return ("ibip", ibip) if ibip is not None else ()
+    return ("rep", rep) if ibip is None else ("rep", rep, "ibip", ibip)
+
+
+def format_request(request: Request) -> str:
+    """Return the query string of a request, with the pairs sorted by name.
+
+    :param request: the request. %XX in the filepath and in the URLs is not encoded again.
+    :returns: ASCII text without the "?". Attributes that are None or empty are omitted.
+    :raises LocalProtocolError: if a client address is wrong, or if a urlRequest has no client
+        address.
+    Source: [R] 4.1; Examples 4.1, 6.9, 8.1 and 8.2.
+    """
+    values: dict[str, str | None]
+    if isinstance(request, UrlRequest):
+        values = {
+            SERVICE_SUBJECT: URL_REQUEST,
+            CLIENT_ADDRESSES: format_client_addresses(request.client_addresses),
+            REQUESTED_IBI: request.ibi.text,
+            FILE_PATH: request.filepath,
+            VERB_LIST: format_verb_list(request.verbs),
+        }
+    elif isinstance(request, Acknowledgment):
+        addresses = request.client_addresses
+        forms = {name_form(identifier): identifier.text for identifier in request.ibi or ()}
+        values = {
+            SERVICE_SUBJECT: ACKNOWLEDGMENT,
+            CLIENT_ADDRESSES: None if addresses is None else format_client_addresses(addresses),
+            CONTENT_TYPE: request.content_type,
+            STATE: request.state,
+            URL: request.url,
+            PERSISTENT_URL: request.persistent_url,
+            URL_KEY: request.url_key,
+            IBI: " ".join(list_ibi_words(**forms)),
+        }
+    else:
+        values = {SERVICE_SUBJECT: INCLUSION_CONFIRMATION_REQUEST}
+    pairs = [(name, value) for name, value in sorted(values.items()) if value]
+    return format_query_string(pairs, URL_PAIRS)
+
+
+def build_response(
+    request: Request,
+    list_urls: Callable[[UrlRequest], Iterable[tuple[str, str | Sequence[str]]]],
+    take_acknowledgment: Callable[[Acknowledgment], object] = lambda acknowledgment: None,
+) -> str:
+    """Return the text of the answer to a request: a list of pairs.
+
+    :param list_urls: returns the URL list for a urlRequest.
+    :param take_acknowledgment: stores an acknowledgment. The result of this function is ignored.
+    Source: [R] 7.2, Algorithm 1 (MONTARRESPOSTA).
+    """
+    if isinstance(request, UrlRequest):
+        return format_pairs(list_urls(request))
+    if isinstance(request, Acknowledgment):
+        take_acknowledgment(request)
+        return RECEIVED
+    return CONFIRMATION
+
+
+@dataclass(frozen=True, slots=True)
+class Agents:
+    """The User-Agent headers of the programs that caused an acknowledgment.
+
+    :param sender: the User-Agent of the program that sent the request, usually the resolver.
+    :param reader: the User-Agent of the reader's browser, if the resolver sends it.
+    """
+
+    sender: str | None = None
+    reader: str | None = None
+
+
+NO_AGENTS = Agents()

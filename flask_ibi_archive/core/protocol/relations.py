@@ -1,0 +1,242 @@
+"""Relations: paths from an item to related items, such as ``.lastedition.metadata(oai_dc)``.
+
+A relation is a sequence of steps. A step leads to the last edition, to a translation or to the
+metadata. In an answer, the name of a relation is the end of the names of pairs, as in
+``url.lastedition``. Each step has a letter: u, t or m. The shape of a relation consists of the
+letters of its steps, such as "um".
+
+    relation = ([u [t]] | [t [u]]) [m [t]]
+    u = ".lastedition"
+    t = ".translation" ["(" xx ["-" YY] ")"]
+    m = ".metadata" ["(" format ")"]
+
+Source: [R] 7.2, Table 7.5; 7.2, Example 7.5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+
+from flask_ibi_archive.core.protocol.languages import parse_language
+from flask_ibi_archive.errors import RefusedText
+
+#: The parameter of a pattern that matches every parameter.
+ANY = "*"
+
+_FORMAT = re.compile("[A-Za-z0-9_-]+")
+_STEP = re.compile(r"\.([a-z]+)(?:\(([^()]*)\))?")
+
+
+class StepKind(str, Enum):
+    """The kinds of steps. The values are the names in messages."""
+
+    LAST_EDITION = "lastedition"
+    TRANSLATION = "translation"
+    METADATA = "metadata"
+
+
+_KINDS = {kind.value: kind for kind in StepKind}
+_LETTERS = {StepKind.LAST_EDITION: "u", StepKind.TRANSLATION: "t", StepKind.METADATA: "m"}
+
+#: The shapes that the grammar allows. The beginning of an allowed shape is also allowed.
+SHAPES = frozenset(head + tail for head in ("", "u", "t", "ut", "tu") for tail in ("", "m", "mt"))
+
+
+@lru_cache(maxsize=256)
+def split_shapes(shapes: frozenset[str]) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Return each letter with which a shape begins, and the rests of the shapes after it."""
+    letters = sorted({shape[0] for shape in shapes if shape})
+    return tuple(
+        (letter, frozenset([shape[1:] for shape in shapes if shape[:1] == letter]))
+        for letter in letters
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a relation.
+
+    :param kind: the kind of the step.
+    :param parameter: the language of a translation (``xx`` or ``xx-YY``), or the format of metadata
+        (letters, digits, "_" and "-"). Upper and lower case are different. None if the step has no
+        parameter. A last edition never has a parameter.
+    :raises RefusedText: if a step of this kind cannot have this parameter.
+    Source: [R] Table 7.5.
+    """
+
+    kind: StepKind
+    parameter: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.parameter is not None:
+            check_parameter(self.kind, self.parameter)
+
+    @property
+    def letter(self) -> str:
+        """The letter of the step: u, t or m."""
+        return _LETTERS[self.kind]
+
+    @property
+    def name(self) -> str:
+        """The text of the step in messages, such as ``.translation(pt-BR)``."""
+        return _format_step(self.kind, self.parameter)
+
+    @property
+    def is_any_translation(self) -> bool:
+        """True for a translation without a language. In a request, it means every translation."""
+        return self.kind is StepKind.TRANSLATION and self.parameter is None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relation:
+    """A sequence of steps in an order that the grammar allows.
+
+    :param steps: the steps. The relation of an item to itself has no steps.
+    :ivar name: the text of the relation in messages; "" if the relation has no steps.
+    :ivar shape: the letters of the steps, such as "um".
+    :raises RefusedText: if the grammar does not allow the order of the steps.
+    Source: [R] Table 7.5.
+    """
+
+    steps: tuple[Step, ...] = ()
+    name: str = field(init=False, repr=False)
+    shape: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        shape = "".join([_LETTERS[step.kind] for step in self.steps])
+        if shape not in SHAPES:
+            raise refuse_order([step.name for step in self.steps], shape)
+        object.__setattr__(self, "name", "".join([step.name for step in self.steps]))
+        object.__setattr__(self, "shape", shape)
+
+    def __eq__(self, other: object) -> bool:
+        return self.name == other.name if isinstance(other, Relation) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __bool__(self) -> bool:
+        """Return True if the relation has a step."""
+        return bool(self.steps)
+
+
+#: The relation of an item to itself.
+EMPTY = Relation()
+
+
+@dataclass(frozen=True, slots=True)
+class RelationPattern:
+    """A pattern of relations.
+
+    Use :func:`parse_relation_pattern` to create a pattern.
+
+    :param steps: the kind and the parameter of each step. The parameter ``"*"`` matches every
+        parameter, but does not match a step without a parameter.
+    """
+
+    steps: tuple[tuple[StepKind, str | None], ...]
+
+    @property
+    def name(self) -> str:
+        """The text of the pattern in a setting, such as ``.translation(*)``."""
+        return "".join([_format_step(kind, parameter) for kind, parameter in self.steps])
+
+    @property
+    def shape(self) -> str:
+        """The shape of the relations that match the pattern, such as "um"."""
+        return "".join([_LETTERS[kind] for kind, _ in self.steps])
+
+    def matches(self, relation: Relation) -> bool:
+        """Return True if the pattern matches a relation."""
+        if len(self.steps) != len(relation.steps):
+            return False
+        for (kind, parameter), step in zip(self.steps, relation.steps, strict=True):
+            if kind is not step.kind:
+                return False
+            if step.parameter is None if parameter == ANY else parameter != step.parameter:
+                return False
+        return True
+
+
+@lru_cache(maxsize=256)
+def parse_relation(text: str) -> Relation:
+    """Parse a relation.
+
+    :param text: a text such as ``.lastedition.metadata(oai_dc)``. "" is the relation of an item to
+        itself.
+    :raises ValueError: if the text is not a relation. The message shows the wrong step.
+    Source: [R] Table 7.5.
+    """
+    return Relation(tuple([Step(kind, parameter) for kind, parameter in _split_steps(text)]))
+
+
+def parse_relation_pattern(text: str) -> RelationPattern:
+    """Parse a pattern of relations: a relation in which ``(*)`` matches every parameter.
+
+    The setting ``IBI_RELATIONS`` contains such patterns.
+
+    :param text: a text such as ``.metadata(*)``. This pattern matches ``.metadata(oai_dc)``, but
+        does not match ``.metadata``. "" matches the relation of an item to itself.
+    :raises ValueError: if the text is not a pattern. The message shows the wrong step.
+    Source: [R] 7.2 (an Archive answers only some relations).
+    """
+    steps = tuple(_split_steps(text))
+    for kind, parameter in steps:
+        if parameter is not None and (parameter != ANY or kind is StepKind.LAST_EDITION):
+            check_parameter(kind, parameter)
+    pattern = RelationPattern(steps)
+    if pattern.shape not in SHAPES:
+        names = [_format_step(kind, parameter) for kind, parameter in steps]
+        raise refuse_order(names, pattern.shape)
+    return pattern
+
+
+def check_parameter(kind: StepKind, parameter: str) -> None:
+    """Check that a step of a kind can have a parameter.
+
+    :raises RefusedText: if a step of this kind cannot have this parameter.
+    Source: [R] Table 7.5.
+    """
+    if kind is StepKind.TRANSLATION:
+        parse_language(parameter)
+    elif kind is StepKind.LAST_EDITION:
+        raise RefusedText("last_edition_parameter", parameter=parameter[:80])
+    elif not is_format(parameter):
+        raise RefusedText("not_a_format", text=parameter[:80])
+
+
+def is_format(text: str) -> bool:
+    """Return True if a text has the form of a metadata format: letters, digits, "_" and "-"."""
+    return _FORMAT.fullmatch(text) is not None
+
+
+def refuse_order(names: list[str], shape: str) -> RefusedText:
+    """Return the error for steps in an order that the grammar does not allow.
+
+    :param names: the texts of the steps for the message.
+    :param shape: the letters of the steps. :data:`SHAPES` does not contain this shape.
+    """
+    wrong = next(length for length in range(len(shape)) if shape[: length + 1] not in SHAPES)
+    return RefusedText("wrong_order", step=names[wrong], previous=names[wrong - 1])
+
+
+def _format_step(kind: StepKind, parameter: str | None) -> str:
+    return f".{kind.value}" if parameter is None else f".{kind.value}({parameter})"
+
+
+def _split_steps(text: str) -> Iterator[tuple[StepKind, str | None]]:
+    position = 0
+    while position < len(text):
+        found = _STEP.match(text, position)
+        kind = _KINDS.get(found[1]) if found is not None else None
+        if found is None or kind is None:
+            raise ValueError(
+                f"{text[position : position + 80]!a} is not a step of a relation; a step is "
+                ".lastedition, .translation, .translation(xx-YY), .metadata or .metadata(format)"
+            )
+        yield kind, found[2]
+        position = found.end()

@@ -1,0 +1,199 @@
+"""The classes of records.
+
+A record contains the identifiers, relations, metadata and files of an item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Literal, NamedTuple
+
+from flask_ibi_archive.core.protocol.access import HIDDEN
+from flask_ibi_archive.core.protocol.states import State
+
+#: A value of a Dublin Core element, and the language of the value. The language may be None.
+Text = tuple[str, "str | None"]
+#: The values of each Dublin Core element. The elements are in the order of the standard.
+DublinCore = Mapping[str, tuple[Text, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """A file of an item.
+
+    :param path: the path of the file within the item.
+    :param url: the URL of a file on another server, or None for a file of this Archive.
+    :param source: the path on disk of a file that will be imported, otherwise None.
+    :param sha256: the SHA-256 checksum of the file, or None if the checksum is unknown.
+    """
+
+    path: str
+    url: str | None = None
+    source: str | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataItem:
+    """Metadata that are another item with its own identifier."""
+
+    ibi: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataAddress:
+    """Metadata that are on another server and have no identifier."""
+
+    url: str
+    formats: Mapping[str, str] = field(default_factory=dict)
+    timestamp: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DublinCoreMetadata:
+    """Metadata that this Archive stores."""
+
+    elements: DublinCore
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRule:
+    """A rule that limits which users may read the files of an item.
+
+    :param networks: networks in CIDR notation. Users with an IP address in one of these networks
+        may read the files.
+    :param others: "metadata" if all other users may read the metadata, otherwise "none".
+    """
+
+    networks: tuple[str, ...]
+    others: str = "metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """The data about a removed item that the Archive keeps.
+
+    :param reason: why the item was removed.
+    :param citation: a text that cites the item. None: pages make the citation from the metadata.
+    :param successor: the canonical IBI of the item that replaces the removed item. The new item may
+        be in any Archive.
+    :param original_archive: the service IBI of the Archive that had the Original when the item was
+        removed. Only a former Copy or a transferred item has this value.
+    :param discard_description: True: when the item is removed, its metadata are deleted. This
+        value is not stored.
+    """
+
+    reason: str
+    citation: str | None = None
+    successor: str | None = None
+    original_archive: str | None = None
+    discard_description: bool = field(default=False, compare=False)
+
+
+#: How another item is related to an item.
+RelationKind = Literal["earlier_edition", "later_edition", "translation", "successor"]
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedItem:
+    """Another item that is related to an item.
+
+    :param ibi: an identifier of the other item.
+    :param rep: its repository name, if it has one and is in this Archive.
+    :param ibip: its IBIp, likewise.
+    :param title: its title, or None if the title is unknown or not public.
+    :param language: its language.
+    :param is_here: True if it is an Original or a Copy in this Archive.
+    :param is_removed: True if it was removed from this Archive.
+    :param is_original: True if the item is a translation of it.
+    """
+
+    kind: RelationKind
+    ibi: str
+    rep: str | None = None
+    ibip: str | None = None
+    title: Text | None = None
+    language: str | None = None
+    is_here: bool = False
+    is_removed: bool = False
+    is_original: bool = False
+
+
+class References(NamedTuple):
+    """The identifiers of an item, and those of the other items to which its record refers.
+
+    :param identifiers: the identifiers of the item itself.
+    :param metadata: the identifier of the item with the metadata.
+    """
+
+    identifiers: tuple[str, ...]
+    next_edition: str | None
+    translations: Mapping[str, str]
+    metadata: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The record of an item.
+
+    All identifiers are canonical. If ``timestamp`` is None, the current time is used. If
+    ``target_file`` is None, the first file is the target file. ``embargo`` is the first day (UTC)
+    on which readers may read the files; None if there is no embargo. A host application that
+    deposits an item may use similar types; :mod:`flask_ibi_archive.core.records.format` converts them.
+    """
+
+    rep: str | None = None
+    ibip: str | None = None
+    aliases: tuple[str, ...] = ()
+    state: str = State.ORIGINAL.value
+    original_archive: str | None = None
+    timestamp: datetime | None = None
+    content_type: str = "Data"
+    language: str | None = None
+    transferable: bool = True
+    next_edition: str | None = None
+    translations: Mapping[str, str] = field(default_factory=dict)
+    metadata: MetadataItem | DublinCoreMetadata | MetadataAddress | None = None
+    formats: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[FileRecord, ...] = ()
+    target_file: str | None = None
+    list_files: bool = True
+    access: AccessRule | None = None
+    embargo: date | None = None
+    tombstone: Tombstone | None = None
+
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """All identifiers of the item: the rep, the ibip, then the aliases."""
+        forms = [form for form in (self.rep, self.ibip) if form]
+        return (*forms, *self.aliases)
+
+    @property
+    def target_path(self) -> str | None:
+        """The path of the target file, or None if the item has no files."""
+        return self.target_file or (self.files[0].path if self.files else None)
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether users who may not read the files must not see the description either."""
+        return self.access is not None and self.access.others == HIDDEN
+
+    @property
+    def networks(self) -> tuple[str, ...] | None:
+        """The networks whose users may read the files; None if there is no access rule."""
+        return None if self.access is None else self.access.networks
+
+    @property
+    def has_references(self) -> bool:
+        """Whether the record refers to other items."""
+        return bool(
+            self.next_edition or self.translations or isinstance(self.metadata, MetadataItem)
+        )
+
+    @property
+    def references(self) -> References:
+        """The identifiers of the other items to which the record refers."""
+        metadata = self.metadata.ibi if isinstance(self.metadata, MetadataItem) else None
+        return References(self.identifiers, self.next_edition, self.translations, metadata)

@@ -1,0 +1,288 @@
+"""The bibliographic view of an item.
+
+Citations, metadata formats and pages describe an item as a :class:`Work`. A work is made from the
+record of the item and from the Dublin Core that describes the item. If the metadata are an item of
+their own, the Dublin Core is that of the metadata item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import Literal
+
+from flask_ibi_archive.core.protocol.access import is_closed
+from flask_ibi_archive.core.records.dublin_core import ELEMENTS, LANGUAGE_TAG
+from flask_ibi_archive.core.records.grants import Grant, parse_grant
+from flask_ibi_archive.core.records.record import DublinCore, Record, Text
+from flask_ibi_archive.core.records.work_types import CONTAINED, WorkType, find_best_type
+from flask_ibi_archive.core.records.work_values import (
+    Container,
+    IssuedDate,
+    Name,
+    clean,
+    find_doi,
+    find_isbn,
+    find_issn,
+    find_issued,
+    find_licence,
+    format_doi,
+    is_url,
+    parse_container,
+    parse_name,
+)
+from flask_ibi_archive.errors import one_line
+
+#: The codes of ISO 639-2 that metadata often contain, and the language tags for them.
+_THREE_LETTERS = {
+    "por": "pt", "eng": "en", "spa": "es", "fra": "fr", "fre": "fr", "deu": "de", "ger": "de",
+    "ita": "it", "jpn": "ja", "rus": "ru", "zho": "zh", "chi": "zh", "lat": "la",
+}  # fmt: skip
+
+
+#: Who may read the files of a work: all readers, all from a day on, or some.
+Access = Literal["open", "embargoed", "restricted"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkFile:
+    """A file of a work.
+
+    :param name: the path of the file within the item.
+    :param url: the URL of the file.
+    :param media_type: the media type such as ``application/pdf``, or None if unknown.
+    :param size: the size in bytes, or None if unknown.
+    """
+
+    name: str
+    url: str
+    media_type: str | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The bibliographic view of an item.
+
+    All texts contain only characters that XML allows. Languages are language tags such as
+    ``pt-BR``, or None.
+
+    :param ibi: the identifier that ``url`` contains.
+    :param identifiers: all identifiers of the item.
+    :param url: the persistent URL.
+    :param page_url: the URL of the landing page.
+    :param state: ``Original``, ``Copy`` or ``Deleted``.
+    :param title: the first title, on one line. Without a title, it is the given substitute.
+    :param has_title: False if the Dublin Core states no title.
+    :param other_titles: the titles after the first one.
+    :param authors: the creators.
+    :param type_text: the type in words, as it is stated, or None. Of a URI, it is the name of the
+        type.
+    :param publisher: the first publisher, or None.
+    :param issued: the date of publication, or None if no date is stated.
+    :param deposited: the timestamp of the item, or None.
+    :param access: who may read the files; None if it is unknown, or if there are no files.
+    :param available: the first day on which readers may read the files, if there is an embargo.
+    :param abstracts: the descriptions.
+    :param language: the language of the work.
+    :param metadata_language: the language of the metadata.
+    :param rights: the statements about rights that are not a URL.
+    :param licence_url: the URL of the licence, or None.
+    :param doi: the DOI such as ``10.1000/182``, or None.
+    :param container: the journal, book or proceedings with an article, chapter or paper.
+    :param related: the URLs in dc:relation, without the licence.
+    :param grants: the grants that paid for the work.
+    :param next_edition: the persistent URL of the next edition.
+    :param previous_edition: the persistent URL of the previous edition.
+    :param translations: the languages and persistent URLs of the translations.
+    :param translation_of: the persistent URL of the item of which the work is a translation.
+    :param archive_name: the name of the repository, or None.
+    :param dublin_core: all elements of the Dublin Core.
+    """
+
+    ibi: str
+    identifiers: tuple[str, ...]
+    url: str
+    page_url: str
+    state: str
+    title: str
+    title_language: str | None = None
+    has_title: bool = True
+    other_titles: tuple[Text, ...] = ()
+    authors: tuple[Name, ...] = ()
+    contributors: tuple[Name, ...] = ()
+    type: WorkType = WorkType.OTHER
+    type_text: str | None = None
+    publisher: str | None = None
+    issued: IssuedDate | None = None
+    deposited: datetime | None = None
+    access: Access | None = None
+    available: date | None = None
+    abstracts: tuple[Text, ...] = ()
+    subjects: tuple[Text, ...] = ()
+    language: str | None = None
+    metadata_language: str | None = None
+    rights: tuple[Text, ...] = ()
+    licence_url: str | None = None
+    doi: str | None = None
+    issn: str | None = None
+    isbn: str | None = None
+    container: Container | None = None
+    related: tuple[str, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    next_edition: str | None = None
+    previous_edition: str | None = None
+    translations: tuple[tuple[str, str], ...] = ()
+    translation_of: str | None = None
+    files: tuple[WorkFile, ...] = ()
+    archive_name: str | None = None
+    dublin_core: DublinCore = field(default_factory=dict)
+
+    @property
+    def doi_url(self) -> str | None:
+        """The DOI as a URL."""
+        return None if self.doi is None else format_doi(self.doi)
+
+    @property
+    def year(self) -> int | None:
+        """The year of publication."""
+        return None if self.issued is None else self.issued.year
+
+    @property
+    def is_described(self) -> bool:
+        """Whether the metadata state a title or an author."""
+        return self.has_title or bool(self.authors)
+
+
+def make_work(
+    record: Record,
+    dublin_core: DublinCore,
+    persistent_url_base: str,
+    *,
+    page_url: str | None = None,
+    files: Iterable[WorkFile] = (),
+    title: str | None = None,
+    metadata_language: str | None = None,
+    previous_edition: str | None = None,
+    translation_of: str | None = None,
+    archive_name: str | None = None,
+    today: date | None = None,
+) -> Work:
+    """Return the bibliographic view of an item.
+
+    :param record: the record of the item.
+    :param dublin_core: the Dublin Core that describes the item; ``{}`` if there is none.
+    :param persistent_url_base: the beginning of persistent URLs, such as ``http://urlib.net``.
+    :param page_url: the URL of the landing page; None: the persistent URL.
+    :param files: the files that the reader may see.
+    :param title: the title if the Dublin Core has none; None: the identifier.
+    :param metadata_language: the language of the metadata, if the metadata are an item.
+    :param previous_edition: the identifier of the previous edition.
+    :param translation_of: the identifier of the item of which the item is a translation.
+    :param archive_name: the name of the repository.
+    :param today: the current day (UTC), on which the embargo depends; None: the access is unknown.
+    """
+    is_data = record.content_type == "Data"
+    elements = _clean_elements(dublin_core)
+    values = {name: [text for text, _ in elements.get(name, ())] for name in ELEMENTS}
+    ibi = record.ibip or record.identifiers[0]
+    titles = [(one_line(text), language) for text, language in elements.get("title", ())]
+    (first, language), *others = titles or [(one_line(clean(title or "")) or ibi, None)]
+    type_text, type = find_best_type(values["type"])
+    rights = [*values["rights"], *(text for text in values["relation"] if "/licenses/" in text)]
+    licence = next(filter(None, map(find_licence, rights)), None)
+    sources = [text for text in values["source"] if type in CONTAINED and _is_container(text)]
+
+    def link(target: str | None) -> str | None:
+        return None if target is None else f"{persistent_url_base}/{target}"
+
+    return Work(
+        ibi=ibi,
+        identifiers=record.identifiers,
+        url=f"{persistent_url_base}/{ibi}",
+        page_url=page_url or f"{persistent_url_base}/{ibi}",
+        state=record.state,
+        title=first,
+        title_language=language,
+        has_title=bool(titles),
+        other_titles=tuple(others),
+        authors=tuple(map(parse_name, values["creator"])),
+        contributors=tuple(map(parse_name, values["contributor"])),
+        type=type,
+        type_text=type_text,
+        publisher=next(map(one_line, values["publisher"]), None),
+        issued=find_issued(values["date"]),
+        deposited=record.timestamp,
+        access=_find_access(record, today) if is_data and today else None,
+        available=record.embargo,
+        abstracts=elements.get("description", ()),
+        subjects=elements.get("subject", ()),
+        # the language of a metadata item is not that of the work that it describes
+        language=(record.language if is_data else None)
+        or next(filter(None, map(_language, values["language"])), None),
+        metadata_language=metadata_language if is_data else record.language,
+        rights=tuple(text for text in elements.get("rights", ()) if not is_url(text[0])),
+        licence_url=licence,
+        doi=next(filter(None, map(find_doi, values["identifier"])), None),
+        issn=next(filter(None, map(find_issn, values["identifier"] + values["source"])), None),
+        isbn=next(filter(None, map(find_isbn, values["identifier"] + values["source"])), None),
+        container=parse_container(sources[0]) if sources else None,
+        related=tuple(filter(None, map(_link_related, values["relation"]))),
+        grants=tuple(filter(None, map(parse_grant, values["relation"]))),
+        next_edition=link(record.next_edition),
+        previous_edition=link(previous_edition),
+        translations=tuple(
+            (language, f"{persistent_url_base}/{target}")
+            for language, target in record.translations.items()
+            if target != translation_of
+        ),
+        translation_of=link(translation_of),
+        files=tuple(replace(file, name=clean(file.name)) for file in files),
+        archive_name=archive_name,
+        dublin_core=elements,
+    )
+
+
+def _find_access(record: Record, today: date) -> Access | None:
+    """Return who may read the files. An item with an access rule is restricted after an embargo."""
+    if record.access is not None:
+        return "restricted"
+    if is_closed(record.embargo, today):
+        return "embargoed"
+    return "open" if record.files else None
+
+
+def _clean_elements(elements: Mapping[str, Iterable[Text]]) -> DublinCore:
+    """Return the elements without empty values, illegal characters and wrong languages."""
+    return {
+        name: values
+        for name in ELEMENTS
+        if (
+            values := tuple(
+                (clean(text), language if language and LANGUAGE_TAG.match(language) else None)
+                for text, language in elements.get(name, ())
+                if text.strip()
+            )
+        )
+    }
+
+
+def _language(text: str) -> str | None:
+    """Return the language tag that a value of dc:language means; None if it is another text."""
+    tag = text.strip().replace("_", "-")
+    if not LANGUAGE_TAG.match(tag) or len(tag.partition("-")[0]) not in (2, 3):
+        return None
+    return _THREE_LETTERS.get(tag.lower(), tag)
+
+
+def _is_container(text: str) -> bool:
+    return not (is_url(text) or find_doi(text) or find_issn(text) or find_isbn(text))
+
+
+def _link_related(text: str) -> str | None:
+    """Return the URL of a related work, which is stated as a URL or as a DOI."""
+    doi = find_doi(text)
+    if doi is not None:
+        return format_doi(doi)
+    return text.strip() if is_url(text) and "/licenses/" not in text else None

@@ -1,0 +1,319 @@
+"""Parsers of the values of Dublin Core elements, which are free text.
+
+Each parser reads what is certain. A text that it does not understand stays a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from urllib.parse import quote
+
+from flask_ibi_archive.core.records.dublin_core import NOT_XML
+from flask_ibi_archive.errors import one_line
+
+
+def clean(text: str) -> str:
+    """Return a text in which U+FFFD replaces the characters that XML 1.0 does not allow."""
+    return NOT_XML.sub("\ufffd", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The name of an author.
+
+    :param family: the family name of a person, or the complete name of an organisation.
+    :param given: the given names of a person; None for an organisation.
+    :param orcid: the ORCID of a person, such as ``0000-0002-1825-0097``, or None.
+    """
+
+    family: str
+    given: str | None = None
+    orcid: str | None = None
+
+    @property
+    def is_person(self) -> bool:
+        """Whether the name is certainly that of a person."""
+        return self.given is not None or self.orcid is not None
+
+    @property
+    def orcid_url(self) -> str | None:
+        """The ORCID as a URL."""
+        return None if self.orcid is None else f"https://orcid.org/{self.orcid}"
+
+    @property
+    def inverted(self) -> str:
+        """The name as in catalogues, such as ``Silva, Ana``."""
+        return self.family if self.given is None else f"{self.family}, {self.given}"
+
+    @property
+    def direct(self) -> str:
+        """The name as in a text, such as ``Ana Silva``."""
+        return self.family if self.given is None else f"{self.given} {self.family}"
+
+
+#: Matches an ORCID beside a name: a URL, a number after the word ORCID, or a number with hyphens.
+_ORCID = re.compile(
+    r"[\s,;:|/([{<–-]*"
+    r"(?:(?:\borcid(?:[ -]?id)?\s*[:=]?\s*)?(?:https?://)?(?:www\.)?orcid\.org/"
+    r"|\borcid(?:[ -]?id)?\s*[:=]?\s*|(?<![\w-])(?=[0-9]{4}-))"
+    r"([0-9]{4})[- ]?([0-9]{4})[- ]?([0-9]{4})[- ]?([0-9]{3}[0-9X])(?![\w-])/?[\s)\]}>]*",
+    re.IGNORECASE,
+)
+
+
+def parse_name(text: str) -> Name:
+    """Parse a name. ``Silva, Ana`` is a person; a name without a comma stays as it is.
+
+    The name may contain an ORCID, as in ``Silva, Ana (0000-0002-1825-0097)``.
+    """
+    text = one_line(text)
+    found = _ORCID.search(text)
+    named = _ORCID.sub(" ", text).replace(" ,", ",").strip(",; ")
+    orcid = None
+    if found is not None and named:
+        text = named
+        digits = "-".join(found.groups()).upper()
+        orcid = digits if is_orcid(digits) else None
+    family, _, given = (part.strip() for part in text.partition(","))
+    if family and given:
+        return Name(family, given, orcid)
+    return Name(text.strip(", ") or "?", None, orcid)
+
+
+def is_orcid(text: str) -> bool:
+    """Return whether a text such as ``0000-0002-1825-0097`` is an ORCID with a correct check digit.
+
+    Source: ISO 7064, MOD 11-2, as in https://support.orcid.org (structure of the ORCID identifier).
+    """
+    total = 0
+    for digit in text[:-1].replace("-", ""):
+        total = (total + int(digit)) * 2
+    return "0123456789X"[(12 - total % 11) % 11] == text[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedDate:
+    """The date of a work, as far as it is known.
+
+    :param text: the date as it is stated.
+    :param year: the year from 1 to 9999, or None.
+    :param is_approximate: True if the statement says that the year is approximate ("c. 1998").
+    """
+
+    text: str
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+    is_approximate: bool = False
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The known parts: year, month and day; year and month; the year; or nothing."""
+        return tuple(part for part in (self.year, self.month, self.day) if part is not None)
+
+    @property
+    def iso(self) -> str | None:
+        """The date in ISO 8601, such as ``2009-07-21``, ``2009-07`` or ``2009``; or None."""
+        widths = (4, 2, 2)
+        known = [f"{part:0{width}}" for part, width in zip(self.parts, widths, strict=False)]
+        return "-".join(known) or None
+
+
+_ISO = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?(?:[T ][0-9:.]+.*)?")
+_COMPACT = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})")
+_NUMERIC = re.compile(r"([0-9]{1,2})[/.]([0-9]{1,2})[/.]([0-9]{4})")
+_YEAR = re.compile(r"(?<![0-9])(1[0-9]{3}|20[0-9]{2})(?![0-9])")
+_APPROXIMATE = re.compile(r"(?<!\w)(?:c|ca|circa|cerca de|about|approx)\b|[?~]", re.IGNORECASE)
+
+
+def parse_date(text: str) -> IssuedDate:
+    """Parse a date such as ``2009-07-21``, ``1998-08``, ``1998``, ``c. 1998`` or ``May 1998``.
+
+    ``03/04/2009`` is the third of April or the fourth of March: only the year is certain. Of two
+    different years, neither is certain.
+    """
+    text = one_line(text)
+    if found := _ISO.fullmatch(text) or _COMPACT.fullmatch(text):
+        year, month, day = (None if part is None else int(part) for part in found.groups())
+        if year and _is_date(year, month, day):
+            return IssuedDate(text, year, month, day)
+    elif found := _NUMERIC.fullmatch(text):
+        first, second, year = map(int, found.groups())
+        month, day = (second, first) if first > 12 else (first, second)
+        if year and max(first, second) > 12 and _is_date(year, month, day):
+            return IssuedDate(text, year, month, day)
+    years = set(_YEAR.findall(text))
+    if len(years) != 1:
+        return IssuedDate(text)
+    return IssuedDate(text, int(years.pop()), is_approximate=bool(_APPROXIMATE.search(text)))
+
+
+def _is_date(year: int, month: int | None, day: int | None) -> bool:
+    try:
+        date(year, 1 if month is None else month, 1 if day is None else day)
+    except ValueError:
+        return False
+    return True
+
+
+def find_issued(texts: Iterable[str]) -> IssuedDate | None:
+    """Return the date of publication among the values of dc:date; None if there is no value.
+
+    Repositories such as DSpace list the moments of submission before the date of publication. A
+    value with a time of day is therefore only used if there is no other value. The end of an
+    embargo is no such date.
+    """
+    dates = [parse_date(text) for text in texts if text.strip() and "/embargoEnd/" not in text]
+    stated = [date for date in dates if "T" not in date.text or date.year is None]
+    return next(iter(stated or dates), None)
+
+
+_DOI = re.compile(
+    r"(?:(?:https?://)?(?:dx\.|www\.)?doi\.org/|(?:info:|urn:)?doi[:/\s]\s*)?"
+    r"(10\.[0-9]{4,9}(?:\.[0-9]+)*/\S+)",
+    re.IGNORECASE,
+)
+
+
+def find_doi(text: str) -> str | None:
+    """Return the DOI in a text such as ``doi:10.1000/182`` or ``https://doi.org/10.1000/182``."""
+    found = _DOI.fullmatch(text.strip())
+    return found[1] if found else None
+
+
+def format_doi(doi: str) -> str:
+    """Return the URL of a DOI. %XX replaces the characters that URLs do not allow."""
+    return "https://doi.org/" + quote(doi, safe="/:;()@!$&'*+,=~")
+
+
+_IN_URL = r"(?:[A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*"
+#: Matches the URLs of RFC 3986; another text would not be valid in XML as xs:anyURI.
+_URL = re.compile(rf"https?://[A-Za-z0-9.-]+(?::[0-9]+)?(?:[/?]{_IN_URL})?(?:#{_IN_URL})?")
+#: Addresses in dc:rights that say who has access, and are no licences.
+_ACCESS = re.compile(r"access[-_]?right|eu-repo", re.IGNORECASE)
+_CREATIVE_COMMONS = re.compile(
+    r"(?:creative\s+commons\s*)?(?:\(?cc[\s-]*)"
+    r"(?:(0|zero)|(by(?:[\s-](?:nc|nd|sa))*))(?:[\s-]*v?([1-4]\.[0-9]))?\)?"
+    r"(?:\s+(?:universal|international|internacional|brazil|brasil))?",
+    re.IGNORECASE,
+)
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text is an http or https URL."""
+    return _URL.fullmatch(text.strip()) is not None
+
+
+def find_licence(text: str) -> str | None:
+    """Return the URL of the licence that a value of dc:rights names; None if there is none.
+
+    The value is a URL, or the short name of a Creative Commons licence with its version, such as
+    ``CC BY 4.0``.
+    """
+    text = one_line(text)
+    if is_url(text):
+        return None if _ACCESS.search(text) else text
+    found = _CREATIVE_COMMONS.fullmatch(text)
+    if found is None:
+        return None
+    zero, conditions, version = found.groups()
+    if zero:
+        return "https://creativecommons.org/publicdomain/zero/1.0/"
+    if version is None:
+        return None
+    name = re.sub(r"[\s-]+", "-", conditions.lower())
+    return f"https://creativecommons.org/licenses/{name}/{version}/"
+
+
+def name_licence(url: str) -> str:
+    """Return the short name of a Creative Commons licence, such as ``CC BY 4.0``.
+
+    :returns: the URL itself if the licence is another one.
+    """
+    found = _LICENCE_URL.fullmatch(url)
+    if found is None:
+        return url
+    conditions, version, zero = found.groups()
+    return f"CC0 {zero}" if zero else f"CC {conditions.upper()} {version}"
+
+
+_LICENCE_URL = re.compile(
+    r"https?://(?:www\.)?creativecommons\.org/"
+    r"(?:licenses/(by(?:-nc|-nd|-sa)*)/([0-9]\.[0-9])|publicdomain/zero/([0-9]\.[0-9]))/?"
+)
+_ISSN = re.compile(r"(?:(?:e-?|p-?)?issn|urn:issn)?[\s:]*([0-9]{4}-[0-9]{3}[0-9Xx])", re.IGNORECASE)
+_ISBN = re.compile(r"(?:isbn|urn:isbn)[\s:]*((?:97[89][- ]?)?[0-9][0-9 -]{7,14}[0-9Xx])", re.I)
+
+
+def find_issn(text: str) -> str | None:
+    """Return the ISSN in a text such as ``ISSN 1234-567X`` or ``1234-567X``."""
+    found = _ISSN.fullmatch(text.strip())
+    return found[1].upper() if found else None
+
+
+def find_isbn(text: str) -> str | None:
+    """Return the ISBN in a text such as ``ISBN 978-85-17-00001-1``."""
+    found = _ISBN.fullmatch(text.strip())
+    return found[1] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The journal, book or event that contains a work.
+
+    :param title: its title.
+    :param place: the place of publication, or None.
+    """
+
+    title: str
+    place: str | None = None
+    volume: str | None = None
+    number: str | None = None
+    pages: str | None = None
+
+    @property
+    def first_page(self) -> str | None:
+        """The first page."""
+        return None if self.pages is None else self.pages.partition("-")[0]
+
+    @property
+    def last_page(self) -> str | None:
+        """The last page; None if there is only one."""
+        return None if self.pages is None else self.pages.partition("-")[2] or None
+
+
+_VOLUME = re.compile(r"\b(?:v|vol|volume)\b\.?\s*([0-9]+[A-Za-z]?|[IVXLCDM]+)\b", re.IGNORECASE)
+_NUMBER = re.compile(
+    r"\b(?:n|no|nr|num|number|issue|numero|número)\b[.º°]*\s*([0-9]+(?:[-/][0-9]+)?)", re.IGNORECASE
+)
+_PAGES = re.compile(
+    r"\b(?:p|pp|pages|páginas|paginas)\b\.?\s*([A-Za-z]?[0-9]+(?:\s*[-–]+\s*[A-Za-z]?[0-9]+)?)",
+    re.IGNORECASE,
+)
+_FINAL_PAGES = re.compile(r"[;,:]\s*([0-9]+\s*[-–]+\s*[0-9]+)\s*\.?\Z")
+
+
+def parse_container(text: str) -> Container:
+    """Parse a value of dc:source such as ``Revista X, São Paulo, v. 2, n. 1, p. 7-18, 2004``.
+
+    Open Journal Systems writes ``Revista X; v. 2 n. 1 (2004): Rain; 7-18``.
+    """
+    text = one_line(text)
+    volume, number = _VOLUME.search(text), _NUMBER.search(text)
+    pages = _PAGES.search(text) or _FINAL_PAGES.search(text)
+    starts = [found.start() for found in (volume, number, pages) if found is not None]
+    title = text[: min(starts)].rstrip(" ;,.:(") if starts else text
+    title, place = title or text, None
+    if starts and "," in title and ";" not in title:
+        title, _, place = (part.strip() for part in title.rpartition(","))
+    return Container(
+        title,
+        place or None,
+        *(
+            None if found is None else re.sub(r"\s*[-–]+\s*", "-", found[1])
+            for found in (volume, number, pages)
+        ),
+    )

@@ -1,0 +1,189 @@
+"""The content of an Archive's answer: the URL and the identifier of each relation ([R] 7.2).
+
+The module ``choice`` uses this module to read each answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.core.protocol.messages import (
+    CONTENT_TYPES,
+    DELIVERED_STATES,
+    UrlRequest,
+    parse_ibi_forms,
+)
+from flask_ibi_archive.core.protocol.registration import is_key
+from flask_ibi_archive.core.protocol.relation_targets import step_matches
+from flask_ibi_archive.core.protocol.relations import Step, parse_relation
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.protocol.url_list import NEXT_EDITION
+from flask_ibi_archive.core.protocol.verbs import VerbList
+from flask_ibi_archive.core.resolution.redirect_target import find_usable_url
+
+#: The steps of a relation: all steps, or only the first steps.
+Steps = tuple[Step, ...]
+
+#: Maximum number of characters of a pair name. The longest relation has 75 characters, not counting
+#: the name of a metadata format.
+MAX_NAME = 256
+
+_TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSource:
+    """The Archive, or the actor of the document registry, from which an answer comes.
+
+    :param service: the IBI of the Archive's service, or the IBI of the actor.
+    :param address: the host and port of the Archive or actor, as registered at the resolver.
+    :param is_own: whether the Archive runs in this process. Its URLs are then trusted.
+    :param is_actor: whether the source is an actor ([P] 4).
+    """
+
+    service: str
+    address: str
+    is_own: bool = False
+    is_actor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about one item. The question is sent to every Archive.
+
+    :param verbs: the requested relation, and optionally the request for the list of files.
+    :param filepath: the path of a file of the item, percent-encoded as in the persistent URL.
+    """
+
+    ibi: Identifier
+    verbs: VerbList
+    filepath: str = ""
+
+    def create_request(self, client_addresses: tuple[str, ...]) -> UrlRequest:
+        """Return the urlRequest message for this question.
+
+        :param client_addresses: the IP address of the reader, then the IP addresses of the proxies.
+        Source: [R] 6.2, Table 6.9.
+        """
+        return UrlRequest(self.ibi, client_addresses, self.filepath, self.verbs)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The URL list that an Archive returned for a question.
+
+    :param pairs: the words of each value, by the name of the pair. The mapping is empty if the
+        Archive does not know the item.
+    """
+
+    source: ArchiveSource
+    question: Question
+    pairs: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RelationEntry:
+    """The values of an answer for one relation. Unusable values are left out.
+
+    :param content_type: Data or Metadata.
+    :param state: Original or Copy.
+    :param ibi: the forms of the identifier, with the repository name first. The tuple is empty if
+        the identifier is unknown.
+    """
+
+    url: str | None = None
+    content_type: str | None = None
+    state: str | None = None
+    ibi: tuple[Identifier, ...] = ()
+
+
+NO_ENTRY = RelationEntry()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerContent:
+    """The usable content of an answer.
+
+    :param entries: the values for each relation, by the steps of the relation. Each relation has a
+        URL or an identifier. A relation is only included if it consists of the first steps, or of
+        all steps, of the question's relation. The empty relation is the item itself.
+    :param next_edition: the forms of the identifier of the next edition.
+    :param url_key: the URL key. The resolver sends this key in the acknowledgment.
+    :param is_tombstone: whether the item was removed. A tombstone has no entries.
+    :param timestamp: the date when the item was removed.
+    Source: [R] 7.2, Tables 7.3 to 7.5.
+    """
+
+    entries: Mapping[Steps, RelationEntry] = field(default_factory=dict)
+    next_edition: tuple[Identifier, ...] = ()
+    url_key: str | None = None
+    is_tombstone: bool = False
+    timestamp: str | None = None
+
+
+def parse_answer(answer: Answer, inner_hosts: InnerHosts = NO_INNER_HOSTS) -> AnswerContent:
+    """Return the usable content of an answer.
+
+    Unknown and malformed pairs are ignored.
+
+    :param inner_hosts: the internal hosts to which readers may be redirected.
+    """
+    pairs = answer.pairs
+    if pairs.get("state") == (State.DELETED.value,):
+        words = pairs.get("timestamp", ())
+        is_timestamp = len(words) == 1 and _TIMESTAMP.fullmatch(words[0]) is not None
+        return AnswerContent(is_tombstone=True, timestamp=words[0] if is_timestamp else None)
+    path = answer.question.verbs.relation.steps
+    address = None if answer.source.is_own else answer.source.address
+    entries: dict[Steps, RelationEntry] = {}
+    for name in pairs:
+        prefix, dot, rest = name.partition(".")
+        if prefix not in ("url", "ibi") or len(name) > MAX_NAME:
+            continue
+        try:
+            steps = parse_relation(dot + rest).steps
+        except ValueError:
+            continue
+        if len(steps) > len(path) or not all(map(step_matches, path, steps)) or steps in entries:
+            continue
+        entry = _parse_entry(pairs, dot + rest, address, inner_hosts)
+        if entry.url is not None or entry.ibi:
+            entries[steps] = entry
+    key = pairs.get("urlkey", ())
+    return AnswerContent(
+        entries,
+        _parse_ibi(pairs, NEXT_EDITION),
+        key[0] if len(key) == 1 and is_key(key[0]) else None,
+    )
+
+
+def _parse_entry(
+    pairs: Mapping[str, tuple[str, ...]],
+    relation: str,
+    address: str | None,
+    inner_hosts: InnerHosts,
+) -> RelationEntry:
+    return RelationEntry(
+        find_usable_url(pairs.get(f"url{relation}", ()), address, inner_hosts),
+        _find_word(pairs.get(f"contenttype{relation}", ()), CONTENT_TYPES),
+        _find_word(pairs.get(f"state{relation}", ()), DELIVERED_STATES),
+        _parse_ibi(pairs, f"ibi{relation}"),
+    )
+
+
+def _find_word(words: Sequence[str], allowed: AbstractSet[str]) -> str | None:
+    return words[0] if len(words) == 1 and words[0] in allowed else None
+
+
+def _parse_ibi(pairs: Mapping[str, tuple[str, ...]], name: str) -> tuple[Identifier, ...]:
+    if name not in pairs:
+        return ()
+    try:
+        return parse_ibi_forms(pairs[name])
+    except ValueError:
+        return ()

@@ -1,0 +1,178 @@
+"""The outcomes of a resolution: a redirect to a URL, or an alert for the reader ([R] 6.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.protocol.messages import Acknowledgment
+from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """A redirect to the URL of an answer.
+
+    :param url: the URL in ASCII, without the query pairs of the persistent URL.
+    :param source: the Archive that sent the answer, or the actor that registered the document.
+    :param content_type: Data or Metadata, or None if the answer contains no content type.
+    :param state: Original or Copy, or None if the answer contains no state.
+    :param url_key: the URL key for the acknowledgment, or None if the answer contains no key.
+    :param ibi: the forms of the identifier of the item at the URL. The tuple is empty if the
+        identifier is unknown.
+    :param depends_on_language: whether the URL depends on Accept-Language.
+    :param question: the question that the Archive answered.
+    """
+
+    url: str
+    source: ArchiveSource
+    content_type: str | None
+    state: str | None
+    url_key: str | None
+    ibi: tuple[Identifier, ...]
+    depends_on_language: bool
+    question: Question
+
+    def create_acknowledgment(
+        self, client_addresses: tuple[str, ...], persistent_url: str
+    ) -> Acknowledgment | None:
+        """Return the acknowledgment for the Archive, or None if the answer had no URL key.
+
+        :param client_addresses: the IP address of the reader, then the IP addresses of the proxies.
+        :param persistent_url: the URL that the reader requested, with host and port.
+        Source: [R] 6.2, Table 6.11.
+        """
+        if self.url_key is None:
+            return None
+        return Acknowledgment(
+            client_addresses,
+            self.content_type,
+            self.state,
+            self.url,
+            persistent_url,
+            self.url_key,
+            self.ibi or None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NextRound:
+    """The outcome that another round of questions to all Archives is needed."""
+
+    questions: tuple[Question, ...]
+
+
+class AlertKind(str, Enum):
+    """The reasons for an alert.
+
+    MALFORMED: the requested URL is not a persistent URL.
+    UNKNOWN: no Archive has the item.
+    MISSING: the item is known, but the requested relation, file or Original is missing.
+    REMOVED: the item was removed.
+    SUSPECTS: several sources claim to have the same Original.
+    SILENT: nothing was found, and some Archives did not answer.
+    LOOP: the answers form a cycle: they lead back to an earlier question.
+    TOO_LONG: the maximum number of rounds was reached.
+    """
+
+    MALFORMED = "malformed"
+    UNKNOWN = "unknown"
+    MISSING = "missing"
+    REMOVED = "removed"
+    SUSPECTS = "suspects"
+    SILENT = "silent"
+    LOOP = "loop"
+    TOO_LONG = "too_long"
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the response."""
+        return _STATUSES[self]
+
+
+_STATUSES = {
+    AlertKind.MALFORMED: 400,
+    AlertKind.UNKNOWN: 404,
+    AlertKind.MISSING: 404,
+    AlertKind.REMOVED: 410,
+    AlertKind.SUSPECTS: 409,
+    AlertKind.SILENT: 504,
+    AlertKind.LOOP: 508,
+    AlertKind.TOO_LONG: 508,
+}
+
+
+class MissingPart(str, Enum):
+    """The missing part of a known item.
+
+    Each value is the end of a sentence that begins with "X is known, but".
+    """
+
+    TRANSLATION = "does not have this translation"
+    METADATA = "does not have metadata"
+    FORMAT = "does not have metadata in this format"
+    EDITION = "no Archive says which edition is the last"
+    FILE = "does not have this file"
+    ORIGINAL = "no Archive claims to have its Original"
+    ACCESS = "no Archive has a URL that this reader may open"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """An explanation for the reader why the persistent URL does not lead to a redirect.
+
+    :param ibi: the identifier of the last question, or None if the URL is malformed.
+    :param sources: the Archives and actors that claim to have the same Original, or the Archives
+        that removed the item.
+    :param silent: the number of Archives that did not answer the last questions.
+    :param asked: the number of Archives that received the last questions.
+    :param timestamp: the date when the item was removed, or None if the date is unknown.
+    :param reason: the error in a malformed URL, otherwise None.
+    :param suggestion: the identifier that the reader of a malformed URL probably meant.
+    :param depends_on_language: whether the alert depends on Accept-Language.
+    :param missing_part: the missing part of the item.
+    :param removed: the items that were removed, among those to which the item leads.
+    :param alternatives: persistent URLs of other parts that the item has.
+    Source: [R] 6.2.
+    """
+
+    kind: AlertKind
+    ibi: Identifier | None
+    sources: tuple[ArchiveSource, ...] = ()
+    silent: int = 0
+    asked: int = 0
+    timestamp: str | None = None
+    reason: Reason | None = None
+    suggestion: str | None = None
+    depends_on_language: bool = False
+    missing_part: MissingPart | None = None
+    removed: frozenset[Identifier] = frozenset()
+    alternatives: tuple[PersistentUrl, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The alert as one line of English text."""
+        silent = f"{self.silent} of {self.asked} Archives did not answer"
+        if self.kind is AlertKind.MALFORMED:
+            hint = f"; did you mean {self.suggestion}?" if self.suggestion else ""
+            return f"this is not a persistent URL: {self.reason}{hint}"
+        if self.kind is AlertKind.REMOVED:
+            when = f" on {self.timestamp[:10]}" if self.timestamp else ""
+            return f"{self.ibi} was removed{when}"
+        if self.kind is AlertKind.SUSPECTS:
+            names = ", ".join(f"{source.service} at {source.address}" for source in self.sources)
+            return f"more than one source claims to have the Original of {self.ibi}: {names}"
+        if self.kind is AlertKind.SILENT:
+            if self.sources:
+                return f"{self.ibi} was removed from an Archive, but {silent}"
+            return f"{self.ibi} was not found, but {silent}"
+        if self.kind is AlertKind.LOOP:
+            return f"the answers about {self.ibi} form a cycle"
+        if self.kind is AlertKind.TOO_LONG:
+            return f"the chain of items is too long; the search stopped at {self.ibi}"
+        if self.missing_part is not None:
+            return f"{self.ibi} is known, but {self.missing_part.value}"
+        return f"no Archive has {self.ibi}"

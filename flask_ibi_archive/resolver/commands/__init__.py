@@ -1,0 +1,51 @@
+"""The commands ``flask ibi-resolver ...``.
+
+The module of a command is only imported when the command is run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from flask_ibi_archive.server.commands.group import IBIGroup, find_extension, version_option
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.resolver.service import ResolverService
+
+#: The sections of the help page. Each section lists its commands, with the module of each command.
+SECTIONS = {
+    "Set up": "administration.init administration.check",
+    "Archives": "administration.register administration.list administration.remove",
+    "Document registry": "registry.registry",
+    "Resolution": "resolve.resolve",
+}
+EXTENSION = "ibi_resolver"
+
+
+@click.group(
+    "ibi-resolver", cls=IBIGroup, sections=SECTIONS, package="flask_ibi_archive.resolver.commands"
+)
+@version_option
+def ibi_resolver() -> None:
+    """Resolve persistent URLs by asking the registered Archives.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver init
+      flask --app example_app:create_resolver ibi-resolver list
+    """
+
+
+def get_resolver() -> ResolverService:
+    """Return the resolver of the current app.
+
+    :raises ClickException: if the app has no resolver.
+    """
+    state = find_extension(EXTENSION)
+    if state is None:
+        raise click.ClickException(
+            "this app has no IBIResolver; call IBIResolver(app) where the app is created"
+        )
+    return cast("ResolverService", state.resolver)

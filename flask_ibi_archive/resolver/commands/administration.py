@@ -1,0 +1,237 @@
+"""The administrator's commands: init, check, register, list, remove."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from getpass import GetPassWarning
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from flask_ibi_archive.resolver.commands import get_resolver
+from flask_ibi_archive.server.commands.group import (
+    json_option,
+    parse_email_option,
+    read_ibi,
+    write_findings,
+)
+from flask_ibi_archive.server.commands.terminal import (
+    say,
+    standard_input,
+    standard_output,
+    write,
+    write_table,
+)
+
+if TYPE_CHECKING:
+    from email.message import EmailMessage
+
+    from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
+    from flask_ibi_archive.resolver.config import ResolverConfig
+
+#: Maximum length in bytes of the line that contains a registration key.
+MAX_LINE = 4096
+#: The columns that the command ``list`` prints.
+COLUMNS = (
+    "service", "address", "state", "since", "answers", "failures", "mean_milliseconds",
+    "last_failure",
+)  # fmt: skip
+
+
+@click.command("init")
+def init_command() -> None:
+    """Create or upgrade the resolver's tables.
+
+    The first line of the output is the IBI of the resolver's service. If SERVER_NAME is set, the
+    second line is the URL of the service, which Archives need as IBI_RESOLVER_URL. If the resolver
+    also has a document registry, the third line is its URL, which actors need. The command may be
+    run again.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver init
+    """
+    from flask_ibi_archive.resolver.registry_2008.pages import PATH
+
+    resolver = get_resolver()
+    standard_output()
+    resolver.init()
+    write(resolver.config.service_ibi)
+    if resolver.config.service_url is not None:
+        write(resolver.config.service_url)
+        if resolver.config.registry:
+            write(f"{resolver.config.base_url}{PATH}")
+
+
+@click.command("check")
+@json_option
+def check_command(as_json: bool) -> None:
+    """Check that the resolver works and can be reached.
+
+    The command checks the configuration, pycurl, the database, the Archives, the document registry
+    and the address of the resolver. It prints one line for each check. If a check fails, the exit
+    status is 1.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver check
+    """
+    from flask_ibi_archive.resolver.checking import check_resolver
+
+    write_findings(check_resolver(get_resolver()), as_json)
+
+
+@click.command("register")
+@click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
+@click.option(
+    "--email",
+    callback=parse_email_option,
+    help="The e-mail address of the Archive's administrator.",
+)
+@click.option(
+    "--key-file",
+    type=click.File("rb"),
+    help='A file with the key in the first line; "-" means standard input.',
+)
+@click.option("--replace", is_flag=True, help="Replace the key of a registered Archive.")
+def register_command(
+    service_ibi: str, email: str | None, key_file: BinaryIO | None, replace: bool
+) -> None:
+    """Register an Archive.
+
+    SERVICEIBI is the IBI of the Archive's service. A registered Archive can request to be included.
+    The command prompts for the registration key, which the Archive's administrator has sent. Only a
+    hash of the key is stored. A confirmation e-mail is sent to the address --email. If there is no
+    --email or no mail server (MAIL_SERVER), the text of the e-mail is printed instead. The command
+    may be run again, for example to send the e-mail again.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS
+      flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS \\
+        --email banon@dpi.inpe.br --key-file -
+    """
+    from flask_ibi_archive.core.identifiers import parse_identifier
+    from flask_ibi_archive.server.mail import send_email
+
+    resolver = get_resolver()
+    standard_output()
+    service_ibi = parse_identifier(service_ibi).text
+    subject, body = resolver.registry.confirmation_email(service_ibi)
+    # composed first: if the sender address is wrong, the Archive must not be registered
+    message = _compose(resolver.config, email, subject, body)
+    is_new = resolver.registry.register(service_ibi, _read_key(key_file), email, replace=replace)
+    if sys.stderr.isatty():
+        say(f"{service_ibi} is {'now' if is_new else 'already'} registered")
+    if message is not None:
+        send_email(resolver.config.mail, message)
+        return
+    if email is not None:
+        write(f"To: {email}")
+    write(f"Subject: {subject}\n\n{body}")
+
+
+def _compose(
+    config: ResolverConfig, email: str | None, subject: str, body: str
+) -> EmailMessage | None:
+    """Return the confirmation e-mail, or None if there is no receiver or no mail server."""
+    from flask_ibi_archive.server.mail import compose_email
+
+    if email is None or config.mail is None:
+        return None
+    sender = ("IBI_RESOLVER_EMAIL", config.email)
+    return compose_email(config.mail, sender, email, subject, body)
+
+
+def _read_key(file: BinaryIO | None) -> str:
+    """Read the key from a file. If there is no file, prompt for the key."""
+    from flask_ibi_archive.core.protocol.registration import parse_key
+
+    if file is not None:
+        if file is getattr(sys.stdin, "buffer", None):
+            file = standard_input()
+        text = file.readline(MAX_LINE).decode("utf-8-sig", "replace").strip()
+    else:
+        text = _prompt_for_key()
+    try:
+        return parse_key(text)
+    except ValueError as error:
+        raise click.ClickException(f"the registration key is invalid: {error}") from None
+
+
+def _prompt_for_key() -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GetPassWarning)
+            answer: str = click.prompt("Registration key", hide_input=True, err=True)
+    except GetPassWarning:
+        raise click.ClickException(
+            "the registration key cannot be typed, because there is no terminal; "
+            "use --key-file FILE, or --key-file - for standard input"
+        ) from None
+    return answer.strip()
+
+
+@click.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List the registered Archives.
+
+    The command prints a header, then one line for each Archive. The columns are separated by tabs.
+    The columns are: service, address, state, date of the state, number of answers, number of
+    failures, mean response time in milliseconds, and last failure. The state is "registered",
+    "included", "included, not confirmed" or "excluded".
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver list
+    """
+    write_table(COLUMNS, map(_list_values, get_resolver().registry.list()), as_json)
+
+
+def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
+    from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+    from flask_ibi_archive.resolver.registry import get_state
+
+    state, since = get_state(record)
+    mean = round(record.milliseconds / record.answers) if record.answers else None
+    return {
+        "service": record.service_ibi,
+        "address": record.address,
+        "ip": record.ip,
+        "platform_version": record.platform_version,
+        "email": record.email,
+        "admin_email": record.admin_email,
+        "state": state,
+        "since": format_timestamp(since),
+        "registered_at": format_timestamp(record.registered_at),
+        "included_at": format_timestamp(record.included_at),
+        "confirmed_at": format_timestamp(record.confirmed_at),
+        "excluded_at": format_timestamp(record.excluded_at),
+        "answers": record.answers,
+        "failures": record.failures,
+        "mean_milliseconds": mean,
+        "last_answer_at": format_timestamp(record.last_answer_at),
+        "last_failure": record.last_failure,
+        "last_failure_at": format_timestamp(record.last_failure_at),
+    }
+
+
+@click.command("remove")
+@click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
+def remove_command(service_ibi: str) -> None:
+    """Remove the registration of an Archive.
+
+    SERVICEIBI is the IBI of the Archive's service. The resolver sends no more questions to this
+    Archive. The hints and metrics of the Archive are deleted. The Archive can be registered again.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver remove dpi.inpe.br/banon/1999/01.09.22.14
+    """
+    from flask_ibi_archive.core.identifiers import parse_identifier
+
+    service_ibi = parse_identifier(service_ibi).text
+    get_resolver().registry.remove(service_ibi)
+    say(f"{service_ibi} is no longer registered")

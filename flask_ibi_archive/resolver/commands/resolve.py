@@ -1,0 +1,158 @@
+"""The command ``resolve``: shows to which URL a persistent URL leads."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flask_ibi_archive.resolver.commands import get_resolver
+from flask_ibi_archive.server.commands.group import json_option
+from flask_ibi_archive.server.commands.terminal import say, standard_output, write, write_json
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.core.protocol.hosts import InnerHosts
+    from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
+    from flask_ibi_archive.resolver.resolution_context import Answered, Registered, TraceEvent
+
+#: The default IP address of the user. The questions to Archives contain this address.
+LOCALHOST = "127.0.0.1"
+
+
+@click.command("resolve")
+@click.argument("url")
+@click.option("--trace", is_flag=True, help="Print all messages and decisions on standard error.")
+@click.option(
+    "--ip",
+    default=LOCALHOST,
+    show_default=True,
+    help="The IP addresses of the user and the proxies.",
+)
+@click.option(
+    "--language", metavar="RANGES", help="The preferred languages, such as pt-BR,en;q=0.5."
+)
+@json_option
+def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_json: bool) -> None:
+    """Show to which URL a persistent URL leads.
+
+    URL is a persistent URL, or an IBI with or without a modifier. The resolver asks the Archives in
+    the same way as for a user who opens the URL, but sends no acknowledgment. If the persistent URL
+    cannot be resolved, the exit status is 1.
+
+    \b
+    Example:
+      flask --app example_app:create_resolver ibi-resolver resolve 8JMKD3MGP8W/35MMLL8
+      flask --app example_app:create_resolver ibi-resolver resolve --trace \\
+        '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
+    """
+    from flask_ibi_archive.core.protocol.client_addresses import parse_client_addresses
+    from flask_ibi_archive.core.resolution.languages import parse_accept_language
+    from flask_ibi_archive.core.resolution.outcome import Redirect
+    from flask_ibi_archive.core.resolution.persistent_url import add_query, read_persistent_url
+    from flask_ibi_archive.resolver.resolving import ResolutionRequest
+
+    try:
+        addresses = parse_client_addresses(ip)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--ip") from error
+    resolver = get_resolver()
+    standard_output()
+    wanted = read_persistent_url(url)
+    request = ResolutionRequest(wanted, url, addresses, parse_accept_language(language))
+    print_event = partial(_print_event, inner_hosts=resolver.config.inner_hosts)
+    outcome = resolver.resolve(request, print_event if trace else None, acknowledges=False)
+    target = add_query(outcome.url, wanted.passed_query) if isinstance(outcome, Redirect) else None
+    if as_json:
+        write_json(_describe_outcome(outcome, target))
+    elif target is not None:
+        write(target)
+    if not isinstance(outcome, Redirect):
+        raise click.ClickException(_summarise(outcome))
+
+
+def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str, Any]:
+    from flask_ibi_archive.core.resolution.outcome import Redirect
+    from flask_ibi_archive.core.resolution.persistent_url import format_persistent_target
+
+    if isinstance(outcome, Redirect):
+        source = outcome.source
+        return {
+            "url": target,
+            "state": outcome.state,
+            "content_type": outcome.content_type,
+            "ibi": [ibi.text for ibi in outcome.ibi],
+            "actor" if source.is_actor else "archive": {
+                "service": source.service,
+                "address": source.address,
+            },
+        }
+    return {
+        "url": None,
+        "alert": outcome.kind.value,
+        "status": outcome.kind.status,
+        "ibi": None if outcome.ibi is None else outcome.ibi.text,
+        "archives": [
+            {"service": source.service, "address": source.address} for source in outcome.sources
+        ],
+        "lack": None if outcome.missing_part is None else outcome.missing_part.name.lower(),
+        "found": [format_persistent_target(url) for url in outcome.alternatives],
+        "silent": outcome.silent,
+        "asked": outcome.asked,
+        "timestamp": outcome.timestamp,
+    }
+
+
+def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
+    from flask_ibi_archive.resolver import resolution_context as events
+
+    if isinstance(event, events.Asked):
+        why = " (asked first, because the item was last found there)" if event.by_hint else ""
+        say(f"-> {event.source.address}{why}\n     {event.url}")
+    elif isinstance(event, events.Answered):
+        say(f"<- {event.source.address}, {event.seconds * 1000:.0f} ms")
+        say(_format_answer(event, inner_hosts))
+    elif isinstance(event, events.Registered):
+        say(f"<> registered by actor {event.source.service} at {event.source.address}")
+        say(_format_answer(event, inner_hosts))
+    elif isinstance(event, events.Failed):
+        say(f"<- {event.source.address} {event.reason} ({event.seconds * 1000:.0f} ms)")
+    elif isinstance(event, events.Skipped):
+        say(f"-- {event.source.address} is skipped because it failed repeatedly")
+    elif isinstance(event, events.Decided):
+        late = f" (did not wait for {event.late} Archives)" if event.late else ""
+        say(f"== round {event.round}{late}: {_summarise(event.outcome)}")
+    sys.stderr.flush()
+
+
+def _format_answer(event: Answered | Registered, inner_hosts: InnerHosts) -> str:
+    """Return the pairs of an answer, one pair on each line.
+
+    After the pairs, a line is added for each URL that is not usable.
+    """
+    from flask_ibi_archive.core.protocol.pairs import format_pairs
+    from flask_ibi_archive.core.resolution.redirect_target import find_usable_url
+
+    lines = (format_pairs(event.pairs) or "(this Archive does not know the item)").splitlines()
+    for pair in event.pairs:
+        is_url = pair.name == "url" or pair.name.startswith("url.")
+        if is_url and find_usable_url(pair.words, event.source.address, inner_hosts) is None:
+            lines.append(f"({pair.name} is ignored, because a redirect to this URL is not allowed)")
+    return "\n".join(f"     {line}" for line in lines)
+
+
+def _summarise(outcome: Redirect | NextRound | Alert) -> str:
+    from flask_ibi_archive.core.protocol.verbs import format_verb_list
+    from flask_ibi_archive.core.resolution.outcome import NextRound, Redirect
+
+    if isinstance(outcome, Redirect):
+        state = outcome.state or "state unknown"
+        return f"redirect to {outcome.url}, {state}, at {outcome.source.address}"
+    if isinstance(outcome, NextRound):
+        questions = "; ".join(
+            " ".join([one.ibi.text, format_verb_list(one.verbs), one.filepath]).strip()
+            for one in outcome.questions
+        )
+        return f"ask all Archives for {questions}"
+    return outcome.summary

@@ -1,0 +1,172 @@
+"""The check that no Archive has or had the identifier that an actor wants to register.
+
+Anyone can be an actor. Without this check, a stranger could register the identifier of an item, and
+readers of the item would get the URL of the stranger while the Archive does not answer. Therefore
+an identifier is refused if an included Archive knows it, also if the Archive removed the item, and
+if a hint (hints.py) says that a registered Archive had it.
+
+An Archive that does not answer now may have the identifier, so the actor must try again later. But
+an Archive may be down for weeks. After :data:`MAX_SILENCE`, the Archive only stops the registration
+of identifiers that it may have minted, or with a prefix of identifiers that were found there. No
+other Archive stops an actor from registering identifiers that contain the actor's own host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import TypeAlias
+
+from sqlalchemy import Connection, and_, func, or_, select
+
+from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
+from flask_ibi_archive.core.protocol.messages import format_request
+from flask_ibi_archive.core.protocol.verbs import VerbList
+from flask_ibi_archive.core.resolution.answer import Question
+from flask_ibi_archive.errors import DocumentRegistryError, NotReady
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive, is_minted_at, list_included
+from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply, Target
+from flask_ibi_archive.resolver.resolution_context import OwnArchive
+from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
+from flask_ibi_archive.server.database.database import Database
+
+#: The time after which an Archive that does not answer stops fewer registrations.
+MAX_SILENCE = timedelta(days=7)
+#: The seconds after which an actor should try again.
+RETRY_AFTER = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Applicant:
+    """Who wants to register an identifier.
+
+    :param host: the host of the actor, which was found in the DNS.
+    :param ip: the IP address of the actor.
+    :param sender: the IP address from which the request came.
+    :param own: the Archive in this process. None if this process has no Archive.
+    """
+
+    host: str
+    ip: str
+    sender: str
+    own: OwnArchive | None = None
+
+
+#: Asks some Archives about an identifier. The result says for the id of each Archive that answered
+#: whether the Archive knows the identifier.
+AskArchives: TypeAlias = Callable[
+    [Sequence[IncludedArchive], Identifier, Applicant], Mapping[int, bool]
+]
+
+
+def ask_archives(
+    fan_out: FanOut,
+    archives: Sequence[IncludedArchive],
+    ibi: Identifier,
+    applicant: Applicant,
+    *,
+    seconds: float,
+) -> Mapping[int, bool]:
+    """Ask Archives about an identifier, as described at :data:`AskArchives`.
+
+    :param seconds: the maximum time to wait for the answers.
+    """
+    question, own = Question(ibi, VerbList()), applicant.own
+    query = format_request(question.create_request((applicant.sender,)))
+    found: dict[int, bool] = {}
+    targets = []
+    for archive in archives:
+        if own is None or archive.service_ibi != own.service_ibi:
+            targets.append(Target(archive, f"{archive.service_url}?{query}"))
+            continue
+        with suppress(NotReady):
+            found[archive.id] = bool(own.answer(question, (applicant.sender,)))
+    end = monotonic() + seconds
+    replies = fan_out.ask(targets, seconds)
+    while (result := replies.get(end - monotonic())) is not None:
+        if isinstance(result, Reply):
+            found[result.target.archive.id] = bool(result.pairs)
+    replies.abandon()
+    return found
+
+
+def check_archives(
+    database: Database, ask: AskArchives, ibi: str, applicant: Applicant, now: datetime
+) -> None:
+    """Check that no Archive has or had an identifier. No transaction may be open.
+
+    :param ibi: the identifier in canonical case.
+    :raises DocumentRegistryError: "conflict" if an Archive has or had the identifier, or
+        "unavailable" if an Archive that may have it does not answer.
+    :raises NotReady: if the database is not available.
+    """
+    identifier = parse_identifier(ibi)
+    (archives, _), holder = database.read(
+        lambda connection: (list_included(connection, None), _find_holder(connection, ibi))
+    )
+    if holder is None:
+        answers = ask(archives, identifier, applicant)
+        holder = next((one.service_ibi for one in archives if answers.get(one.id)), None)
+    if holder is not None:
+        raise DocumentRegistryError(
+            "conflict",
+            f"the Archive {holder} has or had {ibi}; send another identifier, or none",
+        )
+    silent = {one.id: one for one in archives if one.id not in answers}
+    if not silent:
+        return
+    suspects = database.read(
+        lambda connection: _list_suspects(
+            connection,
+            silent,
+            identifier,
+            None if is_minted_at(identifier, applicant.host, applicant.ip) else now - MAX_SILENCE,
+        )
+    )
+    suspects |= {one.id for one in silent.values() if one.may_mint(identifier)}
+    if suspects:
+        raise DocumentRegistryError(
+            "unavailable",
+            f"{len(suspects)} of {len(archives)} Archives did not answer whether they have {ibi}; "
+            "try again later, or send no identifier",
+            RETRY_AFTER,
+        )
+
+
+def _find_holder(connection: Connection, ibi: str) -> str | None:
+    """Return the service of the registered Archive that had an identifier, or whose it is."""
+    holder: str | None = connection.scalar(
+        select(RegisteredArchive.service_ibi)
+        .outerjoin(Hint, and_(Hint.archive_id == RegisteredArchive.id, Hint.ibi == ibi))
+        .where(or_(RegisteredArchive.service_ibi == ibi, Hint.ibi.is_not(None)))
+        .limit(1)
+    )
+    return holder
+
+
+def _list_suspects(
+    connection: Connection, silent: Collection[int], ibi: Identifier, since: datetime | None
+) -> set[int]:
+    """Return the ids of those Archives that may have an identifier.
+
+    :param silent: the ids of the Archives that did not answer.
+    :param since: Archives that have answered since this date may have any identifier.
+    """
+    had_prefix = (
+        select(Hint.ibi)
+        .where(
+            Hint.archive_id == RegisteredArchive.id,
+            Hint.ibi.startswith(f"{ibi.prefix}/", autoescape=True),
+        )
+        .exists()
+    )
+    answered_at = func.coalesce(RegisteredArchive.last_answer_at, RegisteredArchive.included_at)
+    conditions = [had_prefix] if since is None else [had_prefix, answered_at >= since]
+    return set(
+        connection.scalars(
+            select(RegisteredArchive.id).where(RegisteredArchive.id.in_(silent), or_(*conditions))
+        )
+    )

@@ -1,0 +1,124 @@
+"""The responses of the document registry: answers as XML or as a list of pairs, and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from flask import Response, current_app, request
+from werkzeug.datastructures import Headers
+
+from flask_ibi_archive.core.protocol.registry_2008 import RegistryAnswer, format_registry_answer
+from flask_ibi_archive.errors import DocumentRegistryError, NotReady
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.registry_2008.answers import format_xml_answer
+from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
+from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
+from flask_ibi_archive.server.pages.responses import PAIRS_HEADERS, RETRY_AFTER
+
+#: The media types of each format. The first media type is sent.
+MEDIA_TYPES = {
+    "xml": ("text/xml", "application/xml"),
+    "text": ("text/plain",),
+    "html": ("text/html",),
+}
+#: The formats of answers to verbs. If a client accepts both, it gets the first one.
+DATA = ("xml", "text")
+#: The formats of records.
+FORMATS = (*DATA, "html")
+
+
+class HttpRefusal(DocumentRegistryError):
+    """The method, the size or the media type of a request is wrong.
+
+    :param status: the HTTP status of the response.
+    :param allow: the allowed methods if the method is wrong.
+    """
+
+    def __init__(self, status: int, message: str, allow: Sequence[str] = ()) -> None:
+        super().__init__("malformed", message)
+        self.status = status
+        self.allow = allow
+
+
+def current_registry() -> DocumentRegistry:
+    """Return the document registry of the current app."""
+    resolver = current_app.extensions[RESOLVER_EXTENSION].resolver
+    return cast(DocumentRegistry, resolver.document_registry)
+
+
+def resolver_config() -> ResolverConfig:
+    """Return the settings of the resolver of the current app."""
+    return cast(ResolverConfig, current_app.extensions[RESOLVER_EXTENSION].resolver.config)
+
+
+def check_method(*allowed: str) -> None:
+    """Check the method of the request.
+
+    :raises HttpRefusal: if the method is not allowed.
+    """
+    if request.method not in allowed:
+        choice = " or ".join([", ".join(allowed[:-1]), allowed[-1]])
+        raise HttpRefusal(
+            405, f"the method {request.method[:80]!a} is not allowed; use {choice}", allowed
+        )
+
+
+def unavailable(error: NotReady) -> DocumentRegistryError:
+    """Return the error for a database that is not available, and log the details."""
+    current_app.logger.error("the document registry can't answer: %s", error)
+    return DocumentRegistryError("unavailable", error.summary, int(RETRY_AFTER))
+
+
+def read_format(arguments: Sequence[tuple[str, str]]) -> str:
+    """Return the format of a record: the value of ``format``, or the format of the Accept header.
+
+    :raises DocumentRegistryError: if the format in the URL is unknown.
+    """
+    named = dict(arguments).get("format")
+    if named is None:
+        return negotiate_format(FORMATS)
+    if named not in FORMATS:
+        raise DocumentRegistryError(
+            "malformed", f"format is {named[:80]!a}; it must be one of {', '.join(sorted(FORMATS))}"
+        )
+    return named
+
+
+def negotiate_format(formats: Sequence[str]) -> str:
+    """Return the format that the client prefers, according to the Accept header.
+
+    A client may prefer several formats equally. Then a format that the header names has precedence
+    over a format that ``*/*`` stands for, and then the order of the formats decides.
+    """
+    accepted = request.accept_mimetypes
+    named = {kind.lower() for kind in accepted.values()}
+
+    def rate(name: str) -> tuple[float, bool]:
+        kinds = MEDIA_TYPES[name]
+        return max(map(accepted.quality, kinds)), not named.isdisjoint(kinds)
+
+    return max(formats, key=rate)
+
+
+def data_response(
+    answer: RegistryAnswer | DocumentRegistryError, verb: str | None = None, name: str = ""
+) -> Response:
+    """Return an answer or an error as XML or as a list of pairs.
+
+    :param verb: the verb of the request. None if the request has no known verb.
+    :param name: the format. "" selects the format that the client prefers.
+    """
+    headers = Headers([*PAIRS_HEADERS, ("Vary", "Accept")])
+    status = 200
+    if isinstance(answer, DocumentRegistryError):
+        status = answer.status
+        if answer.retry_after is not None:
+            headers.add("Retry-After", str(answer.retry_after))
+        if isinstance(answer, HttpRefusal) and answer.allow:
+            headers.add("Allow", ", ".join(answer.allow))
+    if (name or negotiate_format(DATA)) == "xml":
+        body, kind = format_xml_answer(verb, answer), "text/xml; charset=utf-8"
+    else:
+        body, kind = format_registry_answer(answer).encode(), "text/plain"
+    return Response(body, status, headers, content_type=kind)

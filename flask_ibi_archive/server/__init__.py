@@ -1,0 +1,1 @@
+"""What an Archive and a resolver need to run: settings, database, HTTP, pages and commands."""

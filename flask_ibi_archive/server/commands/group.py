@@ -1,0 +1,262 @@
+"""The command group ``flask ibi``, and the functions and options that its commands share."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+from flask import current_app, has_app_context
+from flask.cli import AppGroup, ScriptInfo
+
+from flask_ibi_archive.errors import IBIError
+from flask_ibi_archive.server.commands.terminal import say, warn, write, write_json
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+    from flask_ibi_archive.core.records.item_view import ItemView
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+    from flask_ibi_archive.server.findings import Finding
+
+
+class IBIGroup(AppGroup):
+    """A command group whose help page has sections. Commands are imported when they are used.
+
+    :param sections: for each title of a section, its commands, such as ``setup.init``.
+    :param package: the package that contains the modules.
+    """
+
+    def __init__(
+        self, *args: Any, sections: Mapping[str, str], package: str, **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self.sections = {
+            title: [name.split(".") for name in names.split()] for title, names in sections.items()
+        }
+        self.modules = {
+            command: module for names in self.sections.values() for module, command in names
+        }
+        self.package = package
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(self.modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command with a name; None if there is no such command."""
+        if cmd_name not in self.modules:
+            return None
+        module = import_module(f"{self.package}.{self.modules[cmd_name]}")
+        return cast(click.Command, getattr(module, cmd_name.replace("-", "_") + "_command"))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name. The error suggests similar names."""
+        name = args[0]
+        if name not in self.modules and not name.startswith("-") and not ctx.resilient_parsing:
+            similar = get_close_matches(name, self.modules)
+            hint = f" Did you mean {' or '.join(similar)}?" if similar else ""
+            ctx.fail(f"No such command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections of the help page. Each line is a command and its summary."""
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self._summary(ctx, name)) for _, name in names])
+
+    def _summary(self, ctx: click.Context, name: str) -> str:
+        command = self.get_command(ctx, name)
+        assert command is not None
+        return inspect.cleandoc(command.help or "").partition("\n")[0]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. An error of this package is shown as one line; the exit status is 1."""
+        if sys.stderr is None:
+            # standard error is closed; without this, click would write errors to standard output
+            sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+        try:
+            return super().invoke(ctx)
+        except click.ClickException:
+            raise
+        except IBIError as error:
+            raise click.ClickException(str(error)) from error
+
+
+version_option = click.version_option(
+    package_name="flask_ibi_archive", message="%(package)s %(version)s"
+)
+
+
+def find_extension(name: str) -> Any:
+    """Return what an extension keeps in the app of the command; None if the app has none.
+
+    The app is loaded now, so that a command which does not call this function needs no app.
+    """
+    if not has_app_context():
+        context = click.get_current_context()
+        app = context.ensure_object(ScriptInfo).load_app()
+        context.with_resource(app.app_context())
+    return current_app.extensions.get(name)
+
+
+def get_archive() -> Archive:
+    """Return the Archive of the current app.
+
+    :raises ClickException: if the app has no Archive.
+    """
+    from flask_ibi_archive.server.pages.requests import EXTENSION
+
+    state = find_extension(EXTENSION)
+    if state is None:
+        raise click.ClickException(
+            "this app has no IBIArchive; call IBIArchive(app) where the app is created"
+        )
+    # a command does not use the app's session, but commits its own transactions
+    return cast("Archive", state.archive).without_session()
+
+
+def read_ibi(text: str) -> str:
+    """Return the IBI of a persistent URL; return any other text unchanged.
+
+    click calls this function for each command parameter that is an IBI. The function does not check
+    a text that is not a URL. The command checks such a text later.
+
+    :raises MalformedPersistentUrl: if the text is a URL without an IBI.
+    :raises BadParameter: if the URL also contains a modifier, a path or a query.
+    """
+    from flask_ibi_archive.core.resolution.persistent_url import (
+        PersistentUrl,
+        is_persistent_url,
+        parse_persistent_url,
+    )
+
+    if not is_persistent_url(text):
+        return text
+    url = parse_persistent_url(text)
+    if url != PersistentUrl(url.ibi):
+        raise click.BadParameter(
+            f"{text!a} has a modifier, a path or a query after the IBI; this command accepts only "
+            f"{url.ibi}"
+        )
+    return url.ibi.text
+
+
+def note_host_items(archive: Archive, command: str) -> None:
+    """Say that a command does not cover the items of a host that has its own catalogue.
+
+    :param command: what the command does, such as "verified".
+    """
+    records = archive.items.records
+    if records is not None:
+        name = records.name
+        say(f"the items and files are in the tables of the repository ({name}): not {command}")
+
+
+def warn_of_private_address(archive: Archive) -> None:
+    """Warn if IBI_ARCHIVE_IP is a private address, because IBIps may then not be unique."""
+    from flask_ibi_archive.core.identifiers import is_private_address
+
+    ip = archive.config.archive_ip
+    if ip is not None and is_private_address(ip):
+        warn(
+            f"IBI_ARCHIVE_IP is {ip}, a private address that other networks can use too. An "
+            "IBIp with this address may not be unique. A resolver may then redirect readers to an "
+            "item of another Archive. Set IBI_ARCHIVE_IP to the public address of this server."
+        )
+
+
+def is_flask_command() -> bool:
+    """Return whether this process runs a ``flask`` command that does not serve the app.
+
+    ``flask ibi`` and ``flask shell`` are such commands. Only ``flask run`` serves the app.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return False
+    root = context.find_root()
+    if not isinstance(root.command, AppGroup):
+        return False
+    while context.parent is not None and context.parent is not root:
+        context = context.parent
+    return context is root or context.info_name != "run"
+
+
+yes_option = click.option(
+    "--yes", is_flag=True, help="Do not ask for confirmation. Required without a terminal."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+resume_option = click.option(
+    "--resume",
+    is_flag=True,
+    help="Commit in batches. Continue after the last batch of an interrupted run.",
+)
+
+
+def parse_as(parser: str) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """Return the callback of an option whose value has the form of a setting.
+
+    :param parser: the name of the parser in :mod:`flask_ibi_archive.server.setting_values`.
+    """
+
+    def parse(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+        from flask_ibi_archive.server import setting_values
+
+        try:
+            return None if value is None else getattr(setting_values, parser)(value)
+        except ValueError as error:
+            raise click.BadParameter(f"{value!r} is not {error}") from error
+
+    return parse
+
+
+parse_email_option = parse_as("parse_email")
+
+
+def write_findings(results: Iterable[Finding], as_json: bool) -> None:
+    """Write the results of checks. If a check failed, exit with status 1."""
+    findings = []
+    for finding in results:
+        findings.append(finding)
+        if not as_json:
+            write(f"{'ok  ' if finding.ok else 'FAIL'} {finding.name}: {finding.text}")
+    if as_json:
+        write_json([asdict(finding) for finding in findings])
+    if not all(finding.ok for finding in findings):
+        raise click.exceptions.Exit(1)
+
+
+delay_option = click.option(
+    "--delay",
+    type=click.FloatRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="SECONDS",
+    help="The time between two requests to the same host.",
+)
+
+
+def find_item(archive: Archive, ibi: str) -> ItemView:
+    """Return the item that has an identifier. Upper and lower case are equal.
+
+    :raises UnknownItem: if no item of this Archive has the identifier.
+    :raises IdentifierError: if the text is not an identifier.
+    """
+    from flask_ibi_archive.core.identifiers import parse_identifier
+    from flask_ibi_archive.errors import UnknownItem
+
+    text = parse_identifier(ibi).text
+    item = archive.get(text)
+    if item is None:
+        raise UnknownItem(text)
+    return item

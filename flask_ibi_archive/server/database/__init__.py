@@ -1,0 +1,1 @@
+"""Access to the database: engines, the time budget of a request, migrations."""

@@ -1,0 +1,336 @@
+"""The database of an Archive or a resolver, with connections for reading and for writing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine, event, func, select, text
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import Pool
+
+from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.server.database.database_errors import (
+    explain_error,
+    get_driver_message,
+    is_write_conflict,
+)
+from flask_ibi_archive.server.database.engines import (
+    BEGIN,
+    LOCK_TIMEOUT,
+    SNAPSHOT,
+    TABLE_LOCK,
+    create_sqlite_file,
+    describe_place,
+    find_sqlite_file,
+    make_engine,
+    make_reader,
+    refuse_missing_file,
+)
+from flask_ibi_archive.server.database.migrate import (
+    ARCHIVE,
+    History,
+    check_revision,
+    current_revision,
+)
+from flask_ibi_archive.server.database.request_budget import DEFAULT_TIMEOUT, FindBudget, no_budget
+
+Result = TypeVar("Result")
+
+#: If the database is locked for this number of seconds, :meth:`Database.check` reports an error.
+CHECK_LOCK_TIMEOUT = 4.0
+
+#: The number of bytes that the test of a folder writes.
+TEST_SIZE = 65536
+
+#: The key of the advisory lock on PostgreSQL. The key consists of the bytes of "ibi_arch".
+SETUP_LOCK = int.from_bytes(b"ibi_arch", "big")
+
+
+class Database:
+    """The database of an Archive or of a resolver.
+
+    :param engine: an engine that :func:`make_engine` returned.
+    :param history: the migrations that create the required tables.
+    :param find_budget: returns the time budget of the current request. None outside of requests.
+    :param belongs_to_host: whether the database belongs to the host. Then the journal mode of its
+        SQLite file is never changed.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        history: History = ARCHIVE,
+        find_budget: FindBudget = no_budget,
+        belongs_to_host: bool = False,
+    ) -> None:
+        self.engine = engine
+        self.history = history
+        self.belongs_to_host = belongs_to_host
+        self.reader = make_reader(engine)
+        self.find_budget = find_budget
+        # the connections of a database that nobody uses any more, or at the end of the process
+        weakref.finalize(self, _close, self.reader, self.engine)
+        self._parent_pools: list[Pool] = []
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=partial(_reconnect_after_fork, weakref.ref(self)))
+
+    @classmethod
+    def at(
+        cls,
+        uri: str,
+        history: History = ARCHIVE,
+        timeout: float = DEFAULT_TIMEOUT,
+        find_budget: FindBudget = no_budget,
+        belongs_to_host: bool = False,
+    ) -> Database:
+        """Return the database at a URL.
+
+        This method does not create a missing SQLite file. :meth:`create` creates the file. The
+        parameters ``uri``, ``timeout`` and ``find_budget`` are the same as those of
+        :func:`make_engine`, and ``belongs_to_host`` is that of the class.
+        """
+        engine = make_engine(uri, timeout, find_budget)
+        if file := find_sqlite_file(engine.url):
+            refuse_missing_file(engine, file, f"run: {history.init}")
+        return cls(engine, history, find_budget, belongs_to_host)
+
+    def limit_page_cache(self, kibibytes: int) -> None:
+        """Limit the cache that each SQLite connection has for pages of the file.
+
+        Without this limit, the cache grows to 2000 KiB for each connection. The limit applies to
+        connections that are opened later. PostgreSQL has no such cache in this process.
+        """
+        if self.engine.dialect.name == "sqlite":
+            for engine in (self.engine, self.reader):
+                event.listen(
+                    engine,
+                    "connect",
+                    lambda connection, record: connection.execute(
+                        f"PRAGMA cache_size = -{kibibytes}"
+                    ),
+                )
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection for reading. Each statement reads the latest committed data.
+
+        The connection is in autocommit mode.
+
+        :raises NotReady: if the database does not answer, or does not contain the tables.
+        """
+        try:
+            with _connect(self.reader, self.find_budget) as connection:
+                yield connection
+        except (DBAPIError, PoolTimeoutError) as error:
+            raise self.explain(error) from error
+
+    def read(self, work: Callable[[Connection], Result]) -> Result:
+        """Call a function with a connection for reading, and return its result.
+
+        If the connection is broken, for example after a restart of the server, the function is
+        called again with a new connection.
+
+        :raises NotReady: if the database does not answer, or does not contain the tables.
+        """
+        try:
+            try:
+                return self._read_once(work)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                return self._read_once(work)
+        except (DBAPIError, PoolTimeoutError) as error:
+            raise self.explain(error) from error
+
+    def _read_once(self, work: Callable[[Connection], Result]) -> Result:
+        with _connect(self.reader, self.find_budget) as connection:
+            return work(connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Yield a connection for reading. All statements read the data of the same moment."""
+        try:
+            with _connect(self.engine, self.find_budget) as connection:
+                connection.execution_options(**{BEGIN: SNAPSHOT[self.engine.dialect.name]})
+                with connection.begin():
+                    yield connection
+        except (DBAPIError, PoolTimeoutError) as error:
+            raise self.explain(error) from error
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(
+        self, lock_timeout: float | None = None, table_lock: str | None = None
+    ) -> Iterator[Connection]:
+        """Yield a connection for writing, in a transaction. An exception undoes all changes.
+
+        :param lock_timeout: the maximum time to wait for locks, in seconds. None sets no limit for
+            this transaction. A request never waits longer than the time budget of the request.
+        :param table_lock: the statements that lock tables at the beginning of the transaction.
+            These statements are only used on PostgreSQL, because SQLite has only one writer at a
+            time.
+        :raises NotReady: if the database does not answer, is read-only, or does not contain the
+            tables.
+        :raises StorageError: if the database refuses a value.
+        """
+        committing = False
+        try:
+            with _connect(self.engine, self.find_budget) as connection:
+                if lock_timeout is not None:
+                    connection.execution_options(**{LOCK_TIMEOUT: lock_timeout})
+                if table_lock is not None:
+                    connection.execution_options(**{TABLE_LOCK: table_lock})
+                with connection.begin():
+                    yield connection
+                    committing = True
+        except IntegrityError:
+            raise
+        except DataError as error:
+            raise StorageError(
+                f"the database refuses a value: {get_driver_message(error)}"
+            ) from error
+        except (DBAPIError, PoolTimeoutError) as error:
+            raise self.explain(error, committing) from error
+
+    # --- the database itself ---------------------------------------------------------------------
+
+    def explain(self, error: Exception, committing: bool = False) -> NotReady:
+        """Return an error message for users. See :func:`explain_error`."""
+        return explain_error(error, self.engine.url, self.history, committing)
+
+    def exists(self) -> bool:
+        """Return False if the file of an SQLite database is missing, and True otherwise."""
+        file = find_sqlite_file(self.engine.url)
+        return file is None or file.exists()
+
+    def create(self) -> None:
+        """Create the file of an SQLite database if it is missing.
+
+        :raises StorageError: if the file cannot be created.
+        """
+        if file := find_sqlite_file(self.engine.url):
+            create_sqlite_file(file, self.history.setting, self.belongs_to_host)
+
+    def close(self) -> None:
+        """Close all connections that are not in use."""
+        _close(self.reader, self.engine)
+
+    def check(self) -> None:
+        """Check that the database is readable and writable, and has the tables of this version.
+
+        :raises NotReady: if the check fails. The error names the cause and says what to do.
+        """
+        self.check_revision()
+        self._check_writable()
+        if file := find_sqlite_file(self.engine.url):
+            check_writable_folder("the database", file.parent, self.history.setting)
+
+    def check_revision(self) -> None:
+        """Check that the tables exist and have the newest revision.
+
+        :raises NotReady: if the check fails. The error says what to do.
+        """
+        self.read(check_encoding)
+        self.read(lambda connection: check_revision(connection, self.history))
+
+    def find_revision(self, connection: Connection) -> str | None:
+        """Return the revision of the tables; None if the tables do not exist."""
+        return current_revision(connection, self.history)
+
+    def _check_writable(self) -> None:
+        try:
+            with self.writing(CHECK_LOCK_TIMEOUT) as connection:
+                # the statement changes no data, but fails if the database is read-only
+                connection.exec_driver_sql(f"UPDATE {self.history.table} SET id = id WHERE 1 = 0")
+        except NotReady as error:
+            if isinstance(error.__cause__, DBAPIError) and is_write_conflict(error.__cause__):
+                advice = "find and stop the process that locks the database"
+                detail = describe_place(self.engine.url)
+                raise NotReady("the database is locked", advice, detail) from error
+            raise
+
+
+def _connect(engine: Engine, find_budget: FindBudget) -> Connection:
+    budget = find_budget()
+    if budget is None:
+        return engine.connect()
+    with budget.spending():  # the thread may have to wait for a free connection
+        return engine.connect()
+
+
+def _close(*engines: Engine) -> None:
+    for engine in engines:
+        engine.dispose()
+
+
+def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:
+    """Make a forked process open its own connections.
+
+    The forked process must neither use nor close the connections of the parent process.
+    """
+    database = reference()
+    if database is not None:
+        # the list prevents the garbage collector from closing their connections
+        database._parent_pools += [database.engine.pool, database.reader.pool]
+        database.engine.dispose(close=False)
+        database.reader.dispose(close=False)
+
+
+def check_encoding(connection: Connection) -> None:
+    """Check that the database can store all characters.
+
+    :raises NotReady: if the encoding of a PostgreSQL database is not UTF-8.
+    """
+    if connection.dialect.name == "postgresql":
+        encoding = connection.scalar(text("SHOW server_encoding"))
+        if encoding != "UTF8":
+            raise NotReady(
+                f"the database has the encoding {encoding}, which lacks characters",
+                "create a database with the encoding UTF8: createdb -E UTF8 -T template0 NAME",
+            )
+
+
+def lock_table_setup(connection: Connection) -> None:
+    """Prevent other processes from creating or upgrading tables until the transaction ends.
+
+    :raises NotReady: if the encoding of the database is wrong.
+    """
+    check_encoding(connection)
+    if connection.dialect.name == "postgresql":  # write transactions of SQLite exclude each other
+        connection.execute(select(func.pg_advisory_xact_lock(SETUP_LOCK)))
+
+
+def check_writable_folder(name: str, folder: Path, setting: str) -> None:
+    """Check that this process can write a small file in a folder.
+
+    :param name: the name of the data in the folder. The error message contains this name.
+    :param folder: the folder. If the folder does not exist, the nearest existing parent folder is
+        checked.
+    :param setting: the key of the setting that contains the folder.
+    :raises NotReady: if the file cannot be written, or if the disk is full.
+    """
+    place = folder.absolute()
+    while not os.path.lexists(place):
+        place = place.parent
+    try:
+        with tempfile.TemporaryFile(dir=place) as file:
+            file.write(bytes(TEST_SIZE))
+            file.flush()
+    except OSError as error:
+        detail = f"{place}: {error.strerror or error}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise NotReady(f"the disk of {name} is full", "free some space", detail) from error
+        advice = f"set {setting} to a folder that this process may write"
+        raise NotReady(f"{name} can't be written", advice, detail) from error

@@ -1,0 +1,100 @@
+"""Explains database errors to users: what the cause is, and how users can solve the problem."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sqlalchemy import URL
+from sqlalchemy.exc import DBAPIError
+
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.server.database.engines import describe_place, find_sqlite_file
+from flask_ibi_archive.server.database.migrate import History
+
+ADVICE_WRITABLE = "make sure that this process may write the database (for SQLite, also the folder)"
+ADVICE_FREE_SPACE = "free some space and try again"
+ADVICE_TRY_AGAIN = (
+    "nothing was changed; if the host has an open transaction, end this transaction; then try again"
+)
+
+
+def explain_error(
+    error: Exception, url: URL, history: History, committing: bool = False
+) -> NotReady:
+    """Return an error whose message states why the database failed, and what users can do.
+
+    :param error: the error that SQLAlchemy raised. Either no connection was free, or the driver
+        reported an error.
+    :param url: the URL of the database. The message does not contain the password.
+    :param history: the history of the tables. The message uses its setting and its command.
+    :param committing: True if the error was raised by a COMMIT.
+    """
+    if not isinstance(error, DBAPIError):
+        return _no_answer("no connection is free", history)
+    message = get_driver_message(error)
+    detail = f"{describe_place(url)}: {message}"
+    if is_missing_table(error):
+        advice = f"run: {history.init}"
+        return NotReady("the database does not have the tables of this version", advice)
+    if is_write_conflict(error):
+        return NotReady("another transaction blocks this transaction", ADVICE_TRY_AGAIN, message)
+    if is_read_only(error, find_sqlite_file(url)):
+        return NotReady("the database is not writable", ADVICE_WRITABLE, detail)
+    if is_disk_full(error):
+        return NotReady("the disk of the database is full", ADVICE_FREE_SPACE, detail)
+    if committing and isinstance(error.orig, TimeoutError):
+        message += "; it is unknown whether the change was stored"
+    return _no_answer(message, history)
+
+
+def _no_answer(detail: str, history: History) -> NotReady:
+    advice = f"check that the database is running and that {history.setting} is its URL"
+    return NotReady("the database does not answer", advice, detail)
+
+
+def get_driver_message(error: DBAPIError) -> str:
+    """Return the first 200 characters of the driver's message, without line breaks."""
+    return " ".join(str(error.orig).split())[:200]
+
+
+def get_sqlstate(error: DBAPIError) -> str | None:
+    """Return the error code of PostgreSQL. The driver psycopg2 calls it pgcode."""
+    return getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+
+
+def is_missing_table(error: DBAPIError) -> bool:
+    """Return whether a statement failed because a table or a column is missing."""
+    sqlstate = get_sqlstate(error)
+    message = str(error.orig)
+    return sqlstate in ("42P01", "42703") or message.startswith(("no such table", "no such column"))
+
+
+def can_be_repeated(error: DBAPIError) -> bool:
+    """Return whether PostgreSQL asks to repeat the transaction: serialization failure, deadlock."""
+    return get_sqlstate(error) in ("40001", "40P01")
+
+
+def is_write_conflict(error: DBAPIError) -> bool:
+    """Return whether a statement failed because of a conflict with another transaction."""
+    is_locked = get_sqlstate(error) == "55P03" or str(error.orig) == "database is locked"
+    return is_locked or can_be_repeated(error)
+
+
+def is_read_only(error: DBAPIError, file: Path | None) -> bool:
+    """Return whether a statement failed because the database or the folder is read-only.
+
+    :param file: the path of the SQLite database file; None for PostgreSQL.
+    """
+    message = str(error.orig)
+    if message == "unable to open database file":
+        folder = None if file is None else file.parent
+        return folder is not None and folder.is_dir() and not os.access(folder, os.W_OK)
+    sqlstate = get_sqlstate(error)
+    return sqlstate == "25006" or message.startswith("attempt to write a readonly database")
+
+
+def is_disk_full(error: DBAPIError) -> bool:
+    """Return whether a statement failed because the disk is full."""
+    sqlstate = get_sqlstate(error)
+    return sqlstate == "53100" or str(error.orig) == "database or disk is full"

@@ -1,0 +1,309 @@
+"""Creates engines for SQLite and PostgreSQL, which open connections and begin transactions."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sqlite3
+import time
+from contextlib import closing, nullcontext
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError as ArgumentError
+from sqlalchemy.exc import NoSuchModuleError as NoSuchModuleError
+from sqlalchemy.pool import Pool, StaticPool
+
+from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.server.database.request_budget import (
+    DEFAULT_TIMEOUT,
+    Budget,
+    FindBudget,
+    no_budget,
+)
+
+#: A transaction that writes to an SQLite file waits at most this number of seconds for other
+#: transactions that write.
+BUSY_TIMEOUT = 60
+
+#: The host names that mean this computer. A URL without a host ("") means a local socket.
+LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
+
+#: A request may use this part of its remaining time to wait for a lock. The request needs the other
+#: part to create an error page.
+LOCK_SHARE = 0.8
+
+#: In other time zones, Python cannot represent the first and the last date that are allowed;
+#: psycopg reads no other style of dates.
+TIMES = "SET TIME ZONE 'UTC'; SET DateStyle = 'ISO'"
+
+#: The names of execution options of a connection. The option BEGIN contains the statement that
+#: begins a transaction. The option LOCK_TIMEOUT contains the number of seconds that the transaction
+#: waits for locks. Without LOCK_TIMEOUT there is no limit on PostgreSQL. The option TABLE_LOCK
+#: contains the statements that lock tables on PostgreSQL.
+BEGIN = "ibi_begin"
+LOCK_TIMEOUT = "ibi_lock_timeout"
+TABLE_LOCK = "ibi_table_lock"
+WRITE = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN"}
+SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}
+
+
+def make_engine(
+    uri: str, timeout: float = DEFAULT_TIMEOUT, find_budget: FindBudget = no_budget
+) -> Engine:
+    """Return an engine for a database.
+
+    The engine is in autocommit mode, so statements that read need no transaction. SQLite checks
+    foreign keys, and locks the database when a write transaction begins. A commit returns after the
+    data is on the disk. Therefore no identifier is issued twice, even after a
+    power failure.
+
+    :param timeout: the number of seconds to wait for a new connection. The engine also waits this
+        time for a server that does not respond.
+    :param find_budget: a function that returns the time that the current request may wait. The
+        function returns None outside of requests.
+    :raises ArgumentError: if ``uri`` is not a URL that SQLAlchemy accepts.
+    :raises NoSuchModuleError: if the database is neither SQLite nor PostgreSQL.
+    :raises ImportError: if the driver is not installed.
+    """
+    url = make_url(uri)
+    if url.get_backend_name() == "postgresql":
+        engine = _make_postgresql_engine(url, timeout, find_budget)
+    elif url.get_backend_name() == "sqlite":
+        engine = _make_sqlite_engine(url, timeout, find_budget)
+    else:
+        raise NoSuchModuleError(f"{url.get_backend_name()} is neither SQLite nor PostgreSQL")
+
+    event.listen(engine, "begin", lambda connection: begin(connection, find_budget()))
+    return engine
+
+
+def begin(connection: Connection, budget: Budget | None) -> None:
+    """Begin a transaction with the execution options of the connection.
+
+    :param budget: the time that the current request may wait; None outside of requests.
+    """
+    options = connection.get_execution_options()
+    name = connection.dialect.name
+    statement: str = options.get(BEGIN, WRITE[name])
+    milliseconds = limit_lock_wait(budget, options.get(LOCK_TIMEOUT))
+    if name == "sqlite":
+        driver: Any = connection.connection.dbapi_connection
+        if driver.in_transaction:  # all users of a database in memory have the same connection
+            raise NotReady("another transaction uses the database in memory", "try again later")
+        wait = milliseconds or BUSY_TIMEOUT * 1000
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {wait}")
+    elif milliseconds:
+        statement += f"; SET LOCAL lock_timeout = {milliseconds}"
+    if name == "postgresql" and TABLE_LOCK in options:
+        statement += f"; {options[TABLE_LOCK]}"
+    with nullcontext() if budget is None else budget.spending():
+        connection.exec_driver_sql(statement)
+
+
+def limit_lock_wait(budget: Budget | None, lock_timeout: float | None = None) -> int:
+    """Return the number of milliseconds that a transaction may wait for locks; 0 means no limit.
+
+    :param budget: the time that the current request may wait; None outside of requests.
+    :param lock_timeout: the maximum number of seconds that the caller wants to wait.
+    """
+    limits = [] if lock_timeout is None else [lock_timeout]
+    if budget is not None:
+        limits.append(max(budget.left, 0) * LOCK_SHARE)
+    return max(1, int(min(limits) * 1000)) if limits else 0
+
+
+def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    if url.get_driver_name() != "psycopg":
+        engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
+        event.listen(engine, "connect", _prepare_postgresql)
+        return engine
+    # Commands have no deadline. With these options, the connection fails if the server does not
+    # respond.
+    options = {
+        "connect_timeout": str(max(2, ceil(timeout))),  # 2 is the smallest value that is allowed
+        "tcp_user_timeout": str(max(1, int(timeout * 1000))),
+        "keepalives_idle": str(ceil(timeout)),
+        "keepalives_interval": str(ceil(timeout / 3)),
+        "keepalives_count": "3",
+    }
+    # the environment variable PGCLIENTENCODING may name an encoding that lacks characters
+    url = url.update_query_dict({**options, **url.query, "client_encoding": "utf8"})
+    engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
+
+    def open_connection(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:
+        # psycopg is only installed for PostgreSQL
+        from flask_ibi_archive.server.database.limited_connection import connect
+
+        return connect(find_budget, *arguments, **options)
+
+    event.listen(engine, "do_connect", open_connection)
+    event.listen(engine, "connect", _prepare_psycopg)
+    return engine
+
+
+def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:
+    options: dict[str, Any] = {"connect_args": {"timeout": timeout}}
+    if is_in_memory(url):
+        # another user of the connection may be in a transaction when this one returns it
+        options |= {"poolclass": StaticPool, "pool_reset_on_return": None}
+        options["connect_args"]["check_same_thread"] = False
+    else:
+        options["pool_timeout"] = timeout
+    engine = create_engine(url, **options)
+
+    def prepare(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # the function begin() sends BEGIN
+        for pragma in ("synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    event.listen(engine, "connect", prepare)
+    return engine
+
+
+def is_in_memory(url: URL) -> bool:
+    """Return whether a URL names an SQLite database in memory."""
+    return url.database in (None, "", ":memory:") or "mode=memory" in str(url)
+
+
+def find_sqlite_file(url: URL) -> Path | None:
+    """Return the path of an SQLite database file; None if the database is not a file."""
+    name = url.database
+    if (
+        url.get_backend_name() != "sqlite"
+        or not name
+        or name.startswith("file:")
+        or is_in_memory(url)
+    ):
+        return None
+    return Path(name)
+
+
+def is_same_database(one: str, other: str) -> bool:
+    """Return whether two URLs name the same database.
+
+    The URLs may have different users, drivers and options.
+
+    :raises ArgumentError: if SQLAlchemy does not accept one of the URLs.
+    """
+    return identify_database(make_url(one)) == identify_database(make_url(other))
+
+
+def identify_database(url: URL) -> str:
+    """Return a text that is equal for all URLs of a database, without user and password."""
+    name = url.database or ""
+    if url.get_backend_name() == "sqlite":
+        return f"sqlite {Path(name.removeprefix('file:')).resolve()}"
+    host = str(url.host or url.query.get("host") or "").lower()
+    if host in LOOPBACK or host.startswith("/"):
+        host = "localhost"
+    # two schemas of a database may contain tables with the same names
+    schema = re.search(r"search_path=(\S+)", str(url.query.get("options", "")))
+    place = f"{url.get_backend_name()} {host}:{url.port or 5432}/{name or url.username}"
+    return f"{place} ({schema[1]})" if schema else place
+
+
+def describe_place(url: URL) -> str:
+    """Return where a database is, without the password.
+
+    :returns: for SQLite the path, for PostgreSQL the host, the port and the name.
+    """
+    if url.get_backend_name() == "sqlite":
+        return url.database or ":memory:"
+    host = url.host or url.query.get("host") or "localhost"
+    return f"{host}:{url.port or 5432}/{url.database or url.username}"
+
+
+def _prepare_psycopg(connection: Any, record: Any) -> None:
+    """Prepare a connection, also to a pooler such as PgBouncer.
+
+    In the transaction mode of a pooler, each transaction may run in another session of the server.
+    Settings that the pooler does not know, and prepared statements, would then belong to sessions
+    that other clients use too. PgBouncer knows the time zone and the style of dates.
+    """
+    [session] = connection.execute("SELECT pg_backend_pid()").fetchone()
+    if session == connection.info.backend_pid:
+        _prepare_postgresql(connection, record)
+    else:
+        connection.prepare_threshold = None
+        connection.execute(TIMES)
+
+
+def _prepare_postgresql(connection: Any, record: Any) -> None:
+    # The planner expects more rows than a urlRequest reads. Therefore the planner would compile the
+    # statements, which takes too long.
+    cursor = connection.cursor()
+    cursor.execute("SET jit = off")
+    cursor.execute(TIMES)
+    cursor.close()
+
+
+def make_reader(engine: Engine) -> Engine:
+    """Return an engine for the same database that does not begin transactions."""
+    # The new engine has no event listeners, because they would make each statement slower.
+    if isinstance(engine.pool, StaticPool):
+        pool: Pool = engine.pool
+    else:
+        pool = engine.pool.recreate()
+    return create_engine(engine.url, pool=pool, skip_autocommit_rollback=True)
+
+
+def refuse_missing_file(engine: Engine, file: Path, advice: str) -> None:
+    """Refuse connections while the database file is missing.
+
+    Without this function, SQLite would create an empty file.
+
+    :param advice: the part of the message that tells users how to create the file.
+    :raises NotADirectoryError: if a name above the database file belongs to a file instead of a
+        folder.
+    """
+    if not next(folder for folder in file.absolute().parents if folder.exists()).is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(file.parent))
+
+    def refuse(*connecting: object) -> None:
+        if not file.exists():
+            raise NotReady("the database file is missing", advice, str(file))
+
+    event.listen(engine, "do_connect", refuse)
+
+
+def create_sqlite_file(file: Path, setting: str, belongs_to_host: bool) -> None:
+    """Create a database file and the folder of the file, unless they exist.
+
+    A new file of our own gets WAL mode, in which writers and readers do not wait for each other.
+    The mode remains in the file. A file of the host keeps the mode that the host has chosen.
+
+    :param setting: the key of the setting that contains the URL of the database.
+    :param belongs_to_host: whether the file belongs to the host.
+    :raises StorageError: if the file or the folder cannot be created.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch(0o644)
+    except OSError as error:
+        raise StorageError(
+            f"the database file {file} can't be created: {error.strerror}; set {setting} to "
+            "the URL of a file in a folder that this process may write"
+        ) from error
+    if not belongs_to_host and file.stat().st_size == 0:
+        _turn_on_wal(file)
+
+
+def _turn_on_wal(file: Path) -> None:
+    """Turn on WAL mode, and wait while another process does the same."""
+    deadline = time.monotonic() + BUSY_TIMEOUT
+    with closing(sqlite3.connect(file)) as connection:
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return

@@ -1,0 +1,365 @@
+"""Creates, upgrades, downgrades and removes the tables with alembic.
+
+A host can have migrations of its own in the same database. :func:`include_name` hides the tables of
+this package from them. A host can also add our migrations to its own history
+(:attr:`History.is_shared`).
+
+The module imports alembic only inside functions. Most commands and servers do not need alembic, and
+they start 20 % faster if alembic is not imported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sqlalchemy import Connection, MetaData, inspect
+
+from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.server.config import VERSION_TABLE
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+    from sqlalchemy.schema import SchemaItem
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The migrations of the tables of an Archive or of a resolver.
+
+    :param folder: the name of the subfolder in the folder ``migrations``.
+    :param version_table: the name of the table that contains the revision of the database.
+    :param setting: the key of the setting that contains the URL of the database.
+    :param init: the command that creates the tables.
+    :param upgrade: the command that upgrades the tables.
+    :param table: the name of a table that exists at each revision.
+    :param is_shared: whether the migrations are part of the history of the host. The version table
+        then also contains revisions of the host, and the host runs the migrations.
+    """
+
+    folder: str
+    version_table: str
+    setting: str
+    init: str
+    upgrade: str
+    table: str
+    is_shared: bool = False
+
+
+#: The revisions of development versions before 0.1.0. Their migrations do not exist any more.
+OLD_REVISION = re.compile(r"(resolver_)?00[0-9]{2}")
+IMPORT_EXPORT = "import an export of that version"
+#: All tables of this package have names with this prefix.
+PREFIX = "ibi_"
+ARCHIVE = History(
+    "",
+    VERSION_TABLE,
+    "IBI_DATABASE_URI",
+    "flask ibi init",
+    "flask ibi upgrade",
+    "ibi_archive",
+)
+RESOLVER = History(
+    "resolver",
+    "ibi_resolver_alembic_version",
+    "IBI_RESOLVER_DATABASE_URI",
+    "flask ibi-resolver init",
+    "flask ibi-resolver init",
+    "ibi_resolver_archive",
+)
+#: The command with which a host runs its own migrations and ours, if they are one history.
+HOST_UPGRADE = "flask db upgrade heads (with alembic alone: alembic upgrade heads)"
+
+
+def archive_history(version_table: str) -> History:
+    """Return the history of an Archive whose revision is in a version table.
+
+    :param version_table: the value of IBI_VERSION_TABLE. If it is not the default, our migrations
+        are part of the history of the host.
+    """
+    if version_table == ARCHIVE.version_table:
+        return ARCHIVE
+    return replace(
+        ARCHIVE,
+        version_table=version_table,
+        init=HOST_UPGRADE,
+        upgrade=HOST_UPGRADE,
+        is_shared=True,
+    )
+
+
+def replica_history(history: History) -> History:
+    """Return the history of a replica, whose tables follow those of its database."""
+    return replace(
+        history,
+        setting="IBI_READ_DATABASE_URI",
+        init=f"{history.init}; then wait until the replica has followed",
+        upgrade=f"{history.upgrade}; then wait until the replica has followed",
+    )
+
+
+def refuse_shared(history: History, command: str) -> NoReturn:
+    """Refuse to run migrations that are part of the history of the host.
+
+    :param command: the command with which the host runs them.
+    :raises StorageError: always.
+    """
+    raise StorageError(
+        f"IBI_VERSION_TABLE is {history.version_table!r}, so only the host migrates the tables; "
+        f"run: {command}"
+    )
+
+
+def include_name(name: str | None, type_: str, parent_names: Any) -> bool:
+    """Return whether the migrations of a host include a table of the database.
+
+    This is a function for the parameter ``include_name`` of alembic. It returns False for a table
+    of this package, so that ``revision --autogenerate`` does not drop this table. A table that the
+    models of the host contain is always included, whatever its name is. But these models are only
+    known while an ``env.py`` runs.
+    """
+    if type_ != "table" or not str(name).startswith(PREFIX):
+        return True
+    from alembic import context
+
+    try:
+        models = context.get_context().opts["target_metadata"] or ()
+    except (NameError, AttributeError):  # no env.py is running
+        return False
+    table = parent_names["schema_qualified_table_name"]
+    return any(
+        table in metadata.tables
+        for metadata in ([models] if isinstance(models, MetaData) else models)
+    )
+
+
+def include_object(
+    item: SchemaItem, name: str | None, type_: str, reflected: bool, compare_to: SchemaItem | None
+) -> bool:
+    """Return whether the migrations of a host include an object; see :func:`include_name`.
+
+    This is a function for the parameter ``include_object`` of alembic. It needs no ``env.py``.
+    """
+    is_unknown_table = type_ == "table" and reflected and compare_to is None
+    return not (is_unknown_table and str(name).startswith(PREFIX))
+
+
+def migrations_path(history: History = ARCHIVE) -> Path:
+    """Return the folder with the migrations of a history.
+
+    The folder is inside the package. In a checkout of the source code, the folder is next to the
+    package.
+    """
+    package = Path(__file__).resolve().parents[2]
+    inside = package / "migrations"
+    return (inside if inside.is_dir() else package.parent / "migrations") / history.folder
+
+
+def configuration(connection: Connection | None = None, history: History = ARCHIVE) -> Config:
+    """Return a configuration of alembic for a history and a connection."""
+    from alembic.config import Config
+
+    config = Config()
+    location = str(migrations_path(history)).replace("%", "%%")
+    config.set_main_option("script_location", location)
+    config.attributes.update(connection=connection, history=history)
+    return config
+
+
+def head_revision(history: History = ARCHIVE) -> str:
+    """Return the newest revision of the tables that this version of the package knows."""
+    head = _scripts(history).get_current_head()
+    if head is None:
+        raise StorageError(f"the folder {migrations_path(history)} contains no migrations")
+    return head
+
+
+def is_known(revision: str, history: History = ARCHIVE) -> bool:
+    """Return whether this version of the package knows a revision."""
+    return revision in {one.revision for one in _scripts(history).walk_revisions()}
+
+
+def current_revision(connection: Connection, history: History = ARCHIVE) -> str | None:
+    """Return the revision of the tables in a database; None if the tables do not exist.
+
+    :raises NotReady: if a development version before 0.1.0 has created the tables.
+    """
+    return next(iter(_find_heads(connection, history)), None)
+
+
+def _find_heads(connection: Connection, history: History) -> tuple[str, ...]:
+    """Return the revision of the tables; an empty tuple if the version table has none.
+
+    Revisions of the host are left out.
+    """
+    from alembic.runtime.migration import MigrationContext
+
+    options = {"version_table": history.version_table}
+    heads = MigrationContext.configure(connection, opts=options).get_current_heads()
+    if not history.is_shared:
+        _refuse_old_revision(heads, history)
+        return heads  # possibly a revision of a newer version of the package
+    return tuple(head for head in heads if is_known(head, history))
+
+
+def _refuse_old_revision(heads: Iterable[str], history: History) -> None:
+    """Refuse tables that a development version before 0.1.0 has created.
+
+    :param heads: the revisions in the version table.
+    :raises NotReady: if one of the revisions is of a development version.
+    """
+    for revision in filter(OLD_REVISION.fullmatch, heads):
+        content = "register the Archives again" if history.folder else IMPORT_EXPORT
+        raise NotReady(
+            f"the tables were made by a development version before 0.1.0 (revision {revision})",
+            f"make a new database and {content}",
+        )
+
+
+def check_revision(connection: Connection, history: History = ARCHIVE) -> None:
+    """Check that the tables exist and have the newest revision.
+
+    :raises NotReady: if the check fails. The error says what to do.
+    """
+    revision = current_revision(connection, history)
+    head = head_revision(history)
+    if revision is None:
+        _refuse_tables_without_revision(connection, history)
+        raise NotReady("the database does not contain the tables", f"run: {history.init}")
+    if revision != head:
+        raise NotReady(
+            f"the database is at revision {revision}, but this version needs revision {head}",
+            f"run: {history.upgrade}",
+        )
+
+
+def _refuse_tables_without_revision(connection: Connection, history: History) -> None:
+    """Check that the tables do not exist. Call this if their revision is not known.
+
+    :raises NotReady: if the tables exist. The error says what to do.
+    """
+    names = inspect(connection).get_table_names()
+    if history.table not in names:
+        return
+    advice = (
+        "if a program created the tables without migrations, as create_all() does, drop them and "
+        f"run: {history.init}; otherwise restore a backup"
+    )
+    if history.is_shared:
+        advice = (
+            "install the version of the package that created the tables, and check that no "
+            "migration of the host follows or requires one of ours (down_revision, depends_on); "
+            "if a development version before 0.1.0 created the tables, make a new database and "
+            f"{IMPORT_EXPORT}"
+        )
+    if history.setting == ARCHIVE.setting:
+        advice = _find_other_version_table(connection, history, names) or advice
+    raise NotReady(
+        f"the table {history.table} exists, but the table {history.version_table} does not "
+        "contain a revision of it that this version of the package knows",
+        advice,
+    )
+
+
+def _find_other_version_table(
+    connection: Connection, history: History, names: list[str]
+) -> str | None:
+    """Return what to do if another version table contains the revision of the tables.
+
+    :param names: the names of all tables.
+    :returns: None if no other version table contains the revision.
+    """
+    for name in names:
+        if not name.endswith("alembic_version") or name == history.version_table:
+            continue
+        revision = current_revision(
+            connection, replace(history, version_table=name, is_shared=True)
+        )
+        if revision is not None and history.is_shared:
+            return f"the revision is in the table {name}; run: flask db stamp {revision}"
+        if revision is not None:
+            return f"the revision is in the table {name}; set IBI_VERSION_TABLE to {name!r}"
+    return None
+
+
+def upgrade(connection: Connection, revision: str = "head", history: History = ARCHIVE) -> None:
+    """Upgrade the tables to a revision in the current transaction of the connection.
+
+    :raises NotReady: if the tables exist, but not their revision.
+    :raises StorageError: if this version of the package does not know this revision or the revision
+        of the database.
+    """
+    if revision == "head" and current_revision(connection, history) == head_revision(history):
+        return  # without alembic, which would load all migrations
+    from alembic import command
+
+    _run(command.upgrade, connection, revision, history)
+
+
+def downgrade(connection: Connection, revision: str = "base", history: History = ARCHIVE) -> None:
+    """Downgrade the tables to a revision in the current transaction of the connection.
+
+    The revision ``base`` removes the tables and all data. The errors are those of :func:`upgrade`.
+    """
+    from alembic import command
+
+    _run(command.downgrade, connection, revision, history)
+
+
+def run_environment(metadata: MetaData) -> None:
+    """Prepare the environment of alembic, and run the migrations. Each ``env.py`` calls this.
+
+    :param metadata: the tables of the history. Other tables are not compared with the models.
+    """
+    from alembic import context
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
+
+    class KnownMigrations(MigrationContext):
+        """Leaves out the revisions of the host, which our migrations do not know."""
+
+        def get_current_heads(self) -> tuple[str, ...]:
+            return _find_heads(connection, history)
+
+    attributes = context.config.attributes
+    connection, history = attributes["connection"], attributes["history"]
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        version_table=history.version_table,
+        include_name=lambda name, type_, parents: type_ != "table" or name in metadata.tables,
+        render_as_batch=True,
+    )
+    every = context.get_context()
+    known = KnownMigrations(every.dialect, connection, every.opts, every.environment_context)
+    with Operations.context(known):
+        known.run_migrations()
+
+
+@lru_cache
+def _scripts(history: History) -> ScriptDirectory:
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory.from_config(configuration(history=history))
+
+
+def _run(
+    move: Callable[[Config, str], None], connection: Connection, revision: str, history: History
+) -> None:
+    from alembic.util import CommandError
+
+    if current_revision(connection, history) is None:
+        _refuse_tables_without_revision(connection, history)
+    try:
+        move(configuration(connection, history), revision)
+    except CommandError as error:
+        reason = " ".join(str(error).split())
+        raise StorageError(
+            f"the tables can't be migrated to revision {revision!r}: {reason}; this version "
+            f"of the package knows the revisions up to {head_revision(history)}"
+        ) from error

@@ -1,0 +1,1 @@
+"""Requests to other servers, and the guard against addresses that must not be reached."""

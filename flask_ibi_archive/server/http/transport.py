@@ -1,0 +1,234 @@
+"""Send one request, and return the response or raise an error.
+
+The query of a request may contain a secret (a registration key), and a form may contain passwords.
+Therefore no error, no cause of an error and no log contains the query or the form.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException, IncompleteRead, RemoteDisconnected
+from typing import Any
+
+import requests
+from urllib3.exceptions import ConnectTimeoutError, InvalidChunkLength, NewConnectionError
+from urllib3.exceptions import TimeoutError as PoolTimeout
+
+from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.core.protocol.log_keys import hide_keys
+from flask_ibi_archive.errors import TransportError, one_line
+from flask_ibi_archive.server.http.guarded_http import DeadlinePassed, InternalAddress, sending
+
+#: Compression is not accepted, because a small response could expand to a very large one.
+HEADERS = {
+    "Accept": "text/plain, */*;q=0.1",
+    "Accept-Encoding": "identity",
+    "User-Agent": "flask_ibi_archive",
+}
+FORM_HEADERS = {
+    **HEADERS,
+    "Accept": "text/plain",
+    "Content-Type": "application/x-www-form-urlencoded",
+}
+COMPRESSIONS = ("gzip", "deflate", "compress", "br", "zstd")
+#: The kind of error for an internal host that the settings do not allow.
+INTERNAL = "internal"
+#: Kinds of errors that concern the whole host. Other URLs of the host will fail, too.
+HOST_ERRORS = {"name", INTERNAL, "unreachable"}
+#: Kinds of errors after which a request with another method (GET, not HEAD) may succeed.
+BAD_ANSWERS = {"cut off", "no http"}
+
+CUT_OFF = "closed the connection before the answer was complete"
+#: An error shows at most this number of characters of a message of the operating system.
+MAX_DETAIL = 200
+
+#: A message shows at most this number of characters of a text of the resolver.
+MAX_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """The response of a server.
+
+    :param headers: the value of each header by name. The names are in lower case.
+    :param complete: False if the body is longer than the limit. Then ``body`` has only the start.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    complete: bool = True
+
+    @property
+    def text(self) -> str:
+        """The body as text. Bytes that are not UTF-8 become U+FFFD."""
+        return self.body.decode(errors="replace")
+
+
+def fetch(
+    url: str,
+    query: str = "",
+    *,
+    seconds: float,
+    limit: int,
+    inner_hosts: InnerHosts | None = NO_INNER_HOSTS,
+    form: str | None = None,
+) -> HttpResponse:
+    """Return the response to a GET or POST request. Redirects are not followed.
+
+    :param url: the URL without a query. Errors show this URL.
+    :param query: the query. Errors do not show the query.
+    :param seconds: the timeout for the complete response.
+    :param limit: the largest number of bytes of the body that are read.
+    :param inner_hosts: see :func:`~flask_ibi_archive.server.http.guarded_http.sending`.
+    :param form: the body of a POST request, encoded as a query string. None for a GET request.
+        Errors do not show the form.
+    :raises TransportError: if no complete response arrives in time.
+    """
+    outcome = _send(url, query, seconds, limit, inner_hosts, form)
+    if isinstance(outcome, TransportError):
+        # The error is not raised in an except clause. Otherwise the context of the error would
+        # contain the query.
+        raise outcome
+    return outcome
+
+
+def make_printable(text: str, limit: int = MAX_SHOWN) -> str:
+    """Return a text of another server as one line, safe for terminals and databases.
+
+    :param limit: the largest number of characters; a longer text is cut off.
+    """
+    readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    line = one_line("".join(char if char.isprintable() else " " for char in readable))
+    return line if len(line) <= limit else f"{line[:limit]}..."
+
+
+def without_password(url: str) -> str:
+    """Return a URL without user and password."""
+    return re.sub(r"//[^/]*@", "//", url)
+
+
+def _send(
+    url: str,
+    query: str,
+    seconds: float,
+    limit: int,
+    inner_hosts: InnerHosts | None,
+    form: str | None,
+) -> HttpResponse | TransportError:
+    hide_keys(URLLIB3_LOGGERS)
+    shown = without_password(url)
+    full_url = f"{url}?{query}" if query else url
+    try:
+        with sending(
+            "GET" if form is None else "POST",
+            full_url,
+            headers=HEADERS if form is None else FORM_HEADERS,
+            seconds=seconds,
+            inner_hosts=inner_hosts,
+            body=None if form is None else form.encode("ascii"),
+        ) as response:
+            return _read(shown, response, limit)
+    except Exception as error:  # noqa: BLE001 - the text of any exception may contain the query
+        return explain(shown, error)
+
+
+def _read(url: str, response: requests.Response, limit: int) -> HttpResponse | TransportError:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        # An unknown encoding is not shown, because the server may have sent the query as the text.
+        known = f" ({encoding})" if encoding in COMPRESSIONS else ""
+        reason = f"sends the answer in an encoding{known} that was not requested"
+        return TransportError(url, "encoding", reason, False)
+    body = bytearray()
+    # The body is read byte by byte, because a longer read could block.
+    for byte in response.raw.stream(1, decode_content=False):
+        if len(body) == limit:
+            return HttpResponse(response.status_code, headers, bytes(body), complete=False)
+        body += byte
+    length = headers.get("content-length", "")
+    # Older versions of urllib3 do not check the length.
+    if length.isascii() and length.isdigit() and len(body) < int(length[:18]):
+        return TransportError(url, "cut off", CUT_OFF, True)
+    return HttpResponse(response.status_code, headers, bytes(body))
+
+
+def explain(url: str, error: Exception) -> TransportError:
+    """Return a TransportError for an exception of :func:`~.guarded_http.sending`.
+
+    The error does not contain the text of the exception.
+
+    :param url: the URL that the error shows.
+    """
+    errors = list(_with_causes(error))
+
+    def has(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in errors)
+
+    if has(InternalAddress):
+        return TransportError(url, INTERNAL, "has an internal IP address", False)
+    unknown = next((cause for cause in errors if isinstance(cause, socket.gaierror)), None)
+    if unknown is not None:
+        reason = f"can't be reached: the host name is not known{_detail(errors)}"
+        return TransportError(url, "name", reason, unknown.errno == socket.EAI_AGAIN)
+    if has(NewConnectionError):
+        return TransportError(url, "unreachable", f"can't be reached{_detail(errors)}", True)
+    if has(ConnectTimeoutError, requests.ConnectTimeout):
+        return TransportError(url, "unreachable", "can't be reached (no connection in time)", True)
+    if has(DeadlinePassed):
+        return TransportError(url, "timeout", "took too long", True)
+    if has(ssl.SSLError, requests.exceptions.SSLError):
+        return TransportError(url, "tls", f"can't be reached over TLS{_detail(errors)}", False)
+    if has(TimeoutError, requests.Timeout, PoolTimeout):
+        return TransportError(url, "timeout", "took too long", True)
+    if any(isinstance(cause, InvalidChunkLength) and cause.length for cause in errors):
+        return TransportError(url, "no http", "sends an answer that is not valid HTTP", False)
+    if has(RemoteDisconnected, IncompleteRead, ConnectionResetError, BrokenPipeError):
+        return TransportError(url, "cut off", CUT_OFF, True)
+    if has(HTTPException):
+        return TransportError(url, "no http", "sends an answer that is not valid HTTP", False)
+    if isinstance(error, ValueError):
+        return TransportError(url, "url", "is not a valid address", False)
+    reason = f"can't be reached{_detail(errors)}"
+    return TransportError(url, "unreachable", reason, has(requests.ConnectionError))
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, its causes, and the exceptions that it contains."""
+    waiting: list[Any] = [error]
+    seen: set[int] = set()
+    while waiting:
+        cause = waiting.pop(0)
+        if isinstance(cause, BaseException) and id(cause) not in seen:
+            seen.add(id(cause))
+            yield cause
+            waiting += [*cause.args, getattr(cause, "reason", None)]
+            waiting += [cause.__cause__, cause.__context__]
+
+
+def _detail(errors: list[BaseException]) -> str:
+    """Return the message of the operating system in brackets, or "" if there is no message.
+
+    This message never contains the query.
+    """
+    for error in errors:
+        text: object = None
+        if isinstance(error, ssl.SSLCertVerificationError):
+            text = str(error.verify_message)
+        elif isinstance(error, OSError) and not isinstance(error, requests.RequestException):
+            text = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        if isinstance(text, str) and text:
+            return f" ({' '.join(text.split())[:MAX_DETAIL]})"
+    return ""
+
+
+#: The loggers to which urllib3 writes the URL of each request.
+URLLIB3_LOGGERS = tuple(
+    f"urllib3.{name}"
+    for name in ("connectionpool", "connection", "poolmanager", "response", "util.retry")
+)

@@ -1,0 +1,1 @@
+"""What the pages of both products share: rendering, alerts, translations, static files."""

@@ -1,0 +1,214 @@
+"""Builds the responses to persistent URLs: redirects and alerts ([R] 6.2).
+
+An alert explains to the reader why there is no redirect. Browsers get the alert as a page. Programs
+get the alert as a list of pairs. Archives and resolvers use this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flask import Response, current_app, request
+
+from flask_ibi_archive.core.protocol.messages import PERSISTENT_URL, name_form
+from flask_ibi_archive.core.protocol.pairs import ALERT, encode_word, format_pairs
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
+from flask_ibi_archive.core.resolution.persistent_url import (
+    PersistentUrl,
+    add_query,
+    format_persistent_target,
+    parse_persistent_target,
+)
+from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
+from flask_ibi_archive.server.pages.alert_texts import describe_alert, describe_part
+from flask_ibi_archive.server.pages.requests import (
+    RESOLVER_EXTENSION,
+    request_root,
+    request_target,
+    request_url,
+)
+from flask_ibi_archive.server.pages.responses import (
+    RETRY_AFTER,
+    pairs_response,
+    render_page,
+    summarise_error,
+)
+from flask_ibi_archive.server.pages.texts import translate_reason
+
+VARY = "Accept, Accept-Language, Cookie"
+EXAMPLE = "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
+
+Pairs = list[tuple[str, "str | tuple[str, ...]"]]
+
+
+def prefers_page() -> bool:
+    """Return whether the client prefers a page to a list of pairs.
+
+    The Accept header contains a quality for HTML pages and for plain text. If both qualities are
+    equal, only a browser prefers the page.
+    """
+    accepted = request.accept_mimetypes
+    page, pairs = accepted.quality("text/html"), accepted.quality("text/plain")
+    if page != pairs:
+        return page > pairs
+    # the Accept header of a browser contains "text/html", but not "text/plain"
+    named = {kind.lower() for kind in accepted.values()}
+    return page > 0 and "text/html" in named and "text/plain" not in named
+
+
+def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
+    """Return the redirect to the URL of the item.
+
+    Some query pairs of the persistent URL are not for the resolver. These pairs are added to the
+    URL of the item.
+
+    Source: [R] 6.2.
+    """
+    response = Response(status=302)
+    response.headers["Location"] = add_query(encode_word(redirect.url), wanted.passed_query)
+    response.headers["Cache-Control"] = "private"
+    if redirect.depends_on_language:
+        response.headers["Vary"] = "Accept-Language"
+    return response
+
+
+def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None) -> Response:
+    """Return an alert as a page or as a list of pairs, according to the Accept header.
+
+    :param name: the key of the texts of the page, such as ``unknown_here``. The default is the kind
+        of the alert.
+    :param resolver_url: the same persistent URL at the resolver, which the alert shows as a link.
+    """
+    name = name or alert.kind.value
+    retries = alert.kind is AlertKind.SILENT
+    if not prefers_page():
+        pairs: Pairs = [(ALERT, _summarise_alert(alert, name)), *_create_pairs(alert)]
+        if resolver_url is not None:
+            pairs.append((PERSISTENT_URL, resolver_url))
+        return _pairs_response(pairs, alert.kind.status, retries)
+    values: dict[str, object] = {"resolver_url": resolver_url, "example": EXAMPLE}
+    if alert.kind is AlertKind.MALFORMED:
+        values["meant"] = f"{request_root()}/{alert.suggestion}" if alert.suggestion else None
+        values["reason"] = translate_reason(alert.reason)
+    else:
+        values.update(_find_links(name, alert))
+    return _page_response(name, alert.kind.status, retries, alert, **values)
+
+
+def malformed_response(error: MalformedPersistentUrl) -> Response:
+    """Return the alert for a malformed persistent URL."""
+    alert = Alert(AlertKind.MALFORMED, None, reason=error.reason, suggestion=error.suggestion)
+    return alert_response(alert)
+
+
+def method_response() -> Response:
+    """Return the 405 response for methods other than GET and HEAD."""
+    if prefers_page():
+        response = _page_response("method", 405)
+    else:
+        text = f"the method {request.method} is not allowed; use GET or HEAD"
+        response = _pairs_response([(ALERT, text)], 405)
+    response.headers["Allow"] = "GET, HEAD"
+    return response
+
+
+def unready_response(error: NotReady | ConfigError) -> Response:
+    """Return a 503 response without the details of the error, and log these details."""
+    current_app.logger.error("cannot resolve a persistent URL: %s", error)
+    if prefers_page():
+        return _page_response("unready", 503, retries=True)
+    return _pairs_response([(ALERT, summarise_error(error))], 503, retries=True)
+
+
+def _page_response(
+    name: str, status: int, retries: bool = False, alert: Alert | None = None, **values: object
+) -> Response:
+    has_front = RESOLVER_EXTENSION in current_app.extensions
+    response = render_page(
+        "alert",
+        status,
+        name=name,
+        texts=describe_alert(name, alert),
+        asked=request_url(),
+        # browsers read the text after two slashes at the beginning as another host
+        again=f"{request_root()}/{request_target().lstrip('/')}" if retries else None,
+        front=f"{request_root()}/" if has_front else None,
+        alert=alert,
+        **values,
+    )
+    response.headers["Vary"] = VARY
+    return _allow_retry(response, retries)
+
+
+def _pairs_response(pairs: Pairs, status: int, retries: bool = False) -> Response:
+    return _allow_retry(pairs_response(format_pairs(pairs), status, Vary=VARY), retries)
+
+
+def _allow_retry(response: Response, retries: bool) -> Response:
+    if retries:
+        response.headers["Retry-After"] = RETRY_AFTER
+    return response
+
+
+def _find_links(name: str, alert: Alert) -> dict[str, object]:
+    """Return helpful links on this host, such as links to the item and to its other parts.
+
+    :returns: the variables of the template that contain the links.
+    """
+    try:
+        wanted = parse_persistent_target(request_target())
+    except MalformedPersistentUrl:
+        return {}
+    if name == "suspects":
+        return {"any_copy": _find_path(replace(wanted, requires_original=False))}
+    if name == "too_long" and alert.ibi is not None:
+        return {"reached": _find_path(PersistentUrl(alert.ibi))}
+    if name == "missing" and alert.ibi is not None:
+        item = PersistentUrl(alert.ibi)
+        found = [
+            (_find_path(url), describe_part(url)) for url in alert.alternatives if url != wanted
+        ]
+        return {"bare": None if wanted == item else _find_path(item), "found": found}
+    if name == "unknown" and wanted != PersistentUrl(wanted.ibi):
+        return {"bare": _find_path(PersistentUrl(wanted.ibi))}
+    return {}
+
+
+def _find_path(url: PersistentUrl) -> str:
+    return request_root() + format_persistent_target(url)
+
+
+def _summarise_alert(alert: Alert, name: str) -> str:
+    """Return the alert in one line of English."""
+    if name == "unknown_here":
+        return (
+            f"this Archive does not have the item {alert.ibi}, or the item does not have the "
+            "requested part in this Archive"
+        )
+    return alert.summary
+
+
+def _create_pairs(alert: Alert) -> Pairs:
+    """Return the details of an alert as pairs.
+
+    A detail has the same name as in the protocol, if the protocol has a name for the detail.
+    """
+    pairs: Pairs = []
+    if alert.ibi is not None:
+        pairs.append(("ibi", (name_form(alert.ibi), alert.ibi.text)))
+    if alert.suggestion:
+        pairs.append(("suggestion", alert.suggestion))
+    if alert.kind in (AlertKind.REMOVED, AlertKind.SILENT) and alert.sources:
+        pairs.append(("state", State.DELETED.value))
+        if alert.timestamp:
+            pairs.append(("timestamp", alert.timestamp))
+    if alert.sources:
+        pairs.append(("archiveaddress", tuple(source.address for source in alert.sources)))
+        pairs.append(("archiveserviceibi", tuple(source.service for source in alert.sources)))
+    if alert.alternatives:
+        pairs.append(("alternatives", tuple(map(_find_path, alert.alternatives))))
+    if alert.silent:
+        pairs.append(("archives.asked", str(alert.asked)))
+        pairs.append(("archives.silent", str(alert.silent)))
+    return pairs

@@ -1,0 +1,116 @@
+"""Adds pages to an app, and a hook that answers messages and persistent URLs before the app.
+
+An Archive and a resolver use this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from flask import Blueprint, Flask, Response, request
+from flask.blueprints import BlueprintSetupState
+from flask.sansio.app import App
+
+from flask_ibi_archive.server.pages import flask_interfaces
+from flask_ibi_archive.server.pages.persistent_urls import Hook, is_unrouted
+from flask_ibi_archive.server.pages.requests import current_flask
+from flask_ibi_archive.server.pages.responses import add_policy
+from flask_ibi_archive.server.pages.texts import PageFunctions
+
+#: The key of the functions that answer persistent URLs in ``app.extensions``.
+ANSWERS = "ibi_answers"
+#: The key of the function of an Archive that selects the view for a message to its service.
+SERVICE = "ibi_service_route"
+#: The name of the converter in the routes of this package.
+OWN_WORD = "flask_ibi_archive_own_word"
+
+
+def prepare_app(state: BlueprintSetupState) -> None:
+    """Add what the pages need to the app: a converter, functions for templates, and hooks.
+
+    The blueprint of an Archive and the blueprint of a resolver call this function.
+    """
+    state.app.url_map.converters[OWN_WORD] = flask_interfaces.OwnWordConverter
+    state.app.jinja_env.add_extension(PageFunctions)
+    if ANSWERS not in state.app.extensions:
+        state.app.extensions[ANSWERS] = []
+        app = cast(Flask, state.app)
+        flask_interfaces.answer_before_hooks(app, answer_protocol)
+        flask_interfaces.finish_last(app, add_policy)
+
+
+def add_page(
+    blueprint: Blueprint,
+    endpoint: str,
+    path: str,
+    view: Callable[..., Response],
+    methods: tuple[str, ...] = ("GET",),
+) -> None:
+    """Add a page with a fixed path to a blueprint; a route of the app for the path has precedence.
+
+    :param path: the path, such as ``/ibi/health/live``. Two words or more are required. The third
+        word and later words may be parameters of the view, such as ``<int:year>``.
+    """
+    first, word, *rest = path.lstrip("/").split("/")
+    rule = "/".join(["", first, f"<{OWN_WORD}('{word}'):word>", *rest])
+
+    def view_without_word(word: str, **parameters: Any) -> Response:
+        return view(**parameters)
+
+    blueprint.add_url_rule(
+        rule, endpoint, view_without_word, defaults={"word": word}, methods=methods
+    )
+
+
+def add_rule_for_all_methods(
+    state: BlueprintSetupState, name: str, path: str, view: Callable[..., Response], **options: Any
+) -> None:
+    """Add a rule to an app for a view that itself rejects the methods that it does not support.
+
+    :param options: further arguments of the rule.
+    """
+    endpoint = f"{state.blueprint.name}.{name}"
+    path = f"{state.url_prefix or ''}{path}"
+    rule = state.app.url_rule_class(path, endpoint=endpoint, methods=None, **options)
+    state.app.url_map.add(rule)
+    state.app.endpoint(endpoint)(view)
+
+
+def answer_first(app: App, answer: Hook) -> None:
+    """Let a function answer persistent URLs; :func:`prepare_app` is called before.
+
+    :param answer: the function. It returns None if it does not answer the request.
+    """
+    app.extensions[ANSWERS].append(answer)
+
+
+def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
+    """Answer a message to the service, or a persistent URL.
+
+    A resolver cannot log in, follow a redirect to https, or wait. Therefore the answers of the
+    app's hooks do not count here. But the hooks run, because functions that run after the request,
+    templates and access policies may need what they prepare.
+
+    :param run_hooks: runs the hooks of the app until one answers, as Flask does.
+    :returns: None if the app answers the request.
+    """
+    app = current_flask()
+    is_for_service = SERVICE in app.extensions and app.extensions[SERVICE]()
+    if not is_for_service and not is_unrouted():
+        return run_hooks()
+    try:
+        theirs = run_hooks()
+    except Exception as error:  # noqa: BLE001 - an error handler of the app may answer it
+        theirs = error
+    if is_for_service:
+        return app.dispatch_request()
+    # "/" is no persistent URL; a resolver has its front page there
+    if theirs is None or request.path != "/":
+        for answer in app.extensions[ANSWERS]:
+            ours = answer()
+            if ours is not None:
+                return ours
+    if isinstance(theirs, Exception):
+        raise theirs
+    return theirs

@@ -1,0 +1,264 @@
+"""Answers persistent URLs for which the host app has no route.
+
+The blueprints of the Archive and of the resolver register the hook of this module. Other functions
+distinguish persistent URLs with spelling errors from other pages of the host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import wraps
+from ipaddress import ip_address
+from itertools import islice
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from flask import Response, current_app, request
+from werkzeug.exceptions import BadHost, HTTPException, NotFound
+from werkzeug.routing import RequestRedirect
+
+from flask_ibi_archive.core.identifiers import Form, Identifier, decode_identifier
+from flask_ibi_archive.core.identifiers.ibip import decode_ibip_prefix
+from flask_ibi_archive.core.protocol.hosts import GLOBAL_UNICAST, is_host_and_port
+from flask_ibi_archive.core.protocol.log_keys import contains_key
+from flask_ibi_archive.core.resolution.languages import LanguageRange, parse_accept_language
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
+from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
+from flask_ibi_archive.server.pages.alerts import malformed_response, method_response
+from flask_ibi_archive.server.pages.requests import (
+    EXTENSION,
+    RESOLVER_EXTENSION,
+    current_archive,
+    request_addresses,
+    request_root,
+    request_target,
+    request_url,
+)
+from flask_ibi_archive.server.pages.responses import error_response, set_headers
+
+#: A function that answers a persistent URL. The parameters are the parsed persistent URL, the
+#: complete requested URL, the IP addresses of the reader and the proxies, and the languages that
+#: the reader prefers. The function returns None if the host should answer with 404.
+Resolve = Callable[
+    [PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]], "Response | None"
+]
+Hook = Callable[[], "Response | None"]
+
+#: The maximum number of characters that are tested for the beginning of a persistent URL.
+MAX_BEGINNING = 1024
+#: The endpoint of Flask's route for static files.
+STATIC = "static"
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9./@-]|\Z")
+_SCHEME = re.compile("(?:https?:/|upn:|ibi:)", re.IGNORECASE)
+_FOLDER = re.compile("(?:ibi/|rep/)?/*", re.IGNORECASE)
+_WORD = re.compile(r"(?=[^/]*[0-9.])[A-Za-z0-9][A-Za-z0-9.@-]*/[A-Za-z0-9]")
+_DATED = re.compile(
+    r"(?=[^/]+\.[^/])[^/]+/[^/]+/[0-9]{4}/[0-9]{2}(?:\.[0-9]{2}){3,4}(?:\.[0-9]+)?"
+    r"(?=[!+:/]|%21|%2B|%3A|\Z)"
+)
+_CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
+
+
+def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> Hook:
+    """Return a function that answers persistent URLs, for :func:`.app_hooks.answer_first`.
+
+    The returned function is called if :func:`is_unrouted`. It returns None if the path is not a
+    persistent URL.
+
+    Source: [R] 6.2, Table 6.6.
+
+    :param resolve: the function that answers a persistent URL.
+    :param is_meant: a function that receives a malformed target, and returns whether the target was
+        probably meant as a persistent URL.
+    """
+
+    @wraps(resolve)
+    def answer_unrouted() -> Response | None:
+        failure = request.routing_exception
+        if failure is not None:
+            # The traceback refers to the request, which refers to the exception. The garbage
+            # collector would free such a cycle, with the response, only after many requests.
+            failure.__traceback__ = failure.__context__ = None
+        if response := refuse_malformed_host():
+            return response
+        if isinstance(failure, RequestRedirect):
+            return redirect_to_configured_address(failure)
+        return _answer_target(resolve, is_meant)
+
+    return answer_unrouted
+
+
+def is_unrouted() -> bool:
+    """Return whether the app has no route for the path, so that it may be a persistent URL."""
+    # werkzeug may find no route if the Host header is malformed
+    if isinstance(request.routing_exception, NotFound | BadHost | RequestRedirect):
+        return True
+    return request.endpoint == STATIC and has_only_resolver()
+
+
+def _answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response | None:
+    """Answer the requested target; return None if the target may be a page of the host."""
+    is_read = request.method in ("GET", "HEAD")
+    target = request_target()
+    try:
+        wanted = parse_persistent_target(target)
+    except MalformedPersistentUrl as error:
+        if is_meant(target) or has_only_resolver():
+            return malformed_response(error) if is_read else method_response()
+        return None
+    if not is_read:
+        must_answer = is_plausible_ibi(wanted.ibi, target) or has_only_resolver()
+        return method_response() if must_answer else None
+    ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
+    return resolve(wanted, request_url(), request_addresses(), ranges)
+
+
+def refuse_malformed_host() -> Response | None:
+    """Return a 400 response if the Host header is malformed.
+
+    Source: RFC 9112, 3.2.
+
+    :returns: None if the header is correct or missing.
+    """
+    host = request.headers.get("Host", "")
+    if not host or is_host_and_port(host):
+        return None
+    return error_response(
+        400,
+        f"the Host header is {host[:80]!a}; it should be a host name or an IP address, optionally "
+        "with a port, such as urlib.net:80",
+    )
+
+
+def redirect_to_configured_address(redirect: RequestRedirect) -> Response | None:
+    """Return a redirect to a corrected path of this extension.
+
+    The Location header contains the configured address of the host. Werkzeug would use the Host
+    header of the request. An attacker could forge this header, and a cache could store the
+    redirect.
+
+    :param redirect: the redirect of werkzeug. This redirect adds a missing slash at the end of the
+        path, or merges repeated slashes.
+    :returns: None if the path does not belong to this extension.
+    """
+    adapter = current_app.create_url_adapter(request)
+    if adapter is None:  # this never happens during a request
+        return None
+    path = urlsplit(redirect.new_url).path.removeprefix(request.root_path.rstrip("/"))
+    try:
+        endpoint, _ = adapter.match(unquote(path), "GET")
+    except HTTPException:
+        return None
+    blueprint = str(endpoint).partition(".")[0]
+    if blueprint == EXTENSION:
+        base = current_archive().config.base_url
+    elif blueprint == RESOLVER_EXTENSION:
+        # without a configured address, the location contains only a path and no host
+        base = current_app.extensions[RESOLVER_EXTENSION].resolver.config.base_url or ""
+    else:
+        return None
+    query = request_target().partition("?")[2]
+    location = f"{base}{request_root()}{path}" + (f"?{query}" if query else "")
+    return set_headers(Response(status=redirect.code, headers={"Location": location}))
+
+
+def has_only_resolver() -> bool:
+    """Return whether the resolver is the only part of the app that has routes.
+
+    In such an app, each path without a route is meant as a persistent URL. Flask's route for static
+    files does not count if the folder of static files does not exist.
+    """
+    extensions = current_app.extensions
+    if RESOLVER_EXTENSION not in extensions or EXTENSION in extensions:
+        return False
+    endpoints = {rule.endpoint for rule in current_app.url_map.iter_rules()}
+    others = {one for one in endpoints if not one.startswith(f"{RESOLVER_EXTENSION}.")}
+    return others <= {STATIC} and not (others and Path(str(current_app.static_folder)).is_dir())
+
+
+def is_plausible_ibi(ibi: Identifier, target: str) -> bool:
+    """Return whether a target was probably meant as an identifier, not as a page of the host.
+
+    Many paths have two words, and an IBIp has two words too. An IBIp is plausible if its first word
+    encodes an IP address. An IBIp is also plausible if both words contain digits and are written in
+    capital letters in the target.
+
+    :param ibi: the identifier in the target.
+    :param target: the path and the query of the request.
+    """
+    if ibi.form is Form.IBIP:
+        in_capitals = ibi.text in target and _CAPITALS_AND_DIGITS.match(ibi.text)
+        return _is_address_code(ibi.prefix) or bool(in_capitals)
+    try:
+        return ibi.form is Form.LEGACY or decode_identifier(ibi) is not None
+    except IdentifierError:
+        return False
+
+
+def refuse_registration_key() -> Response | None:
+    """Return a 400 response if the query contains a registration key, which is a secret.
+
+    A redirect would send the key to another host.
+
+    :returns: None if the query contains no registration key.
+    """
+    if not contains_key(request.query_string.decode("latin-1")):
+        return None
+    return error_response(
+        400, "the URL contains a registration key, which may only be sent to the resolver's service"
+    )
+
+
+def begins_with_ibi(target: str) -> bool:
+    """Return whether a malformed target begins with an IBI or with a similar text.
+
+    A text with the parts of a repository name is similar, even if its date does not exist. A text
+    is also similar if its first word encodes an IP address.
+
+    This function is for hosts that also have other pages. Such pages must not be taken for IBIs
+    with spelling errors.
+    """
+    path = target.partition("?")[0][:MAX_BEGINNING]
+    for end in islice(_FOREIGN.finditer(path), 5):
+        try:
+            parse_persistent_target(path[: end.start()])
+        except MalformedPersistentUrl as error:
+            if error.suggestion is not None:
+                return True
+        else:
+            return True
+    rest = _FOLDER.sub("", path.lstrip("/"), count=1)
+    return _DATED.match(rest) is not None or _is_address_code(rest.partition("/")[0])
+
+
+def is_like_persistent_url(target: str) -> bool:
+    """Return whether a malformed target at a resolver was probably meant as a persistent URL.
+
+    The function returns True for a target that begins with one of these texts:
+
+    - an IBI, or a similar text;
+    - a prefix that is used in citations, such as ``ibi:``;
+    - two words, if the first word contains a digit or a dot.
+
+    The function returns False for ``/favicon.ico``.
+    """
+    if begins_with_ibi(target):
+        return True
+    path = target.lstrip("/")[:MAX_BEGINNING]
+    rest = _FOLDER.sub("", path, count=1)
+    return bool(_SCHEME.match(path) or _WORD.match(rest))
+
+
+def _is_address_code(word: str) -> bool:
+    """Return whether a word can be the first word of an IBIp.
+
+    The first word of an IBIp encodes an IP address that a server can have.
+    """
+    try:
+        address = ip_address(decode_ibip_prefix(word.upper())[0])
+    except ValueError:
+        return False
+    # without this check, "amex" would be the address 14::
+    return address.version == 4 or address in GLOBAL_UNICAST

@@ -1,0 +1,254 @@
+"""Reads facts about the current app and the current request.
+
+Such facts are the Archive of the app, the URL of the request, and the IP address of the user. The
+views of an Archive and of a resolver use this module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import TYPE_CHECKING, cast
+from urllib.parse import quote, unquote_to_bytes
+
+from flask import Flask, Request, current_app, has_request_context, request
+
+from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.resolution.redirect_target import is_same_address
+from flask_ibi_archive.server.config import ArchiveConfig
+from flask_ibi_archive.server.database.request_budget import Budget
+from flask_ibi_archive.server.setting_values import PATH_CHARACTERS, Network, parse_root
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+
+#: The keys of the Archive and of the resolver in ``app.extensions``.
+EXTENSION = "ibi_archive"
+RESOLVER_EXTENSION = "ibi_resolver"
+#: The key of the Archive that a resolver in the same app asks without HTTP.
+OWN_ARCHIVE = "ibi_own_archive"
+#: The key of the time budget for databases in the WSGI environment of a request.
+BUDGET = "ibi.database_budget"
+#: The maximum number of proxies. If a request passed through more proxies, its user is unknown.
+MAX_PROXIES = 100
+#: The address that stands for an unknown user. No client can have this address.
+UNKNOWN_USER = "0.0.0.0"
+
+_PORT = re.compile(r":[0-9]+\Z")
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+#: The replacement character in UTF-8. If a path contains this character, the web server may have
+#: lost bytes that are not UTF-8.
+_REPLACEMENT = "\ufffd".encode()
+
+
+# --- the Archive and the time budget ------------------------------------------------------------
+
+
+def current_archive() -> Archive:
+    """Return the Archive of the current app."""
+    return cast("Archive", current_flask().extensions[EXTENSION].archive)
+
+
+def shared_config() -> ArchiveConfig:
+    """Return the settings that Archives and resolvers share.
+
+    The settings are those of the Archive. If the app has no Archive, they are those of the
+    resolver, which have the same names.
+    """
+    extensions = current_flask().extensions
+    if EXTENSION in extensions:
+        return cast(ArchiveConfig, extensions[EXTENSION].archive.config)
+    return cast(ArchiveConfig, extensions[RESOLVER_EXTENSION].resolver.config)
+
+
+def current_flask() -> Flask:
+    """Return the current app itself.
+
+    Its attributes are read several times faster than those of ``flask.current_app``, which is a
+    proxy.
+    """
+    return cast(Flask, current_app._get_current_object())  # type: ignore[attr-defined]
+
+
+def current_request() -> Request:
+    """Return the current request itself.
+
+    Its attributes are read ten times faster than those of ``flask.request``, which is a proxy.
+    """
+    return cast(Request, request._get_current_object())  # type: ignore[attr-defined]
+
+
+def find_budget(timeout: float) -> Budget | None:
+    """Return the time that the current request may still wait for databases.
+
+    :param timeout: the total number of seconds that a request may wait.
+    :returns: None if there is no current request.
+    """
+    if not has_request_context():
+        return None
+    # flask.g belongs to the app context, which may live longer than the request
+    environ = current_request().environ
+    budget: Budget | None = environ.get(BUDGET)
+    if budget is None:
+        budget = environ[BUDGET] = Budget(timeout)
+    return budget
+
+
+# --- the URL -----------------------------------------------------------------------------------
+
+
+def request_path() -> bytes:
+    """Return the path of the request as bytes.
+
+    The %XX sequences of the path are decoded once. The path under which the app is mounted is not
+    included.
+    """
+    environ = request.environ
+    path: bytes = environ.get("PATH_INFO", "").encode("latin-1")
+    if _REPLACEMENT not in path:
+        return path
+    # The server of werkzeug decodes the path as UTF-8 and loses bytes that are not UTF-8. But this
+    # server also provides the original path.
+    raw = str(environ.get("REQUEST_URI") or environ.get("RAW_URI") or "").partition("?")[0]
+    root: bytes = environ.get("SCRIPT_NAME", "").encode("latin-1")
+    original = unquote_to_bytes(raw).removeprefix(root)
+    return original if original.decode("utf-8", "replace").encode() == path else path
+
+
+def request_target() -> str:
+    """Return the path and the query of the request in ASCII.
+
+    The path under which the app is mounted is not included. The web server has already decoded the
+    path. This function encodes the path again: each byte that a path must not contain becomes %XX.
+    If the query is empty, the result has no "?".
+    """
+    query = request.query_string
+    target = quote(request_path(), safe=PATH_CHARACTERS) or "/"
+    return f"{target}?{quote(query, safe=PATH_CHARACTERS + '?%')}" if query else target
+
+
+def read_query() -> dict[str, str]:
+    """Return the query of the request; ``request.args`` fails for bytes that are not UTF-8."""
+    return dict(decode_query_string(current_request().query_string))
+
+
+def request_host() -> str:
+    """Return the host and the port of the request, such as ``urlib.net:80``."""
+    environ = request.environ
+    host = request.host
+    if not host:  # the Host header is missing, or werkzeug refuses the header
+        host = f"{environ.get('SERVER_NAME', 'localhost')}:{environ.get('SERVER_PORT', '80')}"
+    return host if _PORT.search(host) else f"{host}:{_DEFAULT_PORTS.get(request.scheme, '80')}"
+
+
+def request_root() -> str:
+    """Return the path under which the app is mounted; "" if the app is at the root of the host."""
+    return find_root(parse_root(current_app.config["APPLICATION_ROOT"]))
+
+
+def find_root(configured: str) -> str:
+    """Return the path under which the app is mounted, or "".
+
+    If APPLICATION_ROOT names no path, the path is the SCRIPT_NAME of the current request.
+
+    :param configured: the percent-encoded path in APPLICATION_ROOT; "" for the root.
+    """
+    if configured or not has_request_context():
+        return configured
+    root = current_request().root_path
+    return quote(root.rstrip("/"), safe=PATH_CHARACTERS) if root else ""
+
+
+def request_url() -> str:
+    """Return the complete URL of the request, including its port ([R] 8.1, 8.2)."""
+    return f"{request.scheme}://{request_host()}{request_root()}{request_target()}"
+
+
+def is_request_url(url: str, *hosts: str) -> bool:
+    """Return whether a URL is the URL of this request.
+
+    A redirect to such a URL would be an endless loop.
+
+    :param hosts: other names of this host, each with a port.
+    """
+    target = request_root() + request_target()
+    return any(is_same_address(url, f"http://{host}{target}") for host in (request_host(), *hosts))
+
+
+def is_message() -> bool:
+    """Return whether the request is a message to a service of an Archive or a resolver."""
+    return b"servicesubject=" in request.query_string
+
+
+# --- the client's address ----------------------------------------------------------------------
+
+
+def user_address() -> str:
+    """Return the IP address of the user; return :data:`UNKNOWN_USER` if the address is unknown."""
+    return request_addresses()[0]
+
+
+def request_addresses() -> tuple[str, ...]:
+    """Return the IP addresses of the user and of the proxies that forwarded the request.
+
+    :returns: the address of the user, followed by the addresses of the proxies. If the address of
+        the user is unknown, the tuple contains only :data:`UNKNOWN_USER`.
+    """
+    current, trusted = current_request(), shared_config().trusted_proxies
+    forwarded_for = current.headers.getlist("X-Forwarded-For") if trusted else ()
+    return forwarded_addresses(current.remote_addr, forwarded_for, trusted) or (UNKNOWN_USER,)
+
+
+def forwarded_addresses(
+    peer: str | None, forwarded_for: Sequence[str], trusted: Sequence[Network]
+) -> tuple[str, ...]:
+    """Return the IP addresses of the user and of the proxies from the X-Forwarded-For headers.
+
+    The address of the user is unknown in three cases:
+
+    - the connection has no address, because it uses a Unix socket;
+    - a trusted proxy sent a value that is not an address;
+    - the request passed through more than :data:`MAX_PROXIES` proxies.
+
+    :param peer: the address of the client that opened the connection.
+    :param forwarded_for: the values of X-Forwarded-For, in the order of the headers.
+    :param trusted: the networks of the trusted proxies. The headers of other clients are ignored.
+    :returns: the address of the user, followed by the addresses of the proxies. All addresses are
+        in canonical form. If the address of the user is unknown, the tuple is empty.
+    """
+    current = find_address(peer)
+    if current is None:
+        return ()
+    found = [current]
+    claims = [claim for value in forwarded_for for claim in value.split(",")]
+    while claims and any(current in network for network in trusted):
+        claimed = find_address(claims.pop().strip())
+        if claimed is None or len(found) > MAX_PROXIES:
+            return ()
+        found.append(claimed)
+        current = claimed
+    return tuple(str(address) for address in reversed(found))
+
+
+@lru_cache(maxsize=256)  # proxies and resolvers send many requests
+def find_address(text: str | None) -> IPv4Address | IPv6Address | None:
+    """Return the IP address in a text such as ``1.2.3.4:80``.
+
+    :returns: None if the text does not contain an IP address.
+    """
+    if not text:
+        return None
+    host = text
+    if host.startswith("["):
+        host = host[1:].partition("]")[0]
+    elif host.count(":") == 1:
+        host = host.partition(":")[0]
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address

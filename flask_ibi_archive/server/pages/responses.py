@@ -1,0 +1,173 @@
+"""Builds responses: pages for people, and lists of pairs for programs.
+
+Archives and resolvers exchange messages as lists of pairs. Each pair is a line "name value".
+"""
+
+from __future__ import annotations
+
+from flask import Response, current_app, make_response, render_template
+from jinja2 import Template, TemplateNotFound
+
+from flask_ibi_archive.core.protocol.messages import MAX_QUERY
+from flask_ibi_archive.core.protocol.pairs import format_alert
+from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
+from flask_ibi_archive.server.pages.requests import (
+    RESOLVER_EXTENSION,
+    current_archive,
+    current_request,
+    request_root,
+    shared_config,
+)
+from flask_ibi_archive.server.pages.static_files import find_static_url
+from flask_ibi_archive.server.pages.texts import gettext, page_language, set_language
+from flask_ibi_archive.server.setting_values import TEMPLATE
+
+#: The value of Retry-After in a 503 response. A client may try again after this number of seconds.
+RETRY_AFTER = "10"
+#: The folders of the templates. Templates of the host are in the first folder. They may extend the
+#: templates of the package, which are in the second folder.
+TEMPLATE_FOLDERS = ("ibi_archive", "ibi_archive/default")
+POLICY_HEADER = "Content-Security-Policy"
+#: The key of the policy of the response in the WSGI environment of a request.
+POLICY = "ibi.content_security_policy"
+#: The Content-Security-Policy of files that can contain scripts. These scripts must not have the
+#: rights of scripts of the host.
+SANDBOX_POLICY = "sandbox allow-scripts allow-forms allow-popups allow-downloads"
+#: The headers of a response with a list of pairs.
+PAIRS_HEADERS = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
+
+
+def render_page(template: str, status: int = 200, **values: object) -> Response:
+    """Return a page of an Archive or a resolver in the reader's language.
+
+    A template of the host has precedence over the template of the package with the same name.
+
+    :param template: the file name of the template, without the folder and without ``.html``.
+    :param values: variables of the template. The template also gets the language.
+    """
+    html = render_template(
+        [*list_templates(template)],
+        ibi_base=find_base_template(),
+        lang=page_language(),
+        site_name=shared_config().archive_name or gettext("Resolver of IBI identifiers"),
+        home_url=_find_home_url(),
+        stylesheet=find_static_url("ibi.css"),
+        script=find_static_url("ibi.js"),
+        **values,
+    )
+    response = make_response(html, status)
+    set_language(response)
+    return set_headers(response)
+
+
+def _find_home_url() -> str | None:
+    """Return the URL of the home page of the app: "/", or the list of all items.
+
+    :returns: None if the app has neither.
+    """
+    adapter = current_app.create_url_adapter(current_request())
+    if RESOLVER_EXTENSION in current_app.extensions or (
+        adapter is not None and adapter.test("/", "GET")
+    ):
+        return f"{request_root()}/"
+    records = current_archive().items.records
+    return find_items_path() if records is None or records.can_list else None
+
+
+def find_items_path() -> str:
+    """Return the path of the list of all items."""
+    return f"{request_root()}/ibi/items"
+
+
+def list_templates(template: str) -> list[str]:
+    """Return the full names of a template in the order of their precedence."""
+    return [f"{folder}/{template}.html" for folder in TEMPLATE_FOLDERS]
+
+
+def find_base_template() -> Template:
+    """Return the template that all pages extend.
+
+    If the template in IBI_BASE_TEMPLATE does not exist, the error is logged, and the pages have the
+    layout of the package.
+    """
+    environment = current_app.jinja_env
+    name = shared_config().base_template
+    if name is not None:
+        try:
+            return environment.get_template(name)
+        except TemplateNotFound:
+            current_app.logger.error("%s", ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE))
+    return environment.select_template(list_templates("base"))
+
+
+def set_headers(response: Response, policy: str | None = None, *, private: bool = True) -> Response:
+    """Set the caching headers and the security headers of a response, and return the response.
+
+    :func:`add_policy` adds the Content-Security-Policy header after all functions of the host.
+
+    :param policy: the value of the Content-Security-Policy header; None for the policy of pages.
+    :param private: True if shared caches must not store the response, because the response may
+        depend on the user.
+    """
+    response.headers["Cache-Control"] = "private, no-cache" if private else "no-cache"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    current_request().environ[POLICY] = (
+        shared_config().content_security_policy if policy is None else policy
+    )
+    return response
+
+
+def add_policy(response: Response) -> Response:
+    """Add the Content-Security-Policy header to a response of this package.
+
+    If the host has already set the header of a page, the header stays unchanged. The sandbox of a
+    file is added to the header of the host, because a file must not have the rights of a page.
+    """
+    policy = current_request().environ.get(POLICY)
+    if policy and (policy == SANDBOX_POLICY or POLICY_HEADER not in response.headers):
+        response.headers.add(POLICY_HEADER, policy)
+    return response
+
+
+def pairs_response(text: str, status: int = 200, **headers: str) -> Response:
+    """Return a response whose body is a list of pairs.
+
+    :param headers: additional headers by name. Each "-" in a name is written as "_".
+    """
+    response = Response(text, status, content_type="text/plain")
+    for name, value in PAIRS_HEADERS:
+        response.headers.add(name, value)
+    for name, value in headers.items():
+        response.headers.add(name.replace("_", "-"), value)
+    return response
+
+
+def error_response(status: int, text: str, **headers: str) -> Response:
+    """Return a response whose body is a list with one ``alert`` pair.
+
+    :param text: the value of the pair, which describes the error.
+    :param headers: additional headers by name. Each "-" in a name is written as "_".
+    """
+    return pairs_response(format_alert(text), status, **headers)
+
+
+def refuse_request() -> Response | None:
+    """Return the response to a message whose method is wrong or whose query is too long.
+
+    :returns: None if the current request is right in this respect.
+    """
+    request = current_request()
+    if request.method not in ("GET", "HEAD"):
+        text = f"the method {request.method} is not allowed; use GET or HEAD"
+        return error_response(405, text, Allow="GET, HEAD")
+    length = len(request.query_string)
+    if length > MAX_QUERY:
+        return error_response(
+            414, f"the query has {length} bytes; a query may have at most {MAX_QUERY} bytes"
+        )
+    return None
+
+
+def summarise_error(error: IBIError) -> str:
+    """Return the message of an error without the details that only the administrator may see."""
+    return error.summary if isinstance(error, NotReady) else str(error)

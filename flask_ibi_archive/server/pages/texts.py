@@ -1,0 +1,312 @@
+"""Translates the texts of the pages, and formats dates, numbers and names of languages.
+
+Python code calls the functions of this module. The templates of the package, and those of a host
+that replace them, call the same functions: ``_``, ``ngettext``, ``format_date``, ``format_moment``,
+``format_number``, ``format_size``, ``language_name`` and ``list_languages``. All other templates of
+the host keep functions with these names, such as those of Flask-Babel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cache, lru_cache
+from typing import Literal
+from urllib.parse import urlsplit
+
+from babel import Locale, dates, numbers
+from flask import Response, current_app, request
+from jinja2 import Environment
+from jinja2.ext import Extension
+from jinja2.lexer import Token, TokenStream
+from markupsafe import Markup, escape
+
+from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.resolution.languages import find_language, parse_accept_language
+from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.server.pages.catalogues import ENGLISH, Catalogue, read_catalogues
+from flask_ibi_archive.server.pages.requests import current_request, request_root, request_target
+
+#: The parameter of the URL, and the cookie, that name the language of a page.
+PARAMETER, COOKIE = "lang", "ibi_language"
+#: The greatest length of a query that the links to the other languages repeat. Without a limit, a
+#: page with these links would be several times as long as the request.
+MAX_QUERY = 4096
+#: The key of the catalogue of a page in the WSGI environment of a request.
+CATALOGUE = "ibi.catalogue"
+#: The folder of the templates that call the functions of this module.
+TEMPLATES = "ibi_archive/"
+
+#: The units of sizes: the number of bytes, and the symbol, which all languages share.
+SIZES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B"))
+
+_DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
+
+
+# --- the language of the page ------------------------------------------------------------------
+
+
+def page_language() -> str:
+    """Return the tag of the language of the page, such as ``pt``.
+
+    The language is the first of these languages that the pages have: the language in the URL
+    (``?lang=``), the language in the cookie, the languages of the browser, English.
+    """
+    return _current_catalogue().tag
+
+
+def _current_catalogue() -> Catalogue:
+    environ = current_request().environ
+    found: Catalogue | None = environ.get(CATALOGUE)
+    if found is None:
+        wanted = (_language_in_url(), request.cookies.get(COOKIE, ""), _browser_languages())
+        found = environ[CATALOGUE] = _choose_catalogue(",".join(wanted))
+    return found
+
+
+@cache
+def _catalogues() -> dict[str, Catalogue]:
+    found, errors = read_catalogues()
+    for error in errors:
+        current_app.logger.error("cannot use a translation of the pages: %s", error)
+    return found
+
+
+def _choose_catalogue(languages: str) -> Catalogue:
+    catalogues = _catalogues()
+    return catalogues[find_language(parse_accept_language(languages), catalogues) or ENGLISH]
+
+
+def _language_in_url() -> str:
+    # request.args would raise an exception for bytes that are not UTF-8
+    query = request.query_string
+    return dict(decode_query_string(query)).get(PARAMETER, "") if b"lang=" in query else ""
+
+
+def _browser_languages() -> str:
+    return request.headers.get("Accept-Language", "")
+
+
+def set_language(response: Response) -> None:
+    """Set the headers of a page that name its language.
+
+    If the reader has just chosen the language on another page, a cookie keeps the choice, unless
+    the browser prefers this language anyway. A link from elsewhere sets no cookie.
+    """
+    language = page_language()
+    response.headers["Content-Language"] = language
+    response.headers["Vary"] = "Accept-Language, Cookie"
+    if not _language_in_url() or not _is_own_link():
+        return
+    path = f"{request_root()}/"
+    if language != _choose_catalogue(_browser_languages()).tag:
+        response.set_cookie(
+            COOKIE, language, path=path, secure=request.is_secure, httponly=True, samesite="Lax"
+        )
+    elif COOKIE in request.cookies:
+        response.delete_cookie(COOKIE, path)
+
+
+def _is_own_link() -> bool:
+    """Return whether the reader followed a link of this host."""
+    site = request.headers.get("Sec-Fetch-Site")
+    # browsers send Sec-Fetch-Site only to hosts with HTTPS
+    if site:
+        return site == "same-origin"
+    return urlsplit(request.referrer or "").netloc == request.host
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageLink:
+    """A language of the pages.
+
+    :param tag: the tag of the language, such as ``pt``.
+    :param name: the name of the language in the language itself.
+    :param url: the URL of this page in the language.
+    :param is_current: True if the page is in this language.
+    """
+
+    tag: str
+    name: str
+    url: str
+    is_current: bool
+
+
+def list_languages() -> list[LanguageLink]:
+    """Return the languages of the pages, each with the URL of this page in the language.
+
+    The URLs do not contain a query that is longer than :data:`MAX_QUERY`.
+    """
+    # browsers read the text after two slashes at the beginning as another host
+    target = f"/{request_target().lstrip('/')}"
+    path, _, query = target.partition("?")
+    if len(query) > MAX_QUERY:
+        query = ""
+    kept = [pair for pair in query.split("&") if pair and pair.partition("=")[0] != PARAMETER]
+    current = page_language()
+    return [
+        LanguageLink(
+            one.tag,
+            one.name,
+            f"{request_root()}{path}?{'&'.join([*kept, f'{PARAMETER}={one.tag}'])}",
+            one.tag == current,
+        )
+        for one in sorted(_catalogues().values(), key=lambda one: one.name)
+    ]
+
+
+# --- texts, dates, numbers and names -----------------------------------------------------------
+
+
+def gettext(message: str, /, **values: object) -> str:
+    """Return the translation of a message.
+
+    :param message: the English text. Placeholders are written as in :meth:`str.format`.
+    :param values: the values of the placeholders. If a value is HTML, the result is HTML.
+    """
+    text = _current_catalogue().messages.gettext(message)
+    if not values:
+        return text
+    if any(isinstance(value, Markup) for value in values.values()):
+        return escape(text).format(**values)
+    return text.format(**values)
+
+
+def ngettext(singular: str, plural: str, count: int, /, **values: object) -> str:
+    """Return the translation of a message that contains a number.
+
+    :param singular: the English text for the number one.
+    :param plural: the English text for other numbers, with the placeholder ``{count}``.
+    :param values: the values of the other placeholders.
+    """
+    text = _current_catalogue().messages.ngettext(singular, plural, count)
+    return text.format(count=format_number(count), **values)
+
+
+def translate_reason(reason: Reason | None) -> str:
+    """Return the message for a reason; return "" if the reason is None."""
+    return "" if reason is None else reason.format(gettext)
+
+
+def format_number(value: int) -> str:
+    """Return a number with the thousands separator of the page's language."""
+    return _format_decimal(value, _current_catalogue().locale)
+
+
+@lru_cache(maxsize=4096)
+def _format_decimal(value: int, locale: Locale) -> str:
+    return numbers.format_decimal(value, locale=locale)
+
+
+@lru_cache(maxsize=1024)
+def _format_skeleton(skeleton: str, day: date, locale: Locale) -> str:
+    return dates.format_skeleton(skeleton, day, locale=locale)
+
+
+def format_size(size: int) -> str:
+    """Return the size of a file, such as ``1.2 MB``.
+
+    :param size: the number of bytes.
+    """
+    unit, divisor = next(
+        (unit, divisor) for divisor, unit in SIZES if size >= divisor or divisor == 1
+    )
+    pattern = "#,##0" if divisor == 1 else "#,##0.#"
+    value = numbers.format_decimal(size / divisor, pattern, _current_catalogue().locale)
+    return f"{value}\N{NO-BREAK SPACE}{unit}"
+
+
+def format_date(value: date | str, width: Literal["long", "short"] = "long") -> str:
+    """Return a date as readers write it, such as ``1 de março de 2027``.
+
+    :param value: a date or a moment, or the text of a day, a month or a year (``2027-03``). Any
+        other text is returned unchanged.
+    :param width: "short" writes the month in digits.
+    """
+    locale = _current_catalogue().locale
+    if isinstance(value, str):
+        parts = _DATE.fullmatch(value)
+        try:
+            year, month, day = (int(part or 1) for part in parts.groups()) if parts else (0, 0, 0)
+            first = date(year, month, day)
+        except ValueError:
+            return value
+        if parts is None or parts[2] is None:
+            return value
+        if parts[3] is None:
+            skeleton = "yMMMM" if width == "long" else "yM"
+            return _format_skeleton(skeleton, first, locale)
+        value = first
+    if width == "short":
+        return dates.format_skeleton("yMd", value, locale=locale)
+    return dates.format_date(value, "long", locale)
+
+
+def format_moment(value: str) -> str:
+    """Return a moment as readers write it, such as ``1 March 2027 at 10:00:00 UTC``.
+
+    :param value: the text of a moment in UTC, such as ``2027-03-01T10:00:00Z``. A fraction of a
+        second is not shown.
+    """
+    moment = datetime.fromisoformat(value[:19])
+    return dates.format_datetime(moment, "long", locale=_current_catalogue().locale)
+
+
+def get_language_name(code: str) -> str:
+    """Return the name of a language, such as ``português (Brasil)``.
+
+    :param code: the code of the language, in the form ``xx`` or ``xx-YY``.
+    :returns: the code if the name of the language is unknown.
+    """
+    locale = _current_catalogue().locale
+    language, _, country = code.partition("-")
+    name = locale.languages.get(language)
+    if name is None:
+        return code
+    return f"{name} ({locale.territories.get(country, country)})" if country else name
+
+
+# --- templates ---------------------------------------------------------------------------------
+
+#: The functions by their names in templates.
+FUNCTIONS = {
+    "_": gettext,
+    "ngettext": ngettext,
+    "format_date": format_date,
+    "format_moment": format_moment,
+    "format_number": format_number,
+    "format_size": format_size,
+    "language_name": get_language_name,
+    "list_languages": list_languages,
+}
+
+
+class PageFunctions(Extension):
+    """Binds the functions of this module to their names in the templates of the package.
+
+    A page can extend a layout of the host, whose function ``_`` may be that of Flask-Babel. The two
+    templates share all variables. Therefore, a call of one of the names in a template of the
+    package becomes a call of a global function with the prefix ``ibi_``.
+    """
+
+    identifier = "flask_ibi_archive.page_functions"
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        functions = {f"ibi_{name}": function for name, function in FUNCTIONS.items()}
+        environment.globals.update(functions)
+
+    def filter_stream(self, stream: TokenStream) -> TokenStream | Iterator[Token]:
+        """Add the prefix to the names of the functions in a template of the package."""
+        return self._rename(stream) if (stream.name or "").startswith(TEMPLATES) else stream
+
+    def _rename(self, stream: TokenStream) -> Iterator[Token]:
+        previous = ""
+        for token in stream:
+            is_call = token.type == "name" and stream.current.type == "lparen"
+            if is_call and token.value in FUNCTIONS and previous != "dot":
+                token = Token(token.lineno, token.type, f"ibi_{token.value}")
+            previous = token.type
+            yield token

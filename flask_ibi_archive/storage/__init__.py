@@ -1,1 +1,0 @@
-"""The database and the folder of stored files of an Archive, with SQLAlchemy and without Flask."""

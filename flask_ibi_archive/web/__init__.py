@@ -1,1 +1,0 @@
-"""What an Archive shows on the web: the service, pages for people, health."""

@@ -1,0 +1,193 @@
+"""Daily counts: written with the accesses, and exact if several processes store them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import delete, event, select
+from support.accesses import (
+    acknowledge,
+    insert_accesses,
+    item_id,
+    store_accesses,
+    stored,
+)
+from support.archives import SERVICE, archive_of, import_records
+from support.commands import start_together
+from support.full import SECOND
+from support.web import ask, rep
+
+from flask_ibi_archive.archive.accesses.access_rows import get_utc_day, read_counts, start_of_day
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.tables import Access, AccessCount, ArchiveAccessCount
+from flask_ibi_archive.errors import NotReady
+
+A, B = "a.br/x/2001/01.01.00.00", "a.br/x/2002/01.01.00.00"
+NOON = start_of_day(date(2026, 3, 1)) + 43_200
+TABLES = (Access, AccessCount, ArchiveAccessCount)
+
+
+@pytest.fixture
+def archive(app: Flask) -> Archive:
+    """An Archive with two items."""
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A}, {"rep": B}])
+    return archive
+
+
+def rows_of(archive: Archive) -> list[list[Any]]:
+    with archive.database.reading() as connection:
+        return [
+            sorted(map(tuple, connection.execute(select(model.__table__)).all()))
+            for model in TABLES
+        ]
+
+
+@contextmanager
+def statements(archive: Archive) -> Iterator[list[str]]:
+    """Yield a list that collects the statements executed in the block."""
+    found: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        found.append(statement)
+
+    engines = (archive.database.engine, archive.database.reader)
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
+    yield found
+    for engine in engines:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+def test_reading_statistics_writes_nothing(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A}])
+    insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
+    acknowledgment = acknowledge(archive, A)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archive.accesses.store, "find_served", refuse)
+        assert archive.take_acknowledgment(acknowledgment) is Outcome.SPOOLED
+    before = rows_of(archive)
+    for target in ("/ibi/statistics", f"/col/{A}/statistics"):
+        for format in ("html", "csv", "json"):
+            with statements(archive) as executed:
+                answer = ask(app, f"{target}?format={format}&by=day")
+            assert answer.status == 200, (target, format)
+            assert "2026-03-01" in answer.text, (target, format)
+            words = {statement.split()[0].upper() for statement in executed}
+            assert words <= {"BEGIN", "PRAGMA", "SELECT", "WITH"}, (target, format)
+            assert rows_of(archive) == before, (target, format)
+    assert not archive.accesses.store.spool.is_empty(archive.served().id)
+
+
+def refuse() -> None:
+    raise NotReady("the database does not answer", "try again")
+
+
+def test_counts_remain_without_the_accesses(archive: Archive) -> None:
+    first, second = item_id(archive, A), item_id(archive, B)
+    insert_accesses(
+        archive,
+        [
+            {"item_id": first, "second": NOON + number * 20, "delivered_item_id": second}
+            for number in range(9)
+        ],
+    )
+    before = [archive.statistics(ibi, "day") for ibi in (A, B, None)]
+    with archive.database.writing() as connection:
+        connection.execute(delete(Access))
+    assert [archive.statistics(ibi, "day") for ibi in (A, B, None)] == before
+    assert before[0].double_clicks == 8
+
+
+def test_an_access_that_is_stored_late_is_counted_like_one_that_is_stored_in_time(
+    archive: Archive,
+) -> None:
+    """A click between two double clicks changes neither; one that joins two clicks changes both."""
+    item = item_id(archive, A)
+    for second, downloads, double_clicks in ((0, 1, 0), (50, 2, 0), (25, 1, 2), (10, 1, 3)):
+        insert_accesses(archive, [{"item_id": item, "second": NOON + second}])
+        found = archive.statistics(A)
+        assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
+
+
+def test_reading_does_not_wait_for_a_writer(archive: Archive) -> None:
+    insert_accesses(archive, [{"item_id": item_id(archive, A), "second": NOON}])
+    with archive.database.writing():
+        assert archive.statistics(A).downloads == 1
+        assert archive.statistics().downloads == 1
+
+
+@pytest.mark.slow_on_postgresql
+def test_archives_of_one_database_have_separate_counts(new_app: Callable[..., Flask]) -> None:
+    archives = [archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, SECOND)]
+    for number, archive in enumerate(archives, 1):
+        archive.init()
+        import_records(archive, [{"rep": rep(number)}])
+    for _ in range(2):
+        for number, archive in enumerate(archives, 1):
+            seconds = [NOON + 60 * place for place in range(number)]
+            insert_accesses(
+                archive,
+                [
+                    {"item_id": item_id(archive, rep(number)), "second": second}
+                    for second in seconds
+                ],
+            )
+        first, second = (archive.statistics() for archive in archives)
+        assert (
+            2 * (first.downloads + first.double_clicks) == second.downloads + second.double_clicks
+        )
+        assert [
+            archive.statistics(rep(number)).downloads for number, archive in enumerate(archives, 1)
+        ] == [1, 2]
+        assert first.downloads == 1
+
+
+@pytest.mark.slow
+@pytest.mark.slow_on_postgresql
+def test_counts_are_exact_if_several_processes_store_accesses(
+    archive: Archive, tmp_path: Path
+) -> None:
+    start_together(
+        Path(__file__).with_name("counting_process.py"),
+        (archive.config.database_uri, tmp_path, 0),
+        here=lambda: store_accesses(archive, 1),
+    )
+    accesses = stored(archive)
+    assert len(accesses) == 2 * 40
+    for role in ("asked", "delivered"):
+        assert by_day(archive, role) == count_naively(accesses, role)
+
+
+def by_day(archive: Archive, role: str) -> dict[date, list[int]]:
+    item = item_id(archive, A if role == "asked" else B)
+    found: dict[date, list[int]] = {}
+    with archive.database.snapshot() as connection:
+        for day, _, *numbers in read_counts(connection, archive.served().id, role, item):
+            sums = found.get(day, [0, 0, 0])
+            found[day] = [one + other for one, other in zip(sums, numbers, strict=True)]
+    return found
+
+
+def count_naively(accesses: list[dict[str, Any]], role: str) -> dict[date, list[int]]:
+    found: dict[date, list[int]] = {}
+    of_role = [row for row in accesses if role == "asked" or row["delivered_item_id"] is not None]
+    for row in of_role:
+        followed = any(
+            not other["robot"]
+            and other["visitor"] == row["visitor"]
+            and (other["second"], other["id"]) > (row["second"], row["id"])
+            and other["second"] <= row["second"] + 30
+            for other in of_role
+        )
+        day = found.setdefault(get_utc_day(row["second"]), [0, 0, 0])
+        day[2 if row["robot"] else int(followed)] += 1
+    return found

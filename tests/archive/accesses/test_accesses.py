@@ -1,0 +1,607 @@
+"""Acknowledgments: a valid key counts one access; other acknowledgments are only logged."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import text
+from support.accesses import USER, acknowledge, forget_accesses, item_id, stored
+from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.cases import for_each
+from support.databases import BACKENDS, new_database
+from support.stores import USERS, MemoryCatalogue, MemoryItem, StoreMaker, expect_url_list
+from support.web import (
+    CLOSED,
+    EMPTY,
+    HIDDEN,
+    METADATA,
+    NEW,
+    OLD,
+    ONLY_IBIP,
+    PORTUGUESE,
+    REPORT,
+    REPORT_IBIP,
+    SERVED_ELSEWHERE,
+    URL_METADATA,
+    WITH_METADATA,
+    rep,
+    shelf,
+)
+
+from flask_ibi_archive.archive.accesses import acknowledgments as taking
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode_url
+from flask_ibi_archive.archive.accesses.delivered_item import DeliveredItem
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY, URLKeys
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.messages import (
+    Acknowledgment,
+    UrlRequest,
+    list_ibi_words,
+    parse_request,
+)
+
+LOGGER = "flask_ibi_archive.accesses"
+COUNTED, REFUSED = Outcome.COUNTED, Outcome.REFUSED
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def kept(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Archive]:
+    """An Archive with the items of :func:`support.web.shelf`, which tests do not change."""
+    folder = tmp_path_factory.mktemp("accesses")
+    with new_database(request.param, folder, ready=True) as uri:
+        app = make_app(uri, folder)
+        archive = archive_of(app)
+        archive.init()
+        import_records(archive, shelf(folder / "sources"))
+        yield archive
+        close(app)
+
+
+@pytest.fixture
+def archive(kept: Archive) -> Archive:
+    """The Archive without accesses."""
+    forget_accesses(kept)
+    return kept
+
+
+@pytest.fixture
+def reason(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
+    """A function that returns the only warning that was logged."""
+    caplog.set_level("WARNING", LOGGER)
+
+    def give() -> str:
+        [record] = caplog.records
+        assert (record.name, record.levelname) == (LOGGER, "WARNING")
+        text = record.getMessage()
+        assert USER not in text
+        caplog.clear()
+        return text
+
+    return give
+
+
+def forms(*texts: str) -> tuple[Any, ...]:
+    return tuple(parse_identifier(text) for text in texts)
+
+
+# --- what counts
+
+
+@for_each(
+    ("ibi", "verbs", "delivered", "relation", "content_type"),
+    [
+        (REPORT, "", None, "", "Data"),
+        (REPORT_IBIP, "", None, "", "Data"),
+        (ONLY_IBIP, "", None, "", "Data"),
+        (REPORT, "GetTranslation(pt)", PORTUGUESE, ".translation(pt)", "Data"),
+        # the item's own language: the empty relation is shorter
+        (REPORT, "GetTranslation(en)", None, "", "Data"),
+        (OLD, "GetLastEdition", NEW, ".lastedition", "Data"),
+        (WITH_METADATA, "GetMetadata", METADATA, ".metadata", "Metadata"),
+        (WITH_METADATA, "GetMetadata(oai_dc)", METADATA, ".metadata(oai_dc)", "Metadata"),
+        (WITH_METADATA, "GetLastEdition", EMPTY, ".lastedition", "Data"),
+        # metadata that are not an item have no ibi; the URL identifies them
+        (REPORT, "GetMetadata", None, ".metadata", "Metadata"),
+        (REPORT, "GetMetadata(oai_dc)", None, ".metadata(oai_dc)", "Metadata"),
+        (URL_METADATA, "GetMetadata", None, ".metadata", "Metadata"),
+        (URL_METADATA, "GetMetadata(oai_dc)", None, ".metadata(oai_dc)", "Metadata"),
+        (PORTUGUESE, "GetMetadata", None, ".metadata", "Metadata"),
+        (
+            PORTUGUESE,
+            "GetTranslation(en) GetMetadata",
+            REPORT,
+            ".translation(en).metadata",
+            "Metadata",
+        ),
+        (SERVICE, "", None, "", "Data"),
+    ],
+)
+def test_a_valid_key_counts_one_access_of_requested_and_delivered_item(
+    archive: Archive,
+    ibi: str,
+    verbs: str,
+    delivered: str | None,
+    relation: str,
+    content_type: str,
+) -> None:
+    forget_accesses(archive)
+    acknowledgment = acknowledge(archive, ibi, verbs)
+    assert archive.take_acknowledgment(acknowledgment) is COUNTED
+    [row] = stored(archive)
+    assert row["asked"] == {REPORT_IBIP: REPORT}.get(ibi, ibi)
+    assert (row["delivered"], row["relation"]) == (delivered, relation)
+    assert (row["content_type"], row["state"]) == (content_type, "Original")
+    assert row["persistent_url"] == acknowledgment.persistent_url
+    facts = archive.url_keys.verify(acknowledgment.url_key or "")
+    assert facts is not None
+    assert row["url_key"] == f"{facts.issued}-{facts.nonce.hex()}"
+    assert abs(row["second"] - time.time()) < 60
+    assert not row["robot"]
+
+
+@pytest.mark.slow_on_postgresql
+@for_each(
+    ("path", "url"),
+    [
+        ("new.txt", f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/new.txt"),
+        (
+            "doc/a+b=c @100%.txt",
+            f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/doc/a+b=c @100%.txt",
+        ),
+        ("a%20b.txt", f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/a%20b.txt"),
+        ("日本語.txt", f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/日本語.txt"),
+    ],
+)
+@for_each("named", [True, False])
+def test_a_file_requested_by_its_path_counts(
+    archive: Archive, path: str, url: str, named: bool
+) -> None:
+    forget_accesses(archive)
+    acknowledgment = acknowledge(archive, REPORT, path=path)
+    assert acknowledgment.url == url
+    if not named:
+        acknowledgment = replace(acknowledgment, ibi=None)
+    assert archive.take_acknowledgment(acknowledgment) is COUNTED
+    [row] = stored(archive)
+    assert (row["asked"], row["delivered"], row["relation"]) == (REPORT, None, "")
+    assert row["url"].isascii()
+
+
+@pytest.mark.slow_on_postgresql
+@for_each("path", ["Relatório Final.pdf", "日本.pdf", "named.pdf", "self é.pdf"])
+def test_a_file_on_another_server_counts_by_its_url(archive: Archive, path: str) -> None:
+    forget_accesses(archive)
+    acknowledgment = acknowledge(archive, SERVED_ELSEWHERE, path=path, ibi=None)
+    assert archive.take_acknowledgment(acknowledgment) is COUNTED
+
+
+@pytest.mark.one_database
+@for_each("added", ["", "?utm_source=x", "#page=2"])
+@for_each("verbs", ["GetFileList", "GetTranslation(pt) GetFileList", "", "GetMetadata"])
+def test_a_url_followed_by_a_query_counts(archive: Archive, verbs: str, added: str) -> None:
+    forget_accesses(archive)
+    acknowledgment = acknowledge(archive, REPORT, verbs, ibi=None)
+    changed = replace(acknowledgment, url=f"{acknowledgment.url}{added}")
+    assert archive.take_acknowledgment(changed) is COUNTED
+    [row] = stored(archive)
+    assert (row["delivered"] == PORTUGUESE) is ("pt" in verbs)
+
+
+@pytest.mark.slow_on_postgresql
+def test_the_relation_with_the_same_url_is_preferred(
+    archive: Archive,
+) -> None:
+    for verbs, relation in (
+        ("GetMetadata(oai_dc)", ".metadata(oai_dc)"),
+        ("GetMetadata", ".metadata"),
+    ):
+        archive.take_acknowledgment(acknowledge(archive, WITH_METADATA, verbs))
+        assert stored(archive)[-1]["relation"] == relation
+    # no relation has the URL: the shortest relation is stored
+    other = acknowledge(archive, WITH_METADATA, "GetMetadata(oai_dc)", url="http://far.br/x")
+    assert archive.take_acknowledgment(other) is COUNTED
+    assert stored(archive)[-1]["relation"] == ".metadata"
+
+
+OURS = "http://mtc-m16c.sid.inpe.br"
+
+
+@pytest.mark.one_database
+@for_each(
+    ("ibi", "verbs", "url", "is_stored"),
+    [
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdf", True),
+        # a resolver appends the query of the persistent URL
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdf?page=2", True),
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdf#page=2", True),
+        # another file of the item
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/new.txt", True),
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/Relatório Final.txt", True),
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/Relat%C3%B3rio%20Final.txt", True),
+        (REPORT, "", f"{OURS}/col/{REPORT}/files", True),
+        (REPORT, "GetTranslation(pt)", f"{OURS}/col/{PORTUGUESE}/files", True),
+        (REPORT, "", f"{OURS}/col/{PORTUGUESE}/files", False),
+        (REPORT, "GetTranslation(pt)", f"{OURS}/col/{REPORT}/doc/report.pdf", False),
+        (REPORT, "", f"{OURS}/col/{OLD}/doc/old.txt", False),
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/none.txt", False),
+        (REPORT, "", f"{OURS}/col/{REPORT}/doc/report.pdfx", False),
+        (REPORT, "", f"{OURS}/", False),
+        (REPORT, "", f"{OURS}.example.org/col/{REPORT}/doc/report.pdf", False),
+        (REPORT, "", f"{OURS}@example.org/col/{REPORT}/doc/report.pdf", False),
+        (REPORT, "", f"https://example.org/?u={OURS}/col/{REPORT}/doc/report.pdf", False),
+        (REPORT, "", "http://example.org/", False),
+        (ONLY_IBIP, "", "http://example.org/", False),
+    ],
+)
+def test_the_url_is_stored_only_if_it_is_a_url_of_the_delivered_item(
+    archive: Archive, ibi: str, verbs: str, url: str, is_stored: bool
+) -> None:
+    forget_accesses(archive)
+    acknowledgment = acknowledge(archive, ibi, verbs, url=url)
+    assert acknowledgment.ibi
+    assert archive.take_acknowledgment(acknowledgment) is COUNTED
+    [row] = stored(archive)
+    assert row["url"] == (encode_url(url) if is_stored else "")
+    assert (row["persistent_url"], row["state"]) == (acknowledgment.persistent_url, "Original")
+
+
+@pytest.mark.slow_on_postgresql
+def test_the_url_of_a_file_that_is_served_elsewhere_is_stored(archive: Archive) -> None:
+    named = acknowledge(archive, SERVED_ELSEWHERE, path="日本.pdf")
+    other = acknowledge(archive, SERVED_ELSEWHERE, url="https://example.org/other.pdf")
+    for acknowledgment in (named, other):
+        assert archive.take_acknowledgment(acknowledgment) is COUNTED
+    assert [row["url"] for row in stored(archive)] == [encode_url(named.url or ""), ""]
+
+
+@pytest.mark.slow_on_postgresql
+def test_an_acknowledgment_without_state_counts(archive: Archive) -> None:
+    assert archive.take_acknowledgment(acknowledge(archive, REPORT, state=None)) is COUNTED
+    assert stored(archive)[0]["state"] is None
+
+
+@pytest.mark.slow_on_postgresql
+def test_a_closed_item_counts_as_metadata_for_other_addresses(archive: Archive) -> None:
+    outside = acknowledge(archive, CLOSED, user="203.0.113.9")
+    assert outside.content_type == "Metadata"
+    assert archive.take_acknowledgment(outside) is COUNTED
+    inside = acknowledge(archive, CLOSED)
+    assert inside.content_type == "Data"
+    assert archive.take_acknowledgment(inside) is COUNTED
+
+
+def test_a_deleted_item_counts_if_its_key_was_issued_before(app: Flask, tmp_path: Path) -> None:
+    archive = archive_of(app)
+    import_records(archive, shelf(tmp_path / "sources"))
+    named, unnamed = acknowledge(archive, REPORT), acknowledge(archive, REPORT, ibi=None)
+    led_on = acknowledge(archive, REPORT, "GetTranslation(pt)")
+    gone = {
+        "rep": REPORT,
+        "ibip": REPORT_IBIP,
+        "state": "Deleted",
+        "timestamp": "2026-01-01T00:00:00Z",
+    }
+    import_records(archive, [gone], on_conflict="update")
+    assert archive.take_acknowledgment(named) is COUNTED
+    assert archive.take_acknowledgment(unnamed) is REFUSED
+    assert archive.take_acknowledgment(led_on) is REFUSED
+    assert len(stored(archive)) == 1
+
+
+# --- acknowledgments that do not count
+
+
+def spliced(archive: Archive) -> str:
+    """Return a key with the content of a valid key and the signature of another key."""
+    first, second = (archive.url_keys.issue(number) for number in (2, 3))
+    body, signature = int(first.partition("-")[2]) >> 128, int(second.partition("-")[2])
+    return f"{first.partition('-')[0]}-{body << 128 | signature & (1 << 128) - 1}"
+
+
+def issued_at(archive: Archive, moment: float) -> str:
+    keys = URLKeys(archive.config.secret_keys, 3600, lambda: moment)
+    return keys.issue(item_id(archive, REPORT))
+
+
+BAD_KEYS: dict[str, tuple[Callable[[Archive], str], str]] = {
+    "any number": (lambda archive: "1424636122-5331490054869684", "forged"),
+    "one number": (lambda archive: "1424636122", "forged"),
+    "another signature": (spliced, "forged"),
+    "another secret": (lambda archive: URLKeys(["another"]).issue(2), "forged"),
+    "a digit more": (lambda archive: archive.url_keys.issue(2) + "0", "forged"),
+    "expired": (lambda archive: issued_at(archive, time.time() - 3700), "expired"),
+    "of long ago": (lambda archive: issued_at(archive, 1_424_636_122), "expired"),
+    "of the future": (
+        lambda archive: issued_at(archive, time.time() + CLOCK_LEEWAY + 99),
+        "expired",
+    ),
+    "of no item": (lambda archive: archive.url_keys.issue(999_999), "no longer exists"),
+    "of a number too large": (
+        lambda archive: archive.url_keys.issue(2**63 - 1),
+        "no longer exists",
+    ),
+}
+
+
+@pytest.mark.one_database
+@for_each("case", BAD_KEYS)
+def test_an_invalid_key_does_not_count_and_the_log_says_why(
+    archive: Archive, reason: Callable[[], str], case: str
+) -> None:
+    forget_accesses(archive)
+    make, said = BAD_KEYS[case]
+    acknowledgment = acknowledge(archive, REPORT, url_key=make(archive))
+    assert archive.take_acknowledgment(acknowledgment) is REFUSED
+    assert said in reason()
+    assert stored(archive) == []
+
+
+def test_a_key_counts_once(archive: Archive, reason: Callable[[], str]) -> None:
+    acknowledgment = acknowledge(archive, REPORT)
+    assert archive.take_acknowledgment(acknowledgment) is COUNTED
+    for _ in range(3):
+        assert archive.take_acknowledgment(acknowledgment) is REFUSED
+        assert "used before" in reason()
+    # nor does it count for a related item
+    other = acknowledge(archive, REPORT, "GetTranslation(pt)", url_key=acknowledgment.url_key)
+    assert archive.take_acknowledgment(other) is REFUSED
+    assert len(stored(archive)) == 1
+
+
+@pytest.mark.slow_on_postgresql
+def test_a_key_of_a_refused_acknowledgment_can_be_used_again(archive: Archive) -> None:
+    acknowledgment = acknowledge(archive, REPORT)
+    wrong = replace(acknowledgment, ibi=forms(OLD))
+    assert archive.take_acknowledgment(wrong) is REFUSED
+    assert archive.take_acknowledgment(acknowledgment) is COUNTED
+
+
+def test_64_simultaneous_acknowledgments_with_one_key_count_once(archive: Archive) -> None:
+    acknowledgment = acknowledge(archive, REPORT)
+    with ThreadPoolExecutor(64) as pool:
+        outcomes = list(pool.map(archive.take_acknowledgment, [acknowledgment] * 64))
+    archive.accesses.store.import_spool()
+    assert len(stored(archive)) == 1
+    assert outcomes.count(COUNTED) <= 1
+    assert archive.accesses.store.spool.is_empty(archive.served().id)
+
+
+PAIRS = {
+    "clientinformation.ipaddress": USER,
+    "contenttype": "Data",
+    "state": "Original",
+    "url": f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/report.pdf",
+    "url.persistent": "http://urlib.net/8JMKD3MGP8W/35MME4E",
+    "ibi": f"rep {REPORT}",
+}
+
+
+def read(archive: Archive, pairs: list[tuple[str, str]]) -> Acknowledgment:
+    key = archive.url_keys.issue(item_id(archive, REPORT))
+    subject = [("servicesubject", "acknowledgment")]
+    if not any(name == "urlkey" for name, _ in pairs):
+        subject.append(("urlkey", key))
+    found = parse_request([*subject, *pairs])
+    assert isinstance(found, Acknowledgment)
+    return found
+
+
+@pytest.mark.one_database
+@for_each("lacking", [*PAIRS, "urlkey"])
+@for_each("empty", [True, False])
+def test_only_state_and_ibi_may_be_missing(
+    archive: Archive, reason: Callable[[], str], lacking: str, empty: bool
+) -> None:
+    forget_accesses(archive)
+    pairs = [(name, value) for name, value in PAIRS.items() if name != lacking]
+    if empty or lacking == "urlkey":
+        pairs.append((lacking, ""))
+    good = lacking in ("state", "ibi")
+    assert archive.take_acknowledgment(read(archive, pairs)) is (COUNTED if good else REFUSED)
+    assert len(stored(archive)) == good
+    if not good:
+        assert f"{lacking} is missing" in reason()
+
+
+@pytest.mark.one_database
+@for_each(
+    ("name", "value"),
+    [
+        ("clientinformation.ipaddress", "here"),
+        ("contenttype", "data"),
+        ("contenttype", "Deleted"),
+        ("state", "Deleted"),
+        ("url", "javascript:alert(1)"),
+        ("url", "/col/x"),
+        ("url.persistent", "urlib.net"),
+        ("urlkey", "123"),
+        ("ibi", "rep"),
+        ("ibi", REPORT),
+        ("ibi", f"ibip {REPORT}"),
+        ("ibi", f"rep {REPORT} rep {REPORT}"),
+    ],
+)
+def test_an_acknowledgment_with_a_wrong_pair_does_not_count(
+    archive: Archive, reason: Callable[[], str], name: str, value: str
+) -> None:
+    forget_accesses(archive)
+    acknowledgment = read(archive, list({**PAIRS, name: value}.items()))
+    assert archive.take_acknowledgment(acknowledgment) is REFUSED
+    assert f"{name} is wrong" in reason()
+    assert stored(archive) == []
+
+
+@pytest.mark.one_database
+@for_each("name", [*PAIRS, "urlkey"])
+def test_an_acknowledgment_with_a_repeated_pair_does_not_count(
+    archive: Archive, reason: Callable[[], str], name: str
+) -> None:
+    forget_accesses(archive)
+    value = PAIRS.get(name, "1424636122-5331490054869684")
+    pairs = [pair for pair in PAIRS.items() if pair[0] != name]
+    acknowledgment = read(archive, [*pairs, (name, value), (name, value)])
+    assert archive.take_acknowledgment(acknowledgment) is REFUSED
+    assert f"{name} is wrong" in reason()
+
+
+@pytest.mark.slow_on_postgresql
+@for_each(
+    ("ibi", "verbs", "changes"),
+    [
+        (REPORT, "", {"ibi": forms(OLD)}),
+        (REPORT, "", {"ibi": forms(METADATA)}),
+        (REPORT, "", {"ibi": forms(REPORT, ONLY_IBIP)}),  # the identifiers belong to two items
+        (REPORT, "", {"ibi": forms(OLD, REPORT_IBIP)}),
+        (REPORT, "", {"ibi": forms("sid.inpe.br/mtc-m18@80/2001/01.01.00.00")}),
+        (REPORT, "", {"content_type": "Metadata"}),
+        (WITH_METADATA, "GetMetadata", {"content_type": "Data"}),
+        (METADATA, "", {"ibi": forms(WITH_METADATA)}),  # the relation has the opposite direction
+        (NEW, "", {"ibi": forms(OLD)}),
+        (REPORT, "", {"ibi": None, "url": "http://example.org/"}),
+        (REPORT, "", {"ibi": None, "url": f"http://mtc-m16c.sid.inpe.br/col/{OLD}/doc/old.txt"}),
+        (REPORT, "", {"ibi": None, "url": f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/no.txt"}),
+        (REPORT, "", {"ibi": None, "url": f"http://evil.br/col/{REPORT}/doc/report.pdf"}),
+        (
+            REPORT,
+            "",
+            {"ibi": None, "url": f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/report.pdfx"},
+        ),
+        (REPORT, "", {"ibi": None, "content_type": "Metadata"}),
+        (CLOSED, "", {"client_addresses": ("203.0.113.9",)}),  # this user may not read the file
+        (HIDDEN, "", {"client_addresses": ("203.0.113.9",)}),
+        (CLOSED, "", {"client_addresses": ("203.0.113.9",), "ibi": None}),
+    ],
+)
+def test_an_item_without_a_relation_to_the_requested_item_does_not_count(
+    archive: Archive,
+    reason: Callable[[], str],
+    ibi: str,
+    verbs: str,
+    changes: dict[str, Any],
+) -> None:
+    forget_accesses(archive)
+    acknowledgment = acknowledge(archive, ibi, verbs, **changes)
+    assert archive.take_acknowledgment(acknowledgment) is REFUSED
+    assert f"{ibi} does not lead to " in reason()
+    assert stored(archive) == []
+
+
+@pytest.mark.slow_on_postgresql
+def test_a_key_of_another_archive_of_the_database_does_not_count(
+    new_app: Callable[..., Flask], tmp_path: Path, reason: Callable[[], str]
+) -> None:
+    far = "sid.inpe.br/mtc-m99@80/2008/03.17.15.17"
+    first, second = (archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (SERVICE, far))
+    for archive in (first, second):
+        archive.init()
+    import_records(first, [{"rep": rep(1)}])
+    import_records(second, [{"rep": rep(2)}])
+    acknowledgment = acknowledge(first, rep(1))
+    assert second.take_acknowledgment(acknowledgment) is REFUSED
+    assert "another Archive" in reason()
+    assert first.take_acknowledgment(acknowledgment) is COUNTED
+
+
+@pytest.mark.slow_on_postgresql
+def test_an_item_of_another_archive_does_not_count(
+    archive: Archive, reason: Callable[[], str]
+) -> None:
+    with archive.database.reading() as connection:
+        mentioned = connection.execute(
+            text("SELECT id FROM ibi_item WHERE state = 'Elsewhere'")
+        ).scalar()
+    assert mentioned is not None
+    key = archive.url_keys.issue(mentioned)
+    assert archive.take_acknowledgment(acknowledge(archive, REPORT, url_key=key)) is REFUSED
+    assert "no longer exists" in reason()
+
+
+@pytest.mark.one_database
+def test_a_key_of_one_item_never_counts_for_another(new_app: Callable[..., Flask]) -> None:
+    check_keys_with_other_items(new_app, seed=0)
+
+
+@pytest.mark.slow
+def test_a_key_of_one_item_never_counts_for_another_on_each_database(
+    new_app: Callable[..., Flask],
+) -> None:
+    check_keys_with_other_items(new_app, seed=1)
+
+
+def check_keys_with_other_items(new_app: Callable[..., Flask], seed: int) -> None:
+    """Check that the key of an item counts for another item only if a relation leads to it."""
+    records = StoreMaker(seed, 25).records
+    archive = archive_of(new_app())
+    archive.init()
+    import_records(archive, records)
+    world = MemoryCatalogue(records)
+    dice = random.Random(seed)
+    here = [item for item in world.items if item.state != "Deleted"]
+    expected = []
+    for asked in dice.sample(here, 6):
+        user = dice.choice(USERS)
+        leads_to = all_that(world, asked, user)
+        key_of = item_key(archive, asked.rep or asked.ibip or "")
+        reached = [item for item in here if list_ibi_words(item.rep, item.ibip) in dict(leads_to)]
+        for other in {*reached, *dice.sample(here, 5)}:
+            for content_type in ("Data", "Metadata"):
+                acknowledgment = Acknowledgment(
+                    client_addresses=(user,),
+                    content_type=content_type,
+                    url="http://far.br/x",
+                    persistent_url="http://urlib.net/x",
+                    url_key=archive.url_keys.issue(key_of),
+                    ibi=forms(*(form for form in (other.rep, other.ibip) if form)),
+                )
+                good = (list_ibi_words(other.rep, other.ibip), content_type) in leads_to
+                outcome = archive.take_acknowledgment(acknowledgment)
+                assert outcome is (COUNTED if good else REFUSED)
+                if good:
+                    expected.append((key_of, None if other is asked else other.rep or other.ibip))
+    assert [(row["item_id"], row["delivered"]) for row in stored(archive)] == expected
+    assert expected
+
+
+def all_that(
+    world: MemoryCatalogue, item: MemoryItem, user: str
+) -> set[tuple[tuple[str, ...], str]]:
+    """Return identifiers and content types of all relations of an item, by the specification."""
+    request = UrlRequest(parse_identifier(item.rep or item.ibip or ""), (user,))
+    pairs = dict(expect_url_list(world, request, address="far.br", service=SERVICE, key="1"))
+    relations = {name[3:] for name in pairs if name.startswith("url") and name != "urlkey"}
+    return {
+        (words, str(pairs[f"contenttype{relation}"]))
+        for relation in relations
+        if isinstance(words := pairs.get(f"ibi{relation}"), tuple)
+    }
+
+
+def item_key(archive: Archive, ibi: str) -> int:
+    with archive.database.reading() as connection:
+        return connection.execute(
+            text("SELECT item_id FROM ibi_identifier WHERE text = :ibi"), {"ibi": ibi}
+        ).scalar_one()
+
+
+def test_an_access_that_the_database_refuses_does_not_count_and_is_logged(
+    archive: Archive, reason: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acknowledgment = acknowledge(archive, REPORT)
+    # the item was deleted after its key was issued
+    gone = DeliveredItem(1 << 40, ".metadata")
+    monkeypatch.setattr(taking, "find_delivered_item", lambda *arguments: gone)
+    assert archive.take_acknowledgment(acknowledgment) is REFUSED
+    assert "the database refuses the access: " in reason()
+    assert stored(archive) == []
+    assert archive.accesses.store.import_spool() == 0

@@ -1,0 +1,145 @@
+"""Purging: old accesses are deleted, their counts are not, and no key can be used again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
+
+import pytest
+from flask import Flask
+from sqlalchemy import select
+from support.accesses import acknowledge, insert_accesses, item_id, stored
+from support.archives import archive_of, import_records
+
+from flask_ibi_archive.archive.accesses import access_operations
+from flask_ibi_archive.archive.accesses.access_rows import start_of_day
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.tables import AccessCount
+from flask_ibi_archive.errors import NotReady
+
+A = "a.br/x/2001/01.01.00.00"
+TODAY = date(2026, 6, 1)
+NOW = start_of_day(TODAY) + 50_000
+
+
+@pytest.fixture
+def archive(app: Flask) -> Archive:
+    """An Archive with an item that has three accesses on each of the last 30 days."""
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A}])
+    archive.accesses.clock = archive.url_keys.clock = lambda: NOW
+    item = item_id(archive, A)
+    begin = start_of_day(TODAY)
+    insert_accesses(
+        archive,
+        [
+            {"item_id": item, "second": begin - day * 86_400 + second}
+            for day in range(30)
+            for second in (10, 20, 90)
+        ],
+    )
+    return archive
+
+
+@pytest.mark.parametrize(("days", "first"), [(None, 29), (20, 20), (0, 0)])
+def test_old_accesses_are_purged_and_their_counts_are_not(
+    archive: Archive, days: int | None, first: int
+) -> None:
+    before = archive.statistics(A, "day"), archive.statistics()
+    planned = archive.purge(days, dry_run=True)
+    assert len(stored(archive)) == 90
+    done = archive.purge(days)
+    assert done == planned
+    assert done.before == TODAY - timedelta(days=90 if days is None else days)
+    assert done.purged == 3 * (29 - first)
+    assert min(row["second"] for row in stored(archive)) >= start_of_day(done.before)
+    assert (archive.statistics(A, "day"), archive.statistics()) == before
+    assert archive.purge(days).purged == 0
+
+
+@pytest.mark.slow_on_postgresql
+@pytest.mark.parametrize("age", [3600, 86_400, 200_000])
+def test_an_access_is_not_purged_while_its_key_is_valid(
+    new_app: Callable[..., Flask], age: int
+) -> None:
+    archive = archive_of(new_app(IBI_URL_KEY_MAX_AGE=age))
+    archive.init()
+    import_records(archive, [{"rep": A}])
+    begin = start_of_day(TODAY) - 10
+    archive.accesses.clock = archive.url_keys.clock = lambda: begin
+    acknowledgment = acknowledge(archive, A)
+    assert archive.take_acknowledgment(acknowledgment) is Outcome.COUNTED
+    for later in (60, age // 2, age, age + 60, 2 * age + 200_000):
+        archive.accesses.clock = archive.url_keys.clock = lambda later=later: begin + later
+        archive.purge(0)
+        assert archive.take_acknowledgment(acknowledgment) is Outcome.REFUSED
+        assert archive.statistics().downloads == 1
+    assert stored(archive) == []
+
+
+@pytest.mark.slow_on_postgresql
+def test_a_late_access_is_added_to_the_counts(archive: Archive) -> None:
+    archive.purge(20)
+    insert_accesses(
+        archive, [{"item_id": item_id(archive, A), "second": start_of_day(TODAY) - 25 * 86_400}]
+    )
+    late = archive.statistics(A, "day")
+    assert late.downloads == 61
+    assert archive.purge(20).purged == 1
+    assert archive.statistics(A, "day") == late
+
+
+def test_a_killed_purge_has_deleted_no_day_partly(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = archive.statistics(A, "day")
+    delete_day, deleted = access_operations.delete_day, []
+
+    def killed(connection: object, archive_id: int, day: date) -> int:
+        count = delete_day(connection, archive_id, day)  # type: ignore[arg-type]
+        deleted.append(day)
+        if len(deleted) == 3:
+            raise KeyboardInterrupt
+        return count
+
+    with monkeypatch.context() as patch:
+        patch.setattr(access_operations, "delete_day", killed)
+        with pytest.raises(KeyboardInterrupt):
+            archive.purge(20)
+    assert len(stored(archive)) == 90 - 2 * 3
+    assert archive.statistics(A, "day") == before
+    assert archive.purge(20).purged == 3 * 7
+    assert archive.statistics(A, "day") == before
+
+
+def test_simultaneous_purges_count_each_access_once(archive: Archive) -> None:
+    before = archive.statistics(A, "day")
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: archive.purge(20).purged, range(4)))
+    assert sum(results) == 3 * 9
+    assert archive.statistics(A, "day") == before
+
+
+@pytest.mark.slow_on_postgresql
+def test_there_is_a_count_for_each_item_role_day_and_content_type(archive: Archive) -> None:
+    archive.purge(28)
+    with archive.database.reading() as connection:
+        statement = select(AccessCount.__table__).order_by(AccessCount.day)
+        row, *others = connection.execute(statement).mappings().all()
+    assert (row["day"], row["role"], row["content_type"]) == (
+        TODAY - timedelta(days=29),
+        "asked",
+        "Data",
+    )
+    assert (row["accesses"], row["double_clicks"], row["robots"]) == (2, 1, 0)
+    assert [one["day"] for one in others] == [
+        TODAY - timedelta(days=day) for day in range(28, -1, -1)
+    ]
+
+
+@pytest.mark.slow_on_postgresql
+def test_a_purge_without_a_database_raises_not_ready(new_app: Callable[..., Flask]) -> None:
+    with pytest.raises(NotReady):
+        archive_of(new_app()).purge()

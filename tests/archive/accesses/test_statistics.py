@@ -1,0 +1,426 @@
+"""Statistics: views, downloads, double clicks and robots, by day, month and year."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+from flask import Flask
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.accesses import acknowledge, forget_accesses, insert_accesses, item_id, stored
+from support.archives import archive_of, close, import_records, make_app
+from support.cases import for_each
+from support.databases import BACKENDS, new_database
+
+from flask_ibi_archive.archive.accesses.access_rows import get_utc_day, read_counts, start_of_day
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
+from flask_ibi_archive.archive.accesses.robots import is_robot_access
+from flask_ibi_archive.archive.accesses.statistics import Statistics
+from flask_ibi_archive.archive.accesses.visitors import Visitors
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.core.protocol.client_addresses import anonymise
+from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Agents
+from flask_ibi_archive.errors import IdentifierError, UnknownItem
+
+A, B, C = (f"a.br/x/{year}/01.01.00.00" for year in (2001, 2002, 2003))
+NOON = start_of_day(date(2026, 3, 1)) + 43_200
+MIDNIGHT = start_of_day(date(2026, 3, 2))
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def counted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Archive]:
+    """An Archive with three items."""
+    folder = tmp_path_factory.mktemp("statistics")
+    with new_database(request.param, folder, ready=True) as uri:
+        app = make_app(uri, folder)
+        archive = archive_of(app)
+        archive.init()
+        import_records(archive, [{"rep": rep} for rep in (A, B, C)])
+        yield archive
+        close(app)
+
+
+@pytest.fixture
+def archive(counted: Archive) -> Archive:
+    """The Archive, without accesses and counts."""
+    forget_accesses(counted)
+    return counted
+
+
+def clicks(archive: Archive, *seconds: int, **more: Any) -> list[Row]:
+    item = item_id(archive, A)
+    return [{"item_id": item, "second": second, **more} for second in seconds]
+
+
+@pytest.mark.slow_on_postgresql
+@for_each(
+    ("seconds", "downloads", "double_clicks"),
+    [
+        ((0,), 1, 0),
+        ((0, 0), 1, 1),
+        ((0, 1), 1, 1),
+        ((0, 29), 1, 1),
+        ((0, 30), 1, 1),
+        ((0, 31), 2, 0),
+        ((0, 30, 60), 1, 2),  # each click makes the previous click a double click
+        ((0, 30, 61), 2, 1),
+        ((0, 20, 40, 60, 80), 1, 4),
+        ((0, 31, 62), 3, 0),
+    ],
+)
+@for_each("begin", [NOON, MIDNIGHT - 45])
+def test_only_the_last_click_within_30_seconds_counts(
+    archive: Archive,
+    seconds: tuple[int, ...],
+    downloads: int,
+    double_clicks: int,
+    begin: int,
+) -> None:
+    forget_accesses(archive)
+    insert_accesses(archive, clicks(archive, *(begin + second for second in seconds)))
+    found = archive.statistics(A, "day")
+    assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
+
+
+@pytest.mark.slow_on_postgresql
+def test_double_clicks_around_midnight_count_on_the_day_of_the_last_click(
+    archive: Archive,
+) -> None:
+    insert_accesses(archive, clicks(archive, MIDNIGHT - 10, MIDNIGHT + 5))
+    [before, after] = archive.statistics(A, "day").asked
+    assert (before.label, before.downloads, before.double_clicks) == ("2026-03-01", 0, 1)
+    assert (after.label, after.downloads, after.double_clicks) == ("2026-03-02", 1, 0)
+
+
+@pytest.mark.slow_on_postgresql
+@for_each(
+    "other",
+    [{"visitor": "else"}, {"content_type": "Metadata"}, {"item": B}, {"robot": True}],
+)
+def test_clicks_of_other_users_or_on_other_items_are_not_double_clicks(
+    archive: Archive, other: dict[str, Any]
+) -> None:
+    forget_accesses(archive)
+    if "item" in other:
+        other = {"item_id": item_id(archive, B)}
+    rows = [
+        *clicks(archive, NOON),
+        *clicks(archive, NOON + 5, **other),
+        *clicks(archive, NOON + 40),
+    ]
+    insert_accesses(archive, rows)
+    found = archive.statistics()
+    assert found.double_clicks == 0
+    assert found.views + found.downloads + found.robots == 3
+    assert found.robots == (1 if other.get("robot") else 0)
+    assert found.views == (1 if other.get("content_type") else 0)
+
+
+@pytest.mark.slow_on_postgresql
+def test_deliveries_are_counted_for_the_delivered_item(archive: Archive) -> None:
+    insert_accesses(archive, clicks(archive, NOON, delivered_item_id=item_id(archive, B)))
+    insert_accesses(archive, clicks(archive, NOON + 40, delivered_item_id=item_id(archive, B)))
+    insert_accesses(archive, clicks(archive, NOON + 50, item_id=item_id(archive, B)))
+    asked, delivered = archive.statistics(A), archive.statistics(B)
+    assert (asked.downloads, delivered.downloads) == (2, 1)
+    assert asked.delivered is not None
+    assert delivered.delivered is not None
+    assert [one.downloads for one in asked.delivered] == [0]
+    assert [one.downloads for one in delivered.delivered] == [2]
+    whole = archive.statistics()
+    assert (whole.downloads, whole.delivered) == (3, None)
+
+
+@pytest.mark.slow_on_postgresql
+def test_periods_have_no_gaps_and_without_accesses_there_are_none(archive: Archive) -> None:
+    assert archive.statistics() == Statistics(None, "month", (), None)
+    assert archive.statistics(A, "day") == Statistics(A, "day", (), ())
+    insert_accesses(
+        archive,
+        clicks(archive, *(start_of_day(day) for day in (date(2023, 11, 30), date(2025, 2, 1)))),
+    )
+    assert [one.label for one in archive.statistics(by="year").asked] == ["2023", "2024", "2025"]
+    months = archive.statistics(A).asked
+    assert len(months) == 16
+    assert [one.downloads for one in months] == [1, *[0] * 14, 1]
+    assert (months[1].start, months[1].label) == (date(2023, 12, 1), "2023-12")
+    assert len(archive.statistics(A, "day").asked) == 430  # the sum includes a leap year
+
+
+@pytest.mark.slow_on_postgresql
+def test_json_and_csv_contain_the_same_numbers(archive: Archive) -> None:
+    insert_accesses(archive, clicks(archive, NOON, NOON + 5))
+    insert_accesses(
+        archive,
+        clicks(archive, NOON, content_type="Metadata", delivered_item_id=item_id(archive, B)),
+    )
+    whole, item = archive.statistics(by="year"), archive.statistics(B, "year")
+    assert list(whole.csv_rows()) == [
+        ["period", "views", "downloads", "double_clicks", "robots"],
+        ["2026", "1", "1", "1", "0"],
+    ]
+    assert list(item.csv_rows())[1] == ["2026", "0", "0", "0", "0", "1", "0", "0", "0"]
+    assert whole.to_json() == {
+        "ibi": None,
+        "by": "year",
+        "asked": {
+            "views": 1,
+            "downloads": 1,
+            "double_clicks": 1,
+            "robots": 0,
+            "periods": [
+                {
+                    "start": "2026-01-01",
+                    "label": "2026",
+                    "views": 1,
+                    "downloads": 1,
+                    "double_clicks": 1,
+                    "robots": 0,
+                }
+            ],
+        },
+        "delivered": None,
+    }
+    assert item.to_json()["delivered"]["views"] == 1
+
+
+@pytest.mark.slow_on_postgresql
+def test_wrong_arguments_are_refused(archive: Archive) -> None:
+    with pytest.raises(UnknownItem):
+        archive.statistics("a.br/x/1999/01.01.00.00")
+    with pytest.raises(IdentifierError):
+        archive.statistics("x")
+    with pytest.raises(ValueError, match="day, month, year"):
+        archive.statistics(by="week")
+
+
+# --- against a naive model
+
+EVENTS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "item": st.sampled_from([A, B]),
+            "delivered": st.sampled_from([None, None, C]),
+            "second": st.integers(-50, 50).map(lambda second: MIDNIGHT + second)
+            | st.integers(0, 3).map(lambda day: MIDNIGHT + day * 86_400),
+            "visitor": st.sampled_from(["x", "x", "y"]),
+            "robot": st.sampled_from([False, False, True]),
+            "content_type": st.sampled_from(["Data", "Metadata"]),
+        }
+    ),
+    max_size=25,
+)
+Counts = dict[tuple[str, str, date, str], list[int]]
+
+
+def model(events: list[Row]) -> Counts:
+    """Count accesses one after the other, as the COUNTER Code of Practice requires."""
+    expected: Counts = {}
+    for role in ("asked", "delivered"):
+        for place, event in enumerate(events):
+            item = event["item"] if role == "asked" else event["delivered"]
+            if item is None:
+                continue
+            numbers = expected.setdefault(
+                (item, role, get_utc_day(event["second"]), event["content_type"]), [0, 0, 0]
+            )
+            followed = any(
+                not other["robot"]
+                and (other["item"] if role == "asked" else other["delivered"]) == item
+                and other["content_type"] == event["content_type"]
+                and other["visitor"] == event["visitor"]
+                and (other["second"], number) > (event["second"], place)
+                and other["second"] - event["second"] <= 30
+                for number, other in enumerate(events)
+            )
+            numbers[2 if event["robot"] else 1 if followed else 0] += 1
+    return expected
+
+
+def check(archive: Archive, expected: Counts) -> None:
+    """Compare the counts of each item and of the Archive with those of the model."""
+    archive_id = archive.served().id
+    ids = {item: item_id(archive, item) for item in (A, B, C)}
+    found: Counts = {}
+    whole: dict[tuple[date, str], list[int]] = {}
+    expected_whole: dict[tuple[date, str], list[int]] = {}
+    with archive.database.snapshot() as connection:
+        for role in ("asked", "delivered"):
+            for item in ids:
+                for day, content_type, *numbers in read_counts(
+                    connection, archive_id, role, ids[item]
+                ):
+                    one = (item, role, day, content_type)
+                    found[one] = add(found.get(one), numbers)
+        for day, content_type, *numbers in read_counts(connection, archive_id, "asked"):
+            whole[day, content_type] = add(whole.get((day, content_type)), numbers)
+    assert found == expected
+    for (_, role, day, content_type), numbers in expected.items():
+        if role == "asked":
+            key = day, content_type
+            expected_whole[key] = add(expected_whole.get(key), numbers)
+    assert whole == expected_whole
+
+
+def put_events(archive: Archive, events: list[Row]) -> None:
+    """Store accesses in the order of the list, which may differ from the order of their times."""
+    ids = {item: item_id(archive, item) for item in (A, B, C)}
+    insert_accesses(
+        archive,
+        [
+            {
+                "item_id": ids[event["item"]],
+                "delivered_item_id": event["delivered"] and ids[event["delivered"]],
+                **{name: event[name] for name in ("second", "visitor", "robot", "content_type")},
+            }
+            for event in events
+        ],
+    )
+
+
+STEPS = st.lists(
+    EVENTS | st.tuples(st.just("purge"), st.integers(-1, 5)),
+    max_size=7,
+)
+
+
+@settings(max_examples=settings().max_examples // 8)  # 3, in CI 12
+@given(steps=STEPS)
+def test_stored_counts_equal_a_naive_count_of_all_accesses(
+    counted: Archive, steps: list[Any]
+) -> None:
+    """Accesses are stored in any order and purged; the statistics stay the same."""
+    forget_accesses(counted)
+    present: list[Row] = []
+    purged: Counts = {}
+    for step in steps:
+        if isinstance(step, list):
+            put_events(counted, step)
+            present += step
+        else:
+            counted.accesses.clock = lambda day=step[1]: MIDNIGHT + (day + 1) * 86_400 + 50_000
+            before = counted.purge(0).before
+            for key, numbers in model(present).items():
+                if key[2] < before:
+                    purged[key] = add(purged.get(key), numbers)
+            present = [event for event in present if event["second"] >= start_of_day(before)]
+            assert len(stored(counted)) == len(present)
+        expected = model(present)
+        for key, numbers in purged.items():
+            expected[key] = add(expected.get(key), numbers)
+        check(counted, expected)
+
+
+def add(numbers: list[int] | None, others: list[int]) -> list[int]:
+    return [one + other for one, other in zip(numbers or [0, 0, 0], others, strict=True)]
+
+
+# --- robots and users
+
+
+@for_each(
+    ("sender", "reader", "robot"),
+    [
+        (None, None, False),
+        ("", "", False),
+        ("python-requests/2.31", None, False),  # the User-Agent of the resolver
+        ("curl/8.1", None, False),
+        ("Tcl http client package 2.9.5", None, False),
+        ("Java/17", None, False),
+        ("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", None, True),
+        ("bingbot/2.0", None, True),
+        ("Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Gecko/20100101 Firefox/120.0", None, False),
+        ("python-requests/2.31", "Googlebot/2.1", True),
+        ("python-requests/2.31", "curl/8.1", True),  # the User-Agent of the reader is a program
+        ("Googlebot/2.1", "Mozilla/5.0 (X11; Linux x86_64; rv:120.0) Firefox/120.0", False),
+    ],
+)
+def test_robots_are_recognised_by_the_user_agent(
+    sender: str | None, reader: str | None, robot: bool
+) -> None:
+    assert is_robot_access(sender, reader) is robot
+
+
+@for_each(
+    ("address", "kept"),
+    [
+        ("150.163.2.175", "150.163.2.0"),
+        ("255.255.255.255", "255.255.255.0"),
+        ("10.0.0.0", "10.0.0.0"),
+        ("::ffff:150.163.2.175", "150.163.2.0"),
+        ("2001:db8:1234:5678:9abc:def0:1234:5678", "2001:db8:1234::"),
+        ("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db8:ffff::"),
+        ("::1", "::"),
+        ("fe80::1", "fe80::"),
+    ],
+)
+def test_the_last_octet_or_the_last_80_bits_are_not_stored(address: str, kept: str) -> None:
+    assert anonymise(address) == kept
+
+
+def take(archive: Archive, second: int, user: str, agents: Agents = NO_AGENTS) -> None:
+    archive.accesses.clock = archive.url_keys.clock = lambda: second
+    acknowledgment = acknowledge(archive, A, user=user)
+    assert archive.take_acknowledgment(acknowledgment, agents) is Outcome.COUNTED
+
+
+@pytest.mark.slow_on_postgresql
+def test_users_of_one_network_have_different_pseudonyms_for_a_day(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A}])
+    for second, user in (
+        (NOON, "150.163.2.1"),
+        (NOON + 5, "150.163.2.2"),
+        (NOON + 6, "150.163.2.1"),
+        (NOON + 86_400, "150.163.2.1"),
+        (NOON + 3 * 86_400, "150.163.2.1"),
+    ):
+        take(archive, second, user)
+    names = [row["visitor"] for row in stored(archive)]
+    assert names[0] == names[2]
+    assert len(set(names)) == 4
+    assert {row["address"] for row in stored(archive)} == {"150.163.2.0"}
+    assert archive.statistics().double_clicks == 1
+    with archive.database.reading() as connection:
+        days = connection.exec_driver_sql("SELECT day FROM ibi_visitor_salt").scalars().all()
+    assert [str(day) for day in days] == [str(get_utc_day(NOON + 3 * 86_400))]
+
+
+def test_a_series_of_clicks_continues_after_midnight(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A}])
+    for second in (-20, 5, 30, 58, 100):
+        take(archive, MIDNIGHT + second, "2001:db8::7")
+    found = archive.statistics(A, "day")
+    assert (found.downloads, found.double_clicks) == (2, 3)
+    names = [row["visitor"] for row in stored(archive)]
+    assert len(set(names[:4])) == 1
+    assert names[4] != names[0]
+
+
+@pytest.mark.slow_on_postgresql
+def test_robots_are_counted_separately_and_whole_addresses_stored_on_request(new_app: Any) -> None:
+    archive = archive_of(new_app(IBI_ANONYMISE_IPS=False))
+    archive.init()
+    import_records(archive, [{"rep": A}])
+    take(archive, NOON, "150.163.2.1", Agents("Tcl http", "Googlebot/2.1"))
+    take(archive, NOON + 5, "150.163.2.1", Agents("Tcl http"))
+    found = archive.statistics()
+    assert (found.downloads, found.double_clicks, found.robots) == (1, 0, 1)
+    assert [row["address"] for row in stored(archive)] == ["150.163.2.1"] * 2
+
+
+def test_without_a_salt_pseudonyms_depend_on_the_anonymised_address() -> None:
+    visitors = Visitors()
+    assert visitors.build_pseudonyms(NOON, "150.163.2.1") == visitors.build_pseudonyms(
+        NOON, "150.163.2.2"
+    )
+    assert visitors.build_pseudonyms(NOON, "150.163.2.1") != visitors.build_pseudonyms(
+        NOON, "150.163.3.1"
+    )

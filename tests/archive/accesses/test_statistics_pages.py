@@ -1,0 +1,463 @@
+"""The statistics pages: chart, table, CSV and JSON, accessibility."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from sqlalchemy import text
+from support.accesses import insert_counts
+from support.archives import archive_of, close, import_records, make_app
+from support.cases import for_each
+from support.databases import BACKENDS, new_database
+from support.pages import Page, see
+from support.web import (
+    CLOSED,
+    EMPTY,
+    GONE,
+    HIDDEN,
+    HOSTILE,
+    NEW,
+    NOBODY,
+    OLD,
+    ONLY_IBIP,
+    OUTSIDE,
+    REPORT,
+    REPORT_IBIP,
+    ask,
+    follow,
+    shelf,
+)
+
+from flask_ibi_archive.archive.accesses.statistics_pages import (
+    SHOWN,
+    find_shown_range,
+    parse_choice,
+)
+
+HOST = "http://mtc-m16c.sid.inpe.br"
+PAGE = f"/col/{REPORT}/statistics"
+ARCHIVE = "/ibi/statistics"
+FIRST, DAYS = date(2016, 11, 21), 3653
+
+
+def counts() -> list[tuple[str, str, date, str, int, int, int]]:
+    """Return counts of ten years of one item and of a few days of others."""
+    found = []
+    for place in range(DAYS):
+        day = FIRST + timedelta(place)
+        found.append((REPORT, "asked", day, "Metadata", place % 7 * 300, 2, 1))
+        found.append((REPORT, "asked", day, "Data", place % 5, 0, 0))
+    last = FIRST + timedelta(DAYS - 1)
+    found.append((NEW, "asked", last, "Data", 1, 0, 0))
+    found.append((NEW, "delivered", last, "Metadata", 4, 1, 0))
+    found.append((OLD, "asked", last, "Data", 0, 0, 9))
+    found.append((HIDDEN, "asked", last, "Data", 5, 0, 0))
+    return found
+
+
+@pytest.fixture(scope="module", params=["sqlite"])
+def counted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Flask]:
+    """An app with the shelf and ten years of accesses; no test changes it."""
+    folder: Path = tmp_path_factory.mktemp("counted")
+    with new_database(request.param, folder, ready=True) as uri:
+        app = make_app(uri, folder, PROPAGATE_EXCEPTIONS=True)
+        archive = archive_of(app)
+        archive.init()
+        import_records(archive, shelf(folder / "sources"))
+        with archive.database.reading() as connection:
+            rows = connection.execute(text("SELECT text, item_id FROM ibi_identifier"))
+            items = {row.text: row.item_id for row in rows}
+        insert_counts(
+            archive,
+            [
+                {
+                    "item_id": items[ibi],
+                    "role": role,
+                    "day": day,
+                    "content_type": content_type,
+                    "accesses": accesses,
+                    "double_clicks": double_clicks,
+                    "robots": robots,
+                }
+                for ibi, role, day, content_type, accesses, double_clicks, robots in counts()
+            ],
+        )
+        yield app
+        close(app)
+
+
+def table_of(text: str, separator: str = ",") -> list[list[str]]:
+    """Return the rows of the first table of a page: label and numbers."""
+    table = text.partition("<tbody>")[2].partition("</table>")[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    plain = [[re.sub("<[^>]*>", "", cell).strip() for cell in row] for row in cells]
+    return [[row[0], *(cell.replace(separator, "") for cell in row[1:])] for row in plain]
+
+
+def csv_of(app: Flask, target: str) -> list[list[str]]:
+    answer = ask(app, target)
+    assert answer.status == 200
+    return list(csv.reader(io.StringIO(answer.text, newline="")))
+
+
+# --- tables and charts
+
+
+@pytest.mark.slow_on_postgresql
+@pytest.mark.parametrize("counted", BACKENDS, indirect=True)
+@for_each(
+    ("target", "by", "language"),
+    [(PAGE, "day", "pt-BR"), (ARCHIVE, "month", "en"), (PAGE, "year", "en")],
+)
+def test_the_table_shows_the_statistics_of_the_archive(
+    counted: Flask, target: str, by: str, language: str
+) -> None:
+    page = see(counted, f"{target}?by={by}", language=language)
+    assert page.html["lang"] == language[:2]
+    rows = table_of(page.source, "." if language == "pt-BR" else ",")
+    found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
+    # 22/10/2026, 10/2026 or 2026
+    labels = ["/".join(reversed(p.label.split("-"))) for p in found.asked[-SHOWN[by] :]]
+    expected = [
+        [label, *map(str, (p.views, p.downloads, p.double_clicks, p.robots))]
+        for label, p in zip(labels, found.asked[-SHOWN[by] :], strict=True)
+    ]
+    assert rows[: len(expected)] == expected
+    total = [str(n) for n in (found.views, found.downloads, found.double_clicks, found.robots)]
+    assert rows[-1] == ["Total", *total]
+    if by != "year":
+        sums = [str(sum(int(row[place]) for row in expected)) for place in range(1, 5)]
+        assert rows[-2] == ["Subtotal", *sums]
+    assert len(rows) == len(expected) + (1 if by == "year" else 2)
+
+
+def main_of(app: Flask, target: str) -> str:
+    """Return the main part of a page, without the links to other languages."""
+    return ask(app, target).text.partition("<main")[2]
+
+
+def test_months_are_the_default(counted: Flask) -> None:
+    assert main_of(counted, PAGE) == main_of(counted, f"{PAGE}?by=month&format=html")
+
+
+def test_the_ibi_in_the_address_may_have_either_form_and_any_case(counted: Flask) -> None:
+    assert main_of(counted, f"/col/{REPORT_IBIP.lower()}/statistics") == main_of(counted, PAGE)
+
+
+@for_each(
+    ("language", "words"),
+    [
+        ("en", "the earlier of two clicks within 30 seconds"),
+        ("pt", "o primeiro de dois cliques em até 30 segundos"),
+        ("es", "el primero de dos clics en un plazo de 30 segundos"),
+    ],
+)
+def test_the_page_says_that_the_earlier_of_two_clicks_is_the_double_click(
+    counted: Flask, language: str, words: str
+) -> None:
+    assert words in see(counted, PAGE, language=language).source
+
+
+def test_the_chart_has_the_numbers_of_the_table(counted: Flask) -> None:
+    text = ask(counted, f"{PAGE}?by=year").text
+    bars = re.findall(r"<title>(\d+): (Views|Downloads) ([\d,]+)</title>", text)
+    drawn = {(year, kind): number.replace(",", "") for year, kind, number in bars}
+    for year, views, downloads, _, _ in table_of(text)[:-1]:
+        assert (drawn[year, "Views"], drawn[year, "Downloads"]) == (views, downloads)
+
+
+def test_the_chart_has_a_title_a_description_and_a_legend(
+    counted: Flask,
+) -> None:
+    text = ask(counted, f"{PAGE}?by=year").text
+    page = Page(text)
+    [chart] = [attrs for tag, attrs in page.tags if tag == "svg" and attrs.get("role") == "img"]
+    assert chart["aria-labelledby"] == "asked-title asked-about"
+    assert 'id="asked-title">Views and downloads by year, from 2016 to 2026</title>' in text
+    about = text.partition('id="asked-about">')[2].partition("<")[0]
+    assert "All numbers are in the table below" in about
+    assert re.search(r"Views: [\d,]+ in total, with the maximum in 20\d\d\. Down", about)
+    legend = text.partition("<figcaption>")[2].partition("</figcaption>")[0]
+    assert re.findall(r'class="(first|second)"|</svg>(\w+)<', legend) == [
+        ("first", ""),
+        ("", "Views"),
+        ("second", ""),
+        ("", "Downloads"),
+    ]
+
+
+def test_the_table_is_accessible(counted: Flask) -> None:
+    page = see(counted, f"{PAGE}?by=year")
+    headers = [attrs.get("scope") for tag, attrs in page.tags if tag == "th"]
+    assert headers[:5] == ["col"] * 5
+    assert set(headers[5:]) == {"row"}
+    assert "Accesses by year" in page.text("caption")
+    [region] = [attrs for _, attrs in page.tags if attrs.get("role") == "region"]
+    # a wide table can be scrolled with the keyboard
+    assert (region["tabindex"], region["aria-labelledby"]) == ("0", "asked-table")
+    times = [attrs["datetime"] for tag, attrs in page.tags if tag == "time"]
+    assert times == [str(year) for year in range(2016, 2027)]
+    assert "COUNTER Code of Practice" in page.text("p")
+
+
+@for_each("target", [PAGE, ARCHIVE, f"/col/{NEW}/statistics", f"{PAGE}?by=day"])
+def test_headings_are_nested_and_ids_are_unique(counted: Flask, target: str) -> None:
+    page = see(counted, target)
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert set(levels[1:]) == {2}
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    named = " ".join(attrs.get("aria-labelledby") or "" for _, attrs in page.tags).split()
+    assert set(named) <= set(ids)
+
+
+@pytest.mark.parametrize("counted", BACKENDS, indirect=True)
+def test_accesses_through_other_items_have_their_own_section(counted: Flask) -> None:
+    text = ask(counted, f"/col/{NEW}/statistics").text
+    asked, _, delivered = text.partition("Accesses through other items")
+    assert table_of(asked)[-1] == ["Total", "0", "1", "0", "0"]
+    assert table_of(delivered)[-1] == ["Total", "4", "0", "1", "0"]
+    assert "Accesses through" not in ask(counted, PAGE).text
+
+
+def test_a_page_without_accesses_has_no_chart(counted: Flask) -> None:
+    page = see(counted, f"/col/{EMPTY}/statistics")
+    assert "No access has been counted so far." in page.text("p")
+    assert not {"svg", "table"} & {tag for tag, _ in page.tags}
+    assert csv_of(counted, f"/col/{EMPTY}/statistics?format=csv")[1:] == []
+
+
+def test_a_page_with_only_robots_has_a_table_and_no_chart(counted: Flask) -> None:
+    page = see(counted, f"/col/{OLD}/statistics")
+    assert "No access was counted in this period." in page.text("p")
+    assert "svg" not in {tag for tag, _ in page.tags}
+    assert table_of(ask(counted, f"/col/{OLD}/statistics").text)[-1][1:] == ["0", "0", "0", "9"]
+
+
+def test_the_title_of_an_item_is_escaped(counted: Flask) -> None:
+    page = see(counted, f"/col/{NEW}/statistics")
+    assert page.text("h1") == f"Statistics: {HOSTILE}"
+    assert page.text("title") == f"Statistics: {HOSTILE}"
+
+
+def test_a_page_with_ten_years_of_days_is_small_and_has_links_to_other_days(counted: Flask) -> None:
+    seen: list[str] = []
+    target: str | None = f"{HOST}{PAGE}?by=day&until=2017-02-21"
+    while target:
+        answer = follow(counted, target)
+        assert len(answer.body) < 40_000
+        labels = [row[0] for row in table_of(answer.text)[:-2]]
+        assert len(labels) == SHOWN["day"]
+        seen = labels + [label for label in seen if label not in labels]
+        page = Page(answer.text)
+        earlier = [link for link in page.links if "until=" in link and "←" in answer.text]
+        target = earlier[0] if earlier else None
+    days = [f"{FIRST + timedelta(place):%d/%m/%Y}" for place in range(93)]
+    assert seen == days
+    last = ask(counted, f"{PAGE}?by=day")
+    assert "→" not in last.text
+    # follow the links in the other direction
+    [earlier_link] = [link for link in Page(last.text).links if "until=" in link]
+    back = follow(counted, earlier_link)
+    later_link = [link for link in Page(back.text).links if "until=" in link][-1]
+    assert table_of(follow(counted, later_link).text) == table_of(last.text)
+
+
+@for_each(
+    ("until", "count", "expected"),
+    [
+        (None, 3, (7, 10)),
+        (None, 10, (0, 10)),
+        (None, 99, (0, 10)),
+        ("5", 3, (3, 6)),
+        ("1", 3, (0, 3)),
+        ("99", 3, (7, 10)),
+        ("", 3, (0, 3)),
+    ],
+)
+def test_the_last_period_on_the_page_can_be_chosen(
+    until: str | None, count: int, expected: tuple[int, int]
+) -> None:
+    assert find_shown_range("0123456789", until, count) == expected
+    assert find_shown_range("", until, count) == (0, 0)
+
+
+# --- downloads
+
+
+@pytest.mark.slow_on_postgresql
+@pytest.mark.parametrize("counted", BACKENDS, indirect=True)
+@for_each(("target", "by"), [(ARCHIVE, "day"), (PAGE, "month"), (ARCHIVE, "year")])
+def test_csv_and_json_contain_all_numbers(counted: Flask, target: str, by: str) -> None:
+    found = archive_of(counted).statistics(REPORT if target == PAGE else None, by)
+    assert csv_of(counted, f"{target}?by={by}&format=csv") == list(found.csv_rows())
+    answer = ask(counted, f"{target}?by={by}&format=json")
+    assert answer.headers["Content-Type"] == "application/json"
+    assert json.loads(answer.text) == found.to_json()
+
+
+@for_each(
+    ("target", "name"),
+    [
+        (f"{PAGE}?format=csv&by=day", "sid.inpe.br-mtc-m18-80-2009-07.21.13.01-day.csv"),
+        (f"/col/{ONLY_IBIP}/statistics?format=csv", "8JMKD3MGP8W-35MME4F-month.csv"),
+        (f"{ARCHIVE}?format=csv&by=year", "archive-year.csv"),
+        (f"{ARCHIVE}?format=json", "archive-month.json"),
+    ],
+)
+def test_downloaded_statistics_have_a_plain_file_name(
+    counted: Flask, target: str, name: str
+) -> None:
+    answer = ask(counted, target, headers={"Accept-Language": "pt"})
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="statistics-{name}"'
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Cache-Control"] == "private, no-cache"
+    if "csv" in target:
+        assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+        assert answer.text.startswith("period,views,downloads,")
+        assert "\r\n" in answer.text
+
+
+def test_all_links_of_the_pages_work(counted: Flask) -> None:
+    for target in (f"/col/{NEW}/statistics", f"/col/{EMPTY}/statistics", f"{ARCHIVE}?by=year"):
+        for link in see(counted, target).links:
+            assert follow(counted, link).status == 200
+
+
+def test_the_landing_page_links_to_the_statistics(counted: Flask) -> None:
+    assert f"{HOST}{PAGE}" in see(counted, f"/col/{REPORT}/").links
+    assert f"{HOST}/col/{REPORT}/" in see(counted, PAGE).links
+    assert f"{HOST}{ARCHIVE}" in see(counted, PAGE).links
+
+
+def test_only_get_and_head_are_allowed(counted: Flask) -> None:
+    assert ask(counted, PAGE, "HEAD").status == 200
+    assert ask(counted, PAGE, "POST").status == 405
+
+
+# --- errors and restrictions
+
+
+@for_each(
+    "query",
+    [
+        "by=week",
+        "by=",
+        "by=DAY",
+        "by=month&by=x",
+        "format=xml",
+        "by=%ff",
+        "until=2026",
+        "by=day&until=2026-11",
+        "by=year&until=x",
+        "by=year&until=%D9%A2%D9%A0%D9%A2%D9%A6",
+        "until=<script>",
+    ],
+)
+@for_each("target", [PAGE, ARCHIVE])
+def test_the_page_for_a_wrong_parameter_shows_the_allowed_parameters(
+    counted: Flask, target: str, query: str
+) -> None:
+    assert parse_choice(query.encode()) is None
+    page = see(counted, f"{target}?{query}", 400)
+    assert "by=day, month or year; format=html, csv or json" in page.text("p")
+    pt = see(counted, f"{target}?{query}", 400, language="pt")
+    assert "by=day, month ou year" in pt.text("p")
+
+
+def test_other_parameters_are_ignored(counted: Flask) -> None:
+    assert main_of(counted, f"{PAGE}?utm=%ff&&x") == main_of(counted, PAGE)
+
+
+@for_each(
+    ("ibi", "status"),
+    [(GONE, 410), (NOBODY, 404), ("8JMKD3MGP8W/35MME4V", 404), ("x/y", 404)],
+)
+def test_a_removed_or_unknown_item_has_no_statistics(counted: Flask, ibi: str, status: int) -> None:
+    for query in ("", "?format=csv", "?by=week"):
+        see(counted, f"/col/{ibi}/statistics{query}", status)
+
+
+def test_a_hidden_item_hides_its_statistics(counted: Flask) -> None:
+    for query in ("", "?format=csv", "?format=json", "?by=week"):
+        target = f"/col/{HIDDEN}/statistics{query}"
+        page = see(counted, target, 403, remote=OUTSIDE)
+        assert "Hidden" not in page.text("h1") + page.text("title")
+    assert see(counted, f"/col/{HIDDEN}/statistics").text("h1") == "Statistics: Hidden"
+    # the rule of this item restricts only its files
+    assert see(counted, f"/col/{CLOSED}/statistics", remote=OUTSIDE)
+
+
+@for_each("target", [PAGE, ARCHIVE, f"{ARCHIVE}?format=csv"])
+def test_an_unreachable_database_is_503(tmp_path: Path, target: str) -> None:
+    app = make_app(f"sqlite:///{tmp_path / 'ibi.sqlite'}", tmp_path)
+    answer = ask(app, target)
+    close(app)
+    assert answer.status == 503
+    assert answer.headers["Retry-After"] == "10"
+    assert Page(answer.text).text("h1") == "The Archive is temporarily unavailable"
+    assert "ibi_" not in answer.text
+
+
+# --- colours
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a colour (WCAG 2.2)."""
+    wide = "".join(2 * digit for digit in colour[1:]) if len(colour) == 4 else colour[1:]
+    parts = [int(wide[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours, from 1 to 21 (WCAG 2.2)."""
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def colours_of(styles: str) -> dict[str, str]:
+    """Return the colour of each selector and property in a style sheet."""
+    found = {}
+    for selector, rules in re.findall(r"([^{}]+)\{([^{}]*)\}", styles):
+        for name, value in re.findall(r"([a-z-]+):[^;]*?(#[0-9a-f]{3,6})\b", rules):
+            found[f"{selector.strip()} {name}"] = value
+    return found
+
+
+def test_contrast_is_computed_as_wcag_does() -> None:
+    assert contrast("#000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#fff") == pytest.approx(4.48, abs=0.01)
+
+
+@for_each("dark", [False, True])
+def test_texts_and_bars_have_enough_contrast_in_light_and_dark_mode(
+    counted: Flask, dark: bool
+) -> None:
+    styles = ask(counted, "/ibi/static/ibi.css").text
+    day, night = re.findall(r"(:where\(\.ibi-site\) \{[^{}]*\})", styles)
+    found = {**colours_of(day), **(colours_of(night) if dark else {})}
+    colours = {name.rpartition("--ibi-")[2]: colour for name, colour in found.items()}
+    ground = colours["background"]
+    assert (luminance(ground) < 0.1) == dark
+    # texts need 4.5 : 1 (1.4.3), parts of charts and the focus 3 : 1 (1.4.11)
+    for name in ("text", "muted", "accent", "fault"):
+        assert contrast(colours[name], ground) >= 4.5, name
+    for name in ("accent", "second", "focus"):
+        assert contrast(colours[name], ground) >= 3, name
+    # the second bar is an outline on any background
+    assert ".second { fill: none; stroke: var(--second)" in styles

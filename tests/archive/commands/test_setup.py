@@ -1,0 +1,251 @@
+"""The commands init, upgrade and downgrade, and errors of all commands before init."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from sqlalchemy import create_engine, inspect
+from support.archives import SERVICE
+from support.cases import for_each
+from support.commands import command
+
+from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.server.database.migrate import head_revision
+
+pytestmark = pytest.mark.no_tables
+
+NewApp = Callable[..., Flask]
+
+#: A call of each command that needs an Archive.
+CALLS = {
+    "check": ("check",),
+    "mint": ("mint",),
+    "add": ("add", __file__),
+    "import": ("import", __file__),
+    "export": ("export",),
+    "show": ("show", "8JMKD3MGP8W/35MME4E"),
+    "list": ("list",),
+    "list --json": ("list", "--json"),
+    "url-list": ("url-list", "8JMKD3MGP8W/35MME4E"),
+}
+SETUP = {"init": ("init",), "upgrade": ("upgrade",), "downgrade": ("downgrade", "--yes")}
+#: check writes to standard output, and mint only needs the tables.
+NEED_ARCHIVE = [words for name, words in CALLS.items() if name not in ("check", "mint")]
+
+
+def tables_of(uri: str) -> list[str]:
+    engine = create_engine(uri)
+    try:
+        return sorted(inspect(engine).get_table_names())
+    finally:
+        engine.dispose()
+
+
+def test_each_init_prints_the_ibi_of_the_service(new_app: NewApp) -> None:
+    assert command(new_app(), "init").data == f"{SERVICE}\n"
+    assert command(new_app(), "init").data == f"{SERVICE}\n"
+    assert command(new_app(), "list").data == ""
+
+
+def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    minted = command(app, "init").data
+    assert parse_identifier(minted.strip()).form is Form.REP
+    assert command(app, "init").data == minted
+    assert command(new_app(IBI_ARCHIVE_SERVICE_IBI=minted.strip()), "init").data == minted
+
+
+@pytest.mark.slow_on_postgresql
+@for_each(
+    ("settings", "key"),
+    [
+        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
+        ({"IBI_ARCHIVE_ADDRESS": "localhost:5000"}, "IBI_MINT_HOST is 'localhost'"),
+    ],
+)
+def test_init_that_cannot_mint_names_the_setting_and_writes_nothing(
+    new_app: NewApp, uri: str, settings: dict[str, str | None], key: str
+) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, **settings)
+    assert command(app, "init").error.startswith(key)
+    assert tables_of(uri) == []
+
+
+@pytest.mark.one_database
+def test_init_with_a_service_ibi_needs_neither_host_nor_ip(new_app: NewApp) -> None:
+    app = new_app(IBI_ARCHIVE_IP=None, IBI_ARCHIVE_ADDRESS="localhost:5000")
+    assert command(app, "init").data == f"{SERVICE}\n"
+
+
+@pytest.mark.one_database
+def test_init_warns_of_a_private_address_when_it_mints(new_app: NewApp) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, IBI_ARCHIVE_IP="192.168.1.1")
+    first = command(app, "init")
+    assert first.status == 0
+    assert len(first.out.splitlines()) == 1
+    assert first.err.startswith("Warning: IBI_ARCHIVE_IP is 192.168.1.1, a private address")
+    assert command(app, "init").err == ""
+
+
+def moved(app: Flask, *words: str) -> str:
+    """Migrate the tables and return the message about their revision."""
+    outcome = command(app, *words)
+    assert (outcome.status, outcome.out) == (0, "")
+    return outcome.err
+
+
+def test_upgrade_creates_the_tables_and_downgrade_removes_them(new_app: NewApp, uri: str) -> None:
+    app = new_app()
+    newest = f"the tables are at revision {head_revision()}\n"
+    assert moved(app, "upgrade") == newest
+    made = tables_of(uri)
+    assert {"ibi_item", "ibi_archive", "ibi_alembic_version"} <= set(made)
+    assert moved(app, "upgrade") == newest
+    assert moved(app, "downgrade", "base", "--yes") == "the database has no tables\n"
+    assert tables_of(uri) == ["ibi_alembic_version"]
+    assert moved(app, "upgrade", "ibi_0001") == "the tables are at revision ibi_0001\n"
+    assert moved(app, "downgrade", "--yes", "base") == "the database has no tables\n"
+    assert command(app, "init").data == f"{SERVICE}\n"
+    assert tables_of(uri) == made
+
+
+@for_each("words", [(), ("-1",), ("--", "-1")])
+def test_downgrade_accepts_a_number_of_revisions(new_app: NewApp, words: tuple[str, ...]) -> None:
+    app = new_app()
+    moved(app, "upgrade", "ibi_0001")
+    assert moved(app, "downgrade", "--yes", *words) == "the database has no tables\n"
+
+
+@pytest.mark.one_database
+@for_each("word", ["-x", "-1x", "--ye", "-"])
+def test_downgrade_refuses_an_unknown_option(app: Flask, word: str) -> None:
+    assert word in command(app, "downgrade", "--yes", word).usage
+    assert command(app, "list").data == ""
+
+
+@pytest.mark.one_database
+@for_each("words", [(), ("-1",), ("base",)])
+def test_downgrade_without_a_terminal_needs_yes_and_prints_its_result(
+    app: Flask, words: tuple[str, ...]
+) -> None:
+    refused = command(app, "downgrade", *words).error
+    assert refused.startswith("Downgrade the tables to")
+    assert refused.endswith(
+        "Nothing was done, because there is no terminal for the answer; add --yes."
+    )
+    assert command(app, "list").data == ""
+    assert moved(app, "downgrade", "--yes", *words) == "the database has no tables\n"
+    command(app, "init")
+
+
+@pytest.mark.one_database
+@for_each("words", [("upgrade",), ("downgrade", "--yes")])
+def test_an_unknown_revision_is_an_error_of_one_line(app: Flask, words: tuple[str, ...]) -> None:
+    assert "revision 'nonsense'" in command(app, *words, "nonsense").error
+    assert command(app, "list").data == ""
+
+
+@pytest.mark.slow_on_postgresql
+def test_downgrade_below_the_first_revision_is_an_error(new_app: NewApp) -> None:
+    app = new_app()
+    command(app, "init")
+    moved(app, "downgrade", "base", "--yes")
+    assert "can't be migrated to revision" in command(app, "downgrade", "--yes").error
+
+
+@pytest.mark.slow_on_postgresql
+@for_each("words", NEED_ARCHIVE)
+def test_each_command_before_init_advises_init(new_app: NewApp, words: tuple[str, ...]) -> None:
+    assert command(new_app(), *words).error.endswith("run: flask ibi init")
+
+
+#: Calls that fail if the database is missing; check writes this to standard output.
+MISSING = [
+    *NEED_ARCHIVE,
+    ("mint",),
+    ("stats",),
+    ("verify",),
+    ("reserve", "--list"),
+    ("downgrade", "--yes"),
+]
+
+
+@for_each("words", [*MISSING, ("check",)])
+@pytest.mark.parametrize("uri", [""])
+def test_a_missing_sqlite_file_is_named_and_not_created(
+    new_app: NewApp, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "instance" / "ibi.sqlite"
+    app = new_app(
+        IBI_DATABASE_URI=f"sqlite:///{file}", IBI_RESOLVER_URL="http://127.0.0.1:1",
+        IBI_ARCHIVE_ADDRESS="127.0.0.1:1", IBI_MINT_HOST="a.br",
+    )  # fmt: skip
+    outcome = command(app, *words)
+    said = outcome.out if words == ("check",) else outcome.err
+    assert outcome.status == 1
+    assert f"the database file is missing ({file}); run: flask ibi init\n" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("uri", [""])
+def test_init_creates_the_sqlite_file_and_its_folder(new_app: NewApp, tmp_path: Path) -> None:
+    file = tmp_path / "instance" / "ibi.sqlite"
+    unset = new_app(
+        IBI_DATABASE_URI=f"sqlite:///{file}", IBI_ARCHIVE_SERVICE_IBI=None, IBI_ARCHIVE_IP=None
+    )
+    assert "IBI_ARCHIVE_IP is not set" in command(unset, "init").error
+    assert list(tmp_path.iterdir()) == []
+    app = new_app(IBI_DATABASE_URI=f"sqlite:///{file}")
+    assert command(app, "init").data == f"{SERVICE}\n"
+    assert command(app, "list").data == ""
+
+
+@pytest.mark.slow_on_postgresql
+@for_each("words", NEED_ARCHIVE)
+def test_each_command_without_an_archive_in_the_tables_advises_init(
+    new_app: NewApp, words: tuple[str, ...]
+) -> None:
+    app = new_app()
+    command(app, "upgrade")
+    assert command(app, *words).error.endswith("run: flask ibi init")
+
+
+@pytest.mark.one_database
+def test_mint_before_init_advises_init(new_app: NewApp) -> None:
+    assert command(new_app(), "mint").error.endswith("run: flask ibi init")
+
+
+@pytest.mark.one_database
+def test_several_archives_without_a_setting_are_an_error_that_names_it(
+    app: Flask, new_app: NewApp
+) -> None:
+    other = new_app(IBI_ARCHIVE_SERVICE_IBI="sid.inpe.br/mtc-m99/2008/03.17.15.17")
+    command(other, "init")
+    unnamed = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    assert command(unnamed, "list").error.startswith("IBI_ARCHIVE_SERVICE_IBI is not set")
+
+
+@for_each("words", [*SETUP.values(), *CALLS.values()])
+@for_each(
+    ("settings", "key"),
+    [
+        ({"IBI_GRANULARITY": 7}, "IBI_GRANULARITY is 7; it should be"),
+        ({"IBI_DATABASE_URI": "nonsense"}, "IBI_DATABASE_URI is 'nonsense'; it should be"),
+        ({"SECRET_KEY": None}, "SECRET_KEY is not set; it should be"),
+    ],
+)
+@pytest.mark.parametrize("uri", ["sqlite://"])
+def test_a_wrong_setting_is_an_error_of_every_command(
+    new_app: NewApp, words: tuple[str, ...], settings: dict[str, object], key: str
+) -> None:
+    assert command(lambda: new_app(**settings), *words).error.startswith(key)
+
+
+@for_each("words", [*SETUP.values(), *CALLS.values()])
+def test_an_app_without_an_archive_is_an_error_with_advice(words: tuple[str, ...]) -> None:
+    assert command(Flask("bare"), *words).error == (
+        "this app has no IBIArchive; call IBIArchive(app) where the app is created"
+    )

@@ -1,0 +1,246 @@
+"""OAI-PMH: formats of the host. A function of the host that fails must not break a response."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from itertools import compress, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from lxml import etree
+from sqlalchemy.exc import OperationalError
+from support.archives import archive_of, close, make_app
+from support.harvesting import find_errors, texts
+
+from flask_ibi_archive import IBIArchive, ItemRecord
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.harvest import harvesting, oai_pmh
+from flask_ibi_archive.core.records.work import Work
+
+pytestmark = pytest.mark.one_database
+NOTE = "http://a.example/note"
+GOOD = f'<?xml version="1.0"?>\n<!DOCTYPE note>\n<note xmlns="{NOTE}">{{}}</note>\n'
+
+
+class Notes:
+    """The format "note" of a host, with a function for each title that fails."""
+
+    def __init__(self) -> None:
+        self.broken: dict[str, Callable[[], str | bytes]] = {}
+
+    def write(self, work: Work) -> str | bytes:
+        if work.title in self.broken:
+            return self.broken[work.title]()
+        return GOOD.format(work.title)
+
+
+@pytest.fixture
+def notes() -> Notes:
+    return Notes()
+
+
+@pytest.fixture
+def ibi() -> IBIArchive:
+    return IBIArchive()
+
+
+@pytest.fixture
+def app(uri: str, tmp_path: Path, notes: Notes, ibi: IBIArchive) -> Iterator[Flask]:
+    options = {"media_type": "application/xml", "schema": f"{NOTE}.xsd", "namespace": NOTE}
+    ibi.metadata_format("note", **options)(notes.write)
+    app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True, IBI_ARCHIVE_NAME="Acervo & Cia")
+    archive_of(app).init()
+    yield app
+    close(app)
+
+
+@pytest.fixture
+def archive(app: Flask) -> Archive:
+    return archive_of(app)
+
+
+def ask(app: Flask, verb: str, **arguments: str) -> etree._Element:
+    answer = app.test_client().get("/ibi/oai", query_string={"verb": verb, **arguments})
+    assert answer.status_code == 200
+    return etree.fromstring(answer.data)
+
+
+def ask_notes(app: Flask, verb: str = "ListRecords", **arguments: str) -> etree._Element:
+    return ask(app, verb, metadataPrefix="note", **arguments)
+
+
+def titles(root: etree._Element) -> list[str | None]:
+    return [one.text for one in root.iter(f"{{{NOTE}}}note")]
+
+
+def fail() -> str:
+    raise LookupError("no author")
+
+
+BROKEN: list[Callable[[], str | bytes]] = [
+    fail,
+    lambda: 7,  # type: ignore[list-item,return-value]
+    lambda: "\ud800",
+    lambda: b"<note>\xff</note>",
+    lambda: "",
+    lambda: "no element",
+    lambda: "<note>",
+    lambda: "</metadata><metadata>",
+    lambda: "<a:note/>",
+    lambda: "<note>&nbsp;</note>",
+    lambda: "<!DOCTYPE note [<!ENTITY a 'b'>]><note>&a;</note>",
+]
+
+
+def test_an_item_that_cant_be_written_is_left_out_and_logged_once(
+    app: Flask, archive: Archive, notes: Notes, caplog: pytest.LogCaptureFixture
+) -> None:
+    items = [archive.deposit(ItemRecord(title=title)).ibip for title in ("Rain", "Snow", "Ice")]
+    name = f"oai:mtc-m16c.sid.inpe.br:{items[1]}"
+    for result in BROKEN:
+        notes.broken["Snow"] = result
+        caplog.clear()
+        with caplog.at_level(logging.ERROR):
+            assert titles(ask_notes(app)) == ["Rain", "Ice"]
+        assert [entry.getMessage() for entry in caplog.records] == [
+            f"the metadata of the item {items[1]} can't be written in the format note"
+        ]
+        refused = ask_notes(app, "GetRecord", identifier=name)
+        assert find_errors(refused) == ["cannotDisseminateFormat"]
+    # the other formats and the lists of identifiers still contain the item
+    for root in (
+        ask(app, "ListRecords", metadataPrefix="oai_dc"),
+        ask_notes(app, "ListIdentifiers"),
+    ):
+        assert [text.split(":")[2] for text in texts(root, "identifier")] == items
+
+
+def test_a_corrected_function_is_harvested_after_renew_harvests(
+    app: Flask, archive: Archive, notes: Notes
+) -> None:
+    for title in ("Rain", "Snow"):
+        archive.deposit(ItemRecord(title=title))
+    notes.broken["Snow"] = fail
+    assert titles(ask_notes(app)) == ["Rain"]
+    notes.broken.clear()
+    assert app.test_cli_runner().invoke(args=["ibi", "renew-harvests"]).exit_code == 0
+    assert titles(ask_notes(app)) == ["Rain", "Snow"]
+
+
+def test_a_lost_database_ends_the_request_rather_than_leaving_the_item_out(
+    app: Flask, archive: Archive, notes: Notes
+) -> None:
+    def lose() -> str:
+        raise OperationalError("SELECT 1", {}, Exception("the connection was lost"))
+
+    for title in ("Rain", "Snow"):
+        archive.deposit(ItemRecord(title=title))
+    notes.broken["Snow"] = lose
+    with pytest.raises(OperationalError):  # status 500: harvesters try again
+        ask_notes(app)
+    notes.broken.clear()
+    assert titles(ask_notes(app)) == ["Rain", "Snow"]
+
+
+def harvest_notes(app: Flask) -> list[list[str | None]]:
+    """Return the titles in each part of a list."""
+    root = ask_notes(app)
+    parts = [titles(root)]
+    while any(tokens := texts(root, "resumptionToken")):
+        root = ask(app, "ListRecords", resumptionToken=tokens[0])
+        assert find_errors(root) == []
+        parts.append(titles(root))
+    return parts
+
+
+def test_a_harvester_reaches_the_end_whichever_records_cant_be_written(
+    app: Flask, archive: Archive, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["Rain", "Snow", "Ice", "Hail"]
+    for title in names:
+        archive.deposit(ItemRecord(title=title))
+    for count, *is_good in product((1, 2, 3), *[(True, False)] * len(names)):
+        monkeypatch.setattr(oai_pmh, "PART", count)
+        good = list(compress(names, is_good))
+        notes.broken = dict.fromkeys(set(names) - set(good), fail)
+        if good:
+            assert harvest_notes(app) == [
+                good[start : start + count] for start in range(0, len(good), count)
+            ]
+        else:
+            assert find_errors(ask_notes(app)) == ["cannotDisseminateFormat"]
+
+
+def test_a_token_remains_valid_until_the_function_is_corrected(
+    app: Flask, archive: Archive, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oai_pmh, "PART", 1)
+    for title in ("Rain", "Snow"):
+        archive.deposit(ItemRecord(title=title))
+    (token,) = texts(ask_notes(app), "resumptionToken")
+    notes.broken["Snow"] = fail
+    refused = ask(app, "ListRecords", resumptionToken=token)
+    assert find_errors(refused) == ["cannotDisseminateFormat"]
+    notes.broken.clear()
+    assert titles(ask(app, "ListRecords", resumptionToken=token)) == ["Snow"]
+
+
+def test_a_request_does_not_search_the_whole_archive(
+    app: Flask, archive: Archive, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oai_pmh, "PART", 1)
+    monkeypatch.setattr(harvesting, "MAX_SKIPPED", 2)
+    names = ["Rain", "Snow", "Ice", "Hail", "Fog"]
+    for title in names:
+        archive.deposit(ItemRecord(title=title))
+    notes.broken = dict.fromkeys(names[1:4], fail)
+    assert harvest_notes(app) == [["Rain"], ["Fog"]]
+    notes.broken["Rain"] = fail
+    assert find_errors(ask_notes(app)) == ["cannotDisseminateFormat"]
+
+
+def test_an_item_whose_sets_cant_be_found_belongs_to_no_set(
+    app: Flask, ibi: IBIArchive, archive: Archive, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures: list[Callable[[Work], Any]] = [
+        lambda work: fail(),
+        lambda work: ["unknown"],
+        lambda work: None,
+    ]
+    items = [archive.deposit(ItemRecord(title=title)).ibip for title in ("Rain", "Snow")]
+    for find in failures:
+        ibi.oai_sets({"all": "All"})(
+            lambda work, find=find: find(work) if work.title == "Snow" else ["all"]
+        )
+        app.test_cli_runner().invoke(args=["ibi", "renew-harvests"])
+        caplog.clear()
+        assert titles(ask_notes(app)) == ["Rain", "Snow"]
+        assert [entry.getMessage() for entry in caplog.records] == [
+            f"the sets of the item {items[1]} can't be found"
+        ]
+        assert titles(ask_notes(app, set="all")) == ["Rain"]
+    ibi.oai_sets({"all": "All"})(lambda work: ["all"])
+    app.test_cli_runner().invoke(args=["ibi", "renew-harvests"])
+    assert titles(ask_notes(app, set="all")) == ["Rain", "Snow"]
+
+
+def test_a_landing_page_leaves_out_a_citation_that_cant_be_written(
+    app: Flask, ibi: IBIArchive, archive: Archive
+) -> None:
+    item = archive.deposit(ItemRecord(title="Rain"))
+    path = archive.addresses.item(item).partition("/col/")[2]
+    assert "TY  - " in app.test_client().get(f"/col/{path}").text
+    ibi.metadata_format("ris", media_type="application/x-research-info-systems")(
+        lambda work: fail()
+    )
+    page = app.test_client().get(f"/col/{path}")
+    assert page.status_code == 200
+    assert 'id="ibi-ris"' not in page.text
+    assert "@misc{" in page.text
+
+
+def test_identify_states_the_name_of_the_archive(app: Flask) -> None:
+    assert texts(ask(app, "Identify"), "repositoryName") == ["Acervo & Cia"]

@@ -1,0 +1,168 @@
+"""A real harvester, while items change and are deleted at random: it misses nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from oaipmh_scythe import Scythe
+from oaipmh_scythe.exceptions import NoRecordsMatch
+from support.archives import archive_of, close, import_records, make_app
+from support.harvesting import Clock, harvest, parse, texts
+from support.loopback import serving
+from support.web import rep
+
+from flask_ibi_archive import DublinCoreMetadata, IBIArchive, ItemRecord
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.harvest import oai_pmh
+
+PART = 3
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def app(uri: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
+    monkeypatch.setattr(oai_pmh, "PART", PART)
+    app = make_app(uri, tmp_path, IBIArchive(clock=clock))
+    archive_of(app).init()
+    yield app
+    close(app)
+
+
+@pytest.fixture
+def late_app(app: Flask, uri: str, tmp_path: Path, clock: Clock) -> Iterator[Flask]:
+    """Another server of the same Archive, whose clock is slow."""
+    late_app = make_app(uri, tmp_path, IBIArchive(clock=lambda: clock() - timedelta(seconds=5)))
+    yield late_app
+    close(late_app)
+
+
+class Repository:
+    """Items that change at random, with the titles that harvesters must know."""
+
+    def __init__(self, archive: Archive, clock: Clock, seed: int) -> None:
+        self.archive = archive
+        self.clock = clock
+        self.random = random.Random(seed)
+        self.titles: dict[str, str] = {}
+        self.deleted: set[str] = set()
+        self.imported = 0
+
+    def change(self) -> None:
+        """Change something; in most cases, the clock stands still. It may be set back."""
+        action = self.random.choice(["deposit", "deposit", "import", "edit", "edit", "delete", ""])
+        title = f"Title {self.random.random()} \u2603 & <"
+        live = sorted(self.titles)
+        if action == "deposit":
+            self.titles[self.archive.deposit(ItemRecord(title=title)).ibip] = title
+        elif action == "import":
+            ibi, self.imported = rep(self.imported), self.imported + 1
+            fields = {"timestamp": "1999-01-01T00:00:00Z", "metadata": {"dc": {"title": [title]}}}
+            import_records(self.archive, [{"rep": ibi, **fields}])
+            self.titles[ibi] = title
+        elif live and action == "edit":
+            ibi = self.random.choice(live)
+            self.archive.edit(ibi, metadata=DublinCoreMetadata({"title": ((title, None),)}))
+            self.titles[ibi] = title
+        elif live and action == "delete":
+            ibi = self.random.choice(live)
+            self.archive.delete(ibi, "withdrawn")
+            del self.titles[ibi]
+            self.deleted.add(ibi)
+        else:
+            self.clock.pass_time(self.random.choice([1, 1, -10]))
+
+
+class Harvester:
+    """A harvester that knows the records of its earlier visits.
+
+    :param address: the address of the server from which the harvester reads the records.
+    :param app: another server of the same Archive, which tells the harvester the time.
+    :param titles: the titles of all records, by the IBI; None: the item is deleted.
+    """
+
+    def __init__(self, address: str, app: Flask) -> None:
+        self.scythe = Scythe(f"http://{address}/ibi/oai")
+        self.app = app
+        self.since: str | None = None
+        self.titles: dict[str, str | None] = {}
+
+    def visit(self, between: Any) -> None:
+        """Harvest the changes since the last visit, and call a function between the records."""
+        [began] = texts(harvest(self.app, verb="Identify"), "responseDate")
+        # the argument from may equal the time of the last visit, because it includes its limit
+        with suppress(NoRecordsMatch):  # nothing has changed
+            for record in self.scythe.list_records(from_=self.since, metadata_prefix="oai_dc"):
+                ibi = record.header.identifier.split(":", 2)[2]
+                self.titles[ibi] = None if record.deleted else record.metadata["title"][0]
+                between()
+        self.since = began
+
+
+def run(app: Flask, late_app: Flask, clock: Clock, seed: int, visits: int) -> None:
+    repository = Repository(archive_of(app), clock, seed)
+    with serving(late_app) as address:
+        harvester = Harvester(address, app)
+        for _ in range(8):
+            repository.change()
+        repository.archive.deposit(ItemRecord(title="The first visit is not empty"))
+        for _ in range(visits):
+            budget = iter(range(12))
+
+            def between(budget: Iterator[int] = budget) -> None:
+                if next(budget, None) is not None:
+                    repository.change()
+
+            known = {*repository.titles, *repository.deleted}
+            live = dict(repository.titles)
+            # after a quiet time, an answer states a time that is later than all changes
+            harvest(app, verb="Identify")
+            clock.pass_time(repository.random.choice([0, 100]))
+            harvester.visit(between)
+            # an item that nobody changed during the harvest has its title
+            for ibi, title in live.items():
+                if repository.titles.get(ibi) == title:
+                    assert harvester.titles[ibi] == title
+            assert known <= harvester.titles.keys()
+            clock.pass_time(repository.random.choice([0, 1, 60, -90]))
+        repository.archive.deposit(ItemRecord(title="The last visit is not empty"))
+        harvester.visit(lambda: None)
+        harvester.scythe.close()
+    expected = {**repository.titles, **dict.fromkeys(repository.deleted)}
+    assert {ibi: harvester.titles[ibi] for ibi in expected} == expected
+
+
+def test_a_harvest_during_changes_misses_nothing(app: Flask, late_app: Flask, clock: Clock) -> None:
+    run(app, late_app, clock, seed=1, visits=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_many_harvests_during_changes_miss_nothing(
+    app: Flask, late_app: Flask, clock: Clock, seed: int
+) -> None:
+    run(app, late_app, clock, seed, visits=10)
+
+
+def test_a_harvester_finds_the_formats_and_the_archive(app: Flask) -> None:
+    archive_of(app).deposit(ItemRecord(title="Rain"))
+    with serving(app) as address, Scythe(f"http://{address}/ibi/oai") as scythe:
+        assert [one.metadataPrefix for one in scythe.list_metadata_formats()] == [
+            "oai_dc",
+            "datacite",
+        ]
+        assert scythe.identify().deletedRecord == "persistent"
+        [header] = scythe.list_identifiers(metadata_prefix="oai_dc")
+        record = scythe.get_record(identifier=header.identifier, metadata_prefix="oai_dc")
+        assert record.metadata["title"] == ["Rain"]
+        parse(app.test_client().get("/ibi/oai?verb=Identify").data)

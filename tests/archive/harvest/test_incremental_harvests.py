@@ -1,0 +1,205 @@
+"""OAI-PMH harvesters that ask for the changes since the responseDate of an answer miss nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from sqlalchemy import Connection, event
+from support.archives import archive_of, close, import_records, make_app
+from support.harvesting import Clock, find_errors, harvest, harvest_all, headers, parse, texts
+from support.web import rep
+
+from flask_ibi_archive import IBIArchive, ItemRecord
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.harvest import harvesting
+from flask_ibi_archive.archive.harvest.changes import HarvestLog
+from flask_ibi_archive.errors import NotReady
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def late_clock() -> Clock:
+    """A clock that is slow by half a minute."""
+    clock = Clock()
+    clock.pass_time(-30)
+    return clock
+
+
+@pytest.fixture
+def ibi(clock: Clock) -> IBIArchive:
+    return IBIArchive(clock=clock)
+
+
+@pytest.fixture
+def app(uri: str, tmp_path: Path, ibi: IBIArchive) -> Iterator[Flask]:
+    app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True)
+    archive_of(app).init()
+    yield app
+    close(app)
+
+
+@pytest.fixture
+def late_app(app: Flask, uri: str, tmp_path: Path, late_clock: Clock) -> Iterator[Flask]:
+    """Another server of the same Archive, whose clock is slow."""
+    late_app = make_app(uri, tmp_path, IBIArchive(clock=late_clock))
+    yield late_app
+    close(late_app)
+
+
+@pytest.fixture
+def archive(app: Flask) -> Archive:
+    return archive_of(app)
+
+
+def deposit(archive: Archive) -> str:
+    return archive.deposit(ItemRecord(title="Rain")).ibip
+
+
+def visit(app: Flask) -> str:
+    """Return the time that an answer states, and that the harvester sends at its next visit."""
+    [time] = texts(harvest(app, verb="ListIdentifiers", metadataPrefix="oai_dc"), "responseDate")
+    return time
+
+
+# --- from= the responseDate of an answer -------------------------------------------------------
+
+
+def test_a_change_is_found_after_the_clock_was_set_back(
+    app: Flask, archive: Archive, clock: Clock
+) -> None:
+    deposit(archive)
+    visit(app)
+    clock.pass_time(100)
+    last_visit = visit(app)
+    assert last_visit == "2026-03-01T08:01:40Z"
+    clock.pass_time(-50)
+    item = deposit(archive)
+    assert harvest_all(app, from_=last_visit) == {item: False}
+    record = harvest(
+        app,
+        verb="GetRecord",
+        metadataPrefix="oai_dc",
+        identifier=f"oai:mtc-m16c.sid.inpe.br:{item}",
+    )
+    assert texts(record, "datestamp") == [last_visit]
+
+
+def test_a_change_is_found_if_the_clocks_of_two_servers_differ(
+    app: Flask, late_app: Flask, clock: Clock, late_clock: Clock
+) -> None:
+    for one, other in ((app, late_app), (late_app, app)):
+        last_visit = visit(one)
+        item = deposit(archive_of(other))
+        assert item in harvest_all(other, from_=last_visit)
+        # the servers change their roles with clocks that are later than all changes
+        clock.pass_time(1000)
+        late_clock.pass_time(1000)
+        last_visit = visit(one)
+        item = deposit(archive_of(other))
+        assert item in harvest_all(other, from_=last_visit)
+
+
+def test_no_answer_states_a_time_in_the_future_of_its_server(
+    app: Flask, late_app: Flask, late_clock: Clock
+) -> None:
+    assert visit(app) == "2026-03-01T08:00:00Z"
+    assert visit(late_app) == "2026-03-01T07:59:30Z"
+    late_clock.pass_time(60)
+    assert visit(late_app) == "2026-03-01T08:00:00Z"  # less than a minute after the last change
+
+
+def test_a_transaction_that_was_open_during_an_answer_is_found(
+    app: Flask, archive: Archive, clock: Clock
+) -> None:
+    item = deposit(archive)
+    visit(app)
+    clock.pass_time(100)
+    with archive.database.writing() as connection:
+        connection.exec_driver_sql("UPDATE ibi_item SET language = 'pt' WHERE NOT is_service")
+        last_visit = visit(app)  # on SQLite, the answer can't move the end of the log
+        clock.pass_time(-50)
+    assert harvest_all(app, from_=last_visit) == {item: False}
+
+
+def test_an_answer_waits_for_the_changes_that_another_process_moves_to_the_log(
+    app: Flask, archive: Archive, clock: Clock
+) -> None:
+    deposit(archive)
+    with archive.database.writing() as connection:
+        log = HarvestLog(connection, archive.served().id)
+        end, _ = log.publish(clock(), 1000, None)
+        # a later end could be stated before this change is in the list
+        with pytest.raises(NotReady), archive.database.writing(0.01) as other:
+            HarvestLog(other, archive.served().id).move_end(datetime.now(timezone.utc))
+    assert visit(app) == f"{end:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def test_an_answer_without_changes_writes_once_a_minute(
+    app: Flask, archive: Archive, clock: Clock
+) -> None:
+    deposit(archive)
+    visit(app)
+    transactions: list[Connection] = []
+    event.listen(archive.database.engine, "begin", lambda begun: transactions.append(begun))
+    times = []
+    for _ in range(4):
+        clock.pass_time(30)
+        times.append(visit(app))
+    minutes = [f"2026-03-01T08:0{n}:00Z" for n in range(3)]
+    assert times == [minutes[0], minutes[1], minutes[1], minutes[2]]
+    assert len(transactions) == 2
+
+
+# --- after a large import ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def members(monkeypatch: pytest.MonkeyPatch, ibi: IBIArchive, archive: Archive) -> list[str]:
+    """Return the members of the set "snow", which are at the end of a large import."""
+    monkeypatch.setattr(harvesting, "BATCH", 4)
+    monkeypatch.setattr(harvesting, "PUBLISHING_SHARE", 1000)
+    ibi.oai_sets({"snow": "Snow"})(lambda work: ["snow"] if work.title == "Snow" else [])
+    import_records(
+        archive,
+        [
+            {"rep": rep(n), "metadata": {"dc": {"title": ["Snow" if n >= 20 else "Rain"]}}}
+            for n in range(23)
+        ],
+    )
+    return [rep(n) for n in range(20, 23)]
+
+
+@pytest.mark.parametrize("verb", ["ListRecords", "ListIdentifiers"])
+def test_the_first_list_of_a_set_contains_all_members(
+    app: Flask, members: list[str], verb: str
+) -> None:
+    assert list(harvest_all(app, verb, set="snow")) == members
+
+
+def test_a_harvester_asks_again_if_one_request_has_no_time_for_all_changes(
+    app: Flask, monkeypatch: pytest.MonkeyPatch, members: list[str]
+) -> None:
+    monkeypatch.setattr(harvesting, "PUBLISHING_SHARE", 0)
+    words = {"verb": "ListIdentifiers", "metadataPrefix": "oai_dc", "set": "snow"}
+    refused = app.test_client().get("/ibi/oai", query_string=words)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "10")
+    while (answer := app.test_client().get("/ibi/oai", query_string=words)).status_code == 503:
+        pass  # each request moves some more items to the log
+    assert list(headers(parse(answer.data))) == members
+
+
+@pytest.mark.usefixtures("members")
+def test_a_list_that_ends_before_the_import_does_not_wait_for_it(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harvesting, "PUBLISHING_SHARE", 0)
+    words = {"verb": "ListIdentifiers", "metadataPrefix": "oai_dc", "until": "2026-02-28"}
+    assert find_errors(harvest(app, **words)) == ["noRecordsMatch"]

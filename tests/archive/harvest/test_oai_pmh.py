@@ -1,0 +1,525 @@
+"""OAI-PMH: verbs, errors, what is disclosed, sets, resumption tokens, and a host's catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from itsdangerous import URLSafeSerializer
+from lxml import etree
+from sqlalchemy import event, text
+from support.archives import archive_of, close, import_records, make_app
+from support.cases import for_each
+from support.harvesting import (
+    MORNING,
+    OAI,
+    Clock,
+    find_errors,
+    harvest,
+    harvest_all,
+    headers,
+    parse,
+    texts,
+)
+from support.web import rep
+
+from flask_ibi_archive import (
+    CatalogueRecord,
+    DublinCoreMetadata,
+    IBIArchive,
+    ItemRecord,
+    MetadataItem,
+    RecordCatalogue,
+)
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.harvest import oai_pmh
+from flask_ibi_archive.core.records.record import AccessRule
+from flask_ibi_archive.core.records.work import Work
+
+HOST = "mtc-m16c.sid.inpe.br"
+HIDDEN = AccessRule(("192.0.2.0/32",), "none")
+RIGHTS = "info:eu-repo/semantics/"
+DC = "{http://purl.org/dc/elements/1.1/}"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ibi(clock: Clock) -> IBIArchive:
+    return IBIArchive(clock=clock)
+
+
+@pytest.fixture
+def app(uri: str, tmp_path: Path, ibi: IBIArchive) -> Iterator[Flask]:
+    app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True)
+    archive_of(app).init()
+    yield app
+    close(app)
+
+
+@pytest.fixture
+def archive(app: Flask) -> Archive:
+    return archive_of(app)
+
+
+@pytest.fixture
+def parts_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oai_pmh, "PART", 2)
+
+
+def deposit(archive: Archive, title: str = "Rain", **fields: Any) -> str:
+    return archive.deposit(ItemRecord(title=title, **fields)).ibip
+
+
+def name(ibi: str) -> str:
+    return f"oai:{HOST}:{ibi}"
+
+
+# --- the verbs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_the_six_verbs(app: Flask, archive: Archive, method: str) -> None:
+    item = deposit(archive)
+    assert texts(harvest(app, method, verb="Identify"), "deletedRecord") == ["persistent"]
+    formats = harvest(app, method, verb="ListMetadataFormats", identifier=name(item))
+    assert texts(formats, "metadataPrefix") == ["oai_dc", "datacite"]
+    assert find_errors(harvest(app, method, verb="ListSets")) == ["noSetHierarchy"]
+    for verb in ("ListRecords", "ListIdentifiers"):
+        assert headers(harvest(app, method, verb=verb, metadataPrefix="oai_dc")) == {item: False}
+    record = harvest(app, method, verb="GetRecord", metadataPrefix="oai_dc", identifier=name(item))
+    assert texts(record, "datestamp") == ["2026-03-01T08:00:00Z"]
+    assert [one.text for one in record.iter(f"{DC}title")] == ["Rain"]
+    assert [one.text for one in record.iter(f"{DC}identifier")] == [f"http://urlib.net/{item}"]
+
+
+def test_identify_describes_the_archive(app: Flask, archive: Archive, clock: Clock) -> None:
+    assert texts(harvest(app, verb="Identify"), "earliestDatestamp") == ["1970-01-01T00:00:00Z"]
+    deposit(archive)
+    harvest_all(app)
+    clock.pass_time(60)
+    deposit(archive)
+    answer = harvest(app, verb="Identify")
+    assert texts(answer, "responseDate") == ["2026-03-01T08:01:00Z"]
+    assert texts(answer, "earliestDatestamp") == ["2026-03-01T08:00:00Z"]
+    assert texts(answer, "baseURL") == [f"http://{HOST}/ibi/oai"]
+    assert texts(answer, "granularity") == ["YYYY-MM-DDThh:mm:ssZ"]
+    assert texts(answer, "adminEmail") == [f"postmaster@{HOST}"]
+
+
+@pytest.mark.one_database
+def test_a_record_says_who_may_read_the_files_unless_the_host_decides(
+    app: Flask, archive: Archive, ibi: IBIArchive, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("Rain", encoding="utf-8")
+    files: list[Any] = [("a.txt", tmp_path / "a.txt")]
+    public = deposit(archive, files=files, language="en")
+    closed = deposit(archive, files=files, embargo=date(2026, 3, 2))
+    untitled = archive.deposit(ItemRecord(files=files)).ibip
+
+    def read(item: str, element: str) -> list[str | None]:
+        query = {"verb": "GetRecord", "metadataPrefix": "oai_dc", "identifier": name(item)}
+        return [one.text for one in harvest(app, **query).iter(f"{DC}{element}")]
+
+    embargo = "info:eu-repo/date/embargoEnd/2026-03-02"
+    assert (read(public, "rights"), read(public, "language")) == ([f"{RIGHTS}openAccess"], ["en"])
+    assert (read(closed, "rights"), read(closed, "date")) == (
+        [f"{RIGHTS}embargoedAccess"],
+        [embargo],
+    )
+    assert read(untitled, "title") == [f"[Untitled] {untitled}"]
+    ibi.access_policy(lambda item, file, request: None)
+    assert (read(public, "rights"), read(closed, "rights")) == ([], [f"{RIGHTS}embargoedAccess"])
+
+
+@pytest.mark.one_database
+def test_each_format_is_served(app: Flask, archive: Archive) -> None:
+    deposit(archive, "Chuva & <neve>")
+    for format in ("oai_dc", "datacite"):
+        query = f"verb=ListRecords&metadataPrefix={format}"
+        root = etree.fromstring(app.test_client().get(f"/ibi/oai?{query}").data)
+        assert "Chuva & <neve>" in [one.text for one in root.iter("{*}title")]
+
+
+ERRORS = [
+    ("", "badVerb"),
+    ("verb=", "badVerb"),
+    ("verb=identify", "badVerb"),
+    ("verb=Identify&verb=Identify", "badVerb"),
+    ("verb=Identify&from=2026-01-01", "badArgument"),
+    ("verb=Identify&%FF=1", "badArgument"),
+    ("verb=ListRecords", "badArgument"),
+    ("verb=ListRecords&metadataPrefix=oai_dc&metadataPrefix=oai_dc", "badArgument"),
+    ("verb=ListRecords&metadataPrefix=oai%20dc", "badArgument"),
+    ("verb=ListRecords&metadataPrefix=marc", "cannotDisseminateFormat"),
+    ("verb=ListRecords&metadataPrefix=bibtex", "cannotDisseminateFormat"),
+    ("verb=ListRecords&metadataPrefix=oai_dc&identifier=oai:a:b", "badArgument"),
+    ("verb=ListRecords&metadataPrefix=oai_dc&from=2026-02-30", "badArgument"),
+    ("verb=ListRecords&metadataPrefix=oai_dc&from=2026-03-01T08:00Z", "badArgument"),
+    ("verb=ListRecords&metadataPrefix=oai_dc&from=2026-3-1", "badArgument"),
+    ("verb=ListRecords&metadataPrefix=oai_dc&from=2026-01-02&until=2026-01-01", "badArgument"),
+    (
+        "verb=ListRecords&metadataPrefix=oai_dc&from=2026-01-01&until=2026-01-02T00:00:00Z",
+        "badArgument",
+    ),
+    ("verb=ListRecords&metadataPrefix=oai_dc&until=2025-12-31", "noRecordsMatch"),
+    ("verb=ListRecords&metadataPrefix=oai_dc&from=9999-12-31", "noRecordsMatch"),
+    ("verb=ListRecords&metadataPrefix=oai_dc&set=a", "noSetHierarchy"),
+    ("verb=ListRecords&metadataPrefix=oai_dc&set=a::b", "badArgument"),
+    ("verb=ListRecords&resumptionToken=x", "badResumptionToken"),
+    ("verb=ListRecords&resumptionToken=", "badResumptionToken"),
+    ("verb=ListRecords&resumptionToken=%00%F0%9F", "badResumptionToken"),
+    ("verb=ListRecords&resumptionToken=x&metadataPrefix=oai_dc", "badArgument"),
+    ("verb=ListSets&resumptionToken=x", "badResumptionToken"),
+    ("verb=GetRecord&metadataPrefix=oai_dc", "badArgument"),
+    ("verb=GetRecord&metadataPrefix=oai_dc&identifier=x%20y", "idDoesNotExist"),
+    (f"verb=GetRecord&metadataPrefix=oai_dc&identifier=oai:{HOST}:no", "idDoesNotExist"),
+    (f"verb=GetRecord&metadataPrefix=oai_dc&identifier=oai:a.b:{rep(7)}", "idDoesNotExist"),
+    (f"verb=GetRecord&metadataPrefix=oai_dc&identifier={name(rep(7))}", "idDoesNotExist"),
+    (f"verb=GetRecord&metadataPrefix=marc&identifier={name(rep(7))}", "cannotDisseminateFormat"),
+    (f"verb=ListMetadataFormats&identifier={name(rep(7))}", "idDoesNotExist"),
+    ("&".join(["verb=Identify"] * 101), "badArgument"),
+]
+
+
+@pytest.mark.one_database
+@for_each(("query", "code"), ERRORS)
+def test_an_error_has_the_code_of_the_specification(
+    app: Flask, archive: Archive, query: str, code: str
+) -> None:
+    deposit(archive)
+    root = parse(app.test_client().get(f"/ibi/oai?{query}").data)
+    assert find_errors(root) == [code]
+    request = root.find(f"{OAI}request")
+    assert request.text == f"http://{HOST}/ibi/oai"
+    assert bool(request.attrib) is (code not in ("badVerb", "badArgument"))
+
+
+@pytest.mark.one_database
+@for_each(("mimetype", "body"), [("text/plain", "verb=Identify"), (oai_pmh.FORM, "a=" * 9999)])
+def test_a_body_that_is_no_small_form_is_refused(app: Flask, mimetype: str, body: str) -> None:
+    answer = app.test_client().post("/ibi/oai", data=body, content_type=mimetype)
+    assert find_errors(parse(answer.data)) == ["badArgument"]
+
+
+# --- what harvesters see -------------------------------------------------------------------------
+
+
+def test_a_deletion_is_reported_for_ever(app: Flask, archive: Archive, clock: Clock) -> None:
+    item = deposit(archive)
+    assert harvest_all(app) == {item: False}
+    clock.pass_time(60)
+    archive.delete(item, "withdrawn")
+    assert harvest_all(app, from_="2026-03-01T08:01:00Z") == {item: True}
+    record = harvest(app, verb="GetRecord", metadataPrefix="oai_dc", identifier=name(item))
+    assert headers(record) == {item: True}
+    assert record.find(f".//{OAI}metadata") is None
+    formats = harvest(app, verb="ListMetadataFormats", identifier=name(item))
+    assert find_errors(formats) == ["noMetadataFormats"]
+    clock.pass_time(10**9)
+    assert harvest_all(app) == {item: True}
+
+
+def test_hidden_items_are_not_disclosed(app: Flask, archive: Archive, clock: Clock) -> None:
+    hidden, shown = deposit(archive, "Secret", access=HIDDEN), deposit(archive)
+    archive.reserve("a draft")
+    assert harvest_all(app) == {shown: False}
+    found = harvest(app, verb="GetRecord", metadataPrefix="oai_dc", identifier=name(hidden))
+    assert find_errors(found) == ["idDoesNotExist"]
+    service = name(archive.served().service_ibi)
+    found = harvest(app, verb="GetRecord", metadataPrefix="oai_dc", identifier=service)
+    assert find_errors(found) == ["idDoesNotExist"]
+    clock.pass_time(60)
+    archive.delete(hidden, "withdrawn")  # harvesters have never seen the item
+    archive.edit(shown, access=HIDDEN)  # they have seen this item, so it is deleted for them
+    assert harvest_all(app) == {shown: True}
+    archive.edit(shown, access=None)
+    assert harvest_all(app) == {shown: False}
+
+
+def test_an_item_has_the_dublin_core_of_its_metadata_item(
+    app: Flask, archive: Archive, clock: Clock
+) -> None:
+    about = deposit(archive, "On rain", content_type="Metadata")
+    item = archive.deposit(ItemRecord(metadata=MetadataItem(about))).ibip
+
+    def titles() -> list[str | None]:
+        root = harvest(app, verb="ListRecords", metadataPrefix="oai_dc")
+        assert headers(root) == {item: False}
+        return [one.text for one in root.iter(f"{DC}title")]
+
+    assert titles() == ["On rain"]
+    clock.pass_time(60)
+    archive.edit(about, metadata=DublinCoreMetadata({"title": (("On snow", None),)}))
+    assert titles() == ["On snow"]
+    assert harvest_all(app, from_="2026-03-01T08:01:00Z") == {item: False}
+    archive.edit(about, access=HIDDEN)
+    assert "On snow" not in titles()
+
+
+@pytest.mark.usefixtures("parts_of_two")
+def test_an_item_with_a_malformed_row_is_skipped_and_not_reported_as_deleted(
+    app: Flask, archive: Archive, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = deposit(archive)
+    malformed = [archive.deposit(ItemRecord(title="Malformed")) for _ in range(3)]
+    last = deposit(archive)
+    with archive.database.writing() as connection:
+        found = "CAST(dublin_core AS TEXT) LIKE '%Malformed%'"
+        connection.execute(text(f"UPDATE ibi_item SET dublin_core = '[5]' WHERE {found}"))
+    assert harvest_all(app, "ListRecords") == {first: False, last: False}
+    for item in malformed:
+        assert f"the row of the item {item.rep} is malformed: " in caplog.text
+        arguments = {"metadataPrefix": "oai_dc", "identifier": name(item.ibip)}
+        root = harvest(app, verb="GetRecord", **arguments)
+        assert find_errors(root) == ["cannotDisseminateFormat"]
+
+
+def test_an_item_whose_metadata_item_is_malformed_is_skipped(app: Flask, archive: Archive) -> None:
+    about = deposit(archive, "Malformed", content_type="Metadata")
+    _, item = [
+        archive.deposit(ItemRecord(metadata=MetadataItem(ibi))).ibip
+        for ibi in (about, deposit(archive, "On rain", content_type="Metadata"))
+    ]
+    with archive.database.writing() as connection:
+        connection.execute(
+            text("UPDATE ibi_item SET dublin_core = '[5]' WHERE ibip = :ibi"), {"ibi": about}
+        )
+    root = harvest(app, verb="ListRecords", metadataPrefix="oai_dc")
+    assert headers(root) == {item: False}
+    assert "On rain" in [one.text for one in root.iter(f"{DC}title")]
+
+
+def test_an_imported_item_is_new_for_harvesters(app: Flask, archive: Archive) -> None:
+    import_records(archive, [{"rep": rep(1), "timestamp": "1995-01-01T00:00:00Z"}])
+    assert harvest_all(app, from_="2026-03-01") == {rep(1): False}
+
+
+def test_from_and_until_include_their_limits(app: Flask, archive: Archive, clock: Clock) -> None:
+    items = []
+    for _ in range(3):
+        items.append(deposit(archive))
+        harvest(app, verb="Identify")
+        clock.pass_time()
+    first, second, third = items
+    times = [f"2026-03-01T08:00:0{n}Z" for n in range(3)]
+    assert list(harvest_all(app, from_=times[1])) == [second, third]
+    assert list(harvest_all(app, until=times[1])) == [first, second]
+    assert list(harvest_all(app, from_=times[1], until=times[1])) == [second]
+    assert list(harvest_all(app, from_="2026-03-01", until="2026-03-01")) == items
+
+
+def test_a_clock_that_is_set_back_does_not_change_the_order(
+    app: Flask, archive: Archive, clock: Clock
+) -> None:
+    first = deposit(archive)
+    harvest(app, verb="Identify")
+    clock.pass_time(-3600)
+    second = deposit(archive)
+    assert list(harvest_all(app, from_="2026-03-01T08:00:00Z")) == [first, second]
+
+
+# --- lists in parts ------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("parts_of_two")
+@pytest.mark.parametrize("verb", ["ListRecords", "ListIdentifiers"])
+def test_a_list_with_one_timestamp_has_several_parts(
+    app: Flask, archive: Archive, verb: str
+) -> None:
+    items = [deposit(archive, str(number)) for number in range(5)]
+    assert list(harvest_all(app, verb)) == items
+    harvest(app, verb="Identify")
+
+
+@pytest.mark.usefixtures("parts_of_two")
+def test_changes_and_deletions_during_a_harvest_move_to_the_end(
+    app: Flask, archive: Archive
+) -> None:
+    items = [deposit(archive, str(number)) for number in range(6)]
+    root = harvest(app, verb="ListIdentifiers", metadataPrefix="oai_dc")
+    assert list(headers(root)) == items[:2]
+    archive.delete(items[0], "withdrawn")
+    archive.edit(items[3], title="3, corrected")
+    new = deposit(archive, "new")
+    later: list[tuple[str, bool]] = []
+    while token := "".join(texts(root, "resumptionToken")):
+        root = harvest(app, verb="ListIdentifiers", resumptionToken=token)
+        later += headers(root).items()
+    expected = [items[2], items[4], items[5], items[0], items[3], new]
+    assert later == [(ibi, ibi == items[0]) for ibi in expected]
+
+
+@pytest.mark.usefixtures("parts_of_two")
+def test_the_rest_of_a_list_is_not_empty_if_all_its_items_have_changed(
+    app: Flask, archive: Archive, clock: Clock
+) -> None:
+    items = [deposit(archive, str(number)) for number in range(3)]
+    root = harvest(app, verb="ListRecords", metadataPrefix="oai_dc", until="2026-03-01T08:00:00Z")
+    clock.pass_time()
+    archive.delete(items[2], "withdrawn")
+    [token] = texts(root, "resumptionToken")
+    rest = harvest(app, verb="ListRecords", resumptionToken=token)
+    assert headers(rest) == {items[2]: True}
+    assert texts(rest, "resumptionToken") == [""]
+
+
+@pytest.mark.usefixtures("parts_of_two")
+@pytest.mark.one_database
+def test_a_token_that_was_changed_is_refused(app: Flask, archive: Archive) -> None:
+    for number in range(3):
+        deposit(archive, str(number))
+    [token] = texts(harvest(app, verb="ListRecords", metadataPrefix="oai_dc"), "resumptionToken")
+    for place in range(len(token) - 1):
+        wrong = token[:place] + ("A" if token[place] != "A" else "B") + token[place + 1 :]
+        refused = harvest(app, verb="ListRecords", resumptionToken=wrong)
+        assert find_errors(refused) == ["badResumptionToken"]
+    # a token of another version, or with a format that is no longer registered
+    sign = URLSafeSerializer("a secret for tests", salt="ibi-oai-pmh").dumps
+    moment = MORNING.isoformat()
+    for contents in ({}, 1, [], ["marc", None, None, None, moment, 1], ["oai_dc", *[None] * 5]):
+        refused = harvest(app, verb="ListRecords", resumptionToken=str(sign(contents)))
+        assert find_errors(refused) == ["badResumptionToken"]
+
+
+@pytest.mark.parametrize("verb", ["ListRecords", "ListIdentifiers"])
+def test_a_part_costs_a_constant_number_of_statements(
+    app: Flask, archive: Archive, verb: str
+) -> None:
+    statements: list[str] = []
+
+    def count(*arguments: Any) -> None:
+        statements.append(arguments[2])
+
+    def cost() -> int:
+        statements.clear()
+        event.listen(archive.database.reader, "before_cursor_execute", count)
+        harvest(app, verb=verb, metadataPrefix="oai_dc")
+        event.remove(archive.database.reader, "before_cursor_execute", count)
+        return len(statements)
+
+    deposit(archive)
+    harvest_all(app)
+    first = cost()
+    for number in range(20):
+        deposit(archive, str(number))
+    harvest_all(app)
+    assert cost() == first <= (5 if verb == "ListRecords" else 2)
+
+
+# --- sets ----------------------------------------------------------------------------------------
+
+
+def test_sets_are_defined_by_the_host(
+    app: Flask, archive: Archive, ibi: IBIArchive, clock: Clock
+) -> None:
+    @ibi.oai_sets({"snow": "Snow", "snow:new": "New snow & ice"})
+    def find_sets(work: Work) -> list[str]:
+        return ["snow:new"] if "new" in work.title else ["snow"] if "snow" in work.title else []
+
+    assert texts(harvest(app, verb="ListSets"), "setName") == ["Snow", "New snow & ice"]
+    old, new, _ = (deposit(archive, title) for title in ("Old snow", "new snow", "Rain"))
+    assert list(harvest_all(app, set="snow")) == [old, new]
+    assert list(harvest_all(app, set="snow:new")) == [new]
+    found = harvest(app, verb="ListIdentifiers", metadataPrefix="oai_dc", set="sun")
+    assert find_errors(found) == ["noRecordsMatch"]
+    record = harvest(app, verb="GetRecord", metadataPrefix="oai_dc", identifier=name(new))
+    assert texts(record, "setSpec") == ["snow", "snow:new"]
+    clock.pass_time(60)
+    archive.delete(new, "withdrawn")
+    archive.edit(old, title="Ice")
+    assert harvest_all(app, set="snow") == {new: True}
+    assert harvest_all(app, set="snow:new", from_="2026-03-01T08:01:00Z") == {new: True}
+
+
+def test_changed_sets_are_stored_for_all_items(
+    app: Flask, archive: Archive, ibi: IBIArchive
+) -> None:
+    item = deposit(archive)
+    assert harvest_all(app) == {item: False}
+    ibi.oai_sets({"all": "All"})(lambda work: ["all"])
+    result = app.test_cli_runner().invoke(args=["ibi", "renew-harvests"])
+    assert result.exit_code == 0, result.output
+    assert harvest_all(app, set="all") == {item: False}
+
+
+@pytest.mark.one_database
+@for_each("spec", ["", "a b", "a:", "a" * 256])
+def test_a_wrong_set_is_refused(ibi: IBIArchive, spec: str) -> None:
+    with pytest.raises(ValueError, match="is not a setSpec"):
+        ibi.oai_sets({spec: "Name"})(lambda work: [])
+
+
+# --- the catalogue of a host ---------------------------------------------------------------------
+
+
+class Shelf(RecordCatalogue):
+    """A catalogue in memory."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, CatalogueRecord] = {}
+
+    def record(self, ibi: str) -> CatalogueRecord | None:
+        return self.items.get(ibi)
+
+    def records(self) -> Iterator[CatalogueRecord]:
+        return iter(self.items.values())
+
+
+@pytest.mark.usefixtures("parts_of_two")
+@pytest.mark.one_database
+def test_the_items_of_a_catalogue_are_harvested(
+    new_app: Callable[..., Flask], uri: str, tmp_path: Path
+) -> None:
+    shelf = Shelf()
+
+    def put(number: int, seconds: float, **fields: Any) -> str:
+        time = MORNING + timedelta(seconds=seconds)
+        shelf.items[rep(number)] = CatalogueRecord(rep=rep(number), timestamp=time, **fields)
+        return rep(number)
+
+    ibi = IBIArchive(catalogue=shelf)
+    ibi.oai_sets({"snow": "Snow"})(lambda work: ["snow"] if work.title == "Snow" else [])
+    app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True)
+    archive_of(app).init()
+    assert find_errors(harvest(app, verb="ListRecords", metadataPrefix="oai_dc")) == [
+        "noRecordsMatch"
+    ]
+    snow = [put(number, number / 4, title="Snow") for number in range(5)]
+    about = put(10, 0, title="Rain", content_type="Metadata")
+    rain = put(11, 0.5, metadata=MetadataItem(about))
+    put(12, 0, title="Secret", access=HIDDEN)
+    put(13, 0, state="Reserved")
+    gone = put(14, 9, state="Deleted", tombstone={"reason": "withdrawn"})
+    expected = [*snow[:3], rain, *snow[3:], gone]
+    found = harvest_all(app, "ListRecords")
+    assert list(found) == expected
+    assert [one for one in found if found[one]] == [gone]
+    assert list(harvest_all(app, set="snow")) == snow
+    assert list(harvest_all(app, until="2026-03-01T08:00:00Z")) == expected[:5]
+    assert list(harvest_all(app, from_="2026-03-01T08:00:01Z")) == expected[5:]
+    record = harvest(app, verb="GetRecord", metadataPrefix="oai_dc", identifier=name(rain))
+    assert [one.text for one in record.iter(f"{DC}title")] == ["Rain"]
+    assert texts(harvest(app, verb="Identify"), "earliestDatestamp") == ["2026-03-01T08:00:00Z"]
+    close(app)
+
+
+@pytest.mark.one_database
+def test_a_change_of_a_catalogue_is_found_if_it_is_committed_late(
+    uri: str, tmp_path: Path, clock: Clock
+) -> None:
+    shelf = Shelf()
+    app = make_app(uri, tmp_path, IBIArchive(catalogue=shelf, clock=clock))
+    archive_of(app).init()
+    [last_visit] = texts(harvest(app, verb="Identify"), "responseDate")
+    began = clock.now - timedelta(minutes=4)
+    shelf.items[rep(1)] = CatalogueRecord(rep=rep(1), timestamp=began, title="Rain")
+    assert harvest_all(app, from_=last_visit) == {rep(1): False}
+    close(app)

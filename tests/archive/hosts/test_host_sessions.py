@@ -1,0 +1,488 @@
+"""Operations in the transaction of a host: one commit saves both, a rollback removes both."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from sqlalchemy import create_engine, event, func, insert, make_url, select, text
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    Session,
+    mapped_column,
+    scoped_session,
+    sessionmaker,
+)
+from support.archives import SERVICE, archive_of, back_up, close, make_app, restore
+from support.databases import new_database
+from support.operations import DUBLIN_CORE, dump
+
+from flask_ibi_archive import IBIArchive, ItemRecord
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.minting import Minter, Subsystem
+from flask_ibi_archive.core.records.record import MetadataItem
+from flask_ibi_archive.errors import (
+    ConfigError,
+    ForbiddenMove,
+    MintingError,
+    NotReady,
+    RuleBroken,
+    StorageError,
+)
+
+
+class Base(DeclarativeBase):
+    """The base class of the host's models."""
+
+
+class Report(Base):
+    """A model of the host, with the identifier of its item."""
+
+    __tablename__ = "host_report"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    rep: Mapped[str | None]
+
+
+SessionFactory = Callable[[], Session]
+
+
+@pytest.fixture(params=["scoped", "callable", "session"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class Host:
+    """A host with its own engine, session and tables in the Archive's database."""
+
+    def __init__(self, uri: str, folder: Path, kind: str = "scoped", **config: object) -> None:
+        url = make_url(uri)
+        self.engine = create_engine(url)
+        if url.get_backend_name() == "sqlite":
+            with self.engine.connect() as connection:
+                # the mode that SQLite uses by default
+                connection.execute(text("PRAGMA journal_mode = DELETE"))
+        # connections that are older than the Archive
+        Base.metadata.create_all(self.engine)
+        self.session = scoped_session(sessionmaker(self.engine))
+        source = {
+            "scoped": self.session,
+            "callable": lambda: self.session(),
+            "session": self.session(),
+        }[kind]
+        app = Flask("host", instance_path=str(folder / "instance"))
+        app.config.update(
+            SECRET_KEY="a secret for tests",
+            IBI_FILES_FOLDER=str(folder / "files"),
+            IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
+            IBI_ARCHIVE_SERVICE_IBI=SERVICE,
+            IBI_ARCHIVE_IP="150.163.34.243",
+            IBI_DATABASE_TIMEOUT=1,
+            **config,
+        )
+        IBIArchive(app, session=source)
+        self.archive: Archive = archive_of(app)
+        self.archive.init()
+
+    def reports(self) -> int:
+        with self.engine.connect() as connection:
+            return connection.execute(select(func.count()).select_from(Report)).scalar_one()
+
+    def close(self) -> None:
+        self.session.remove()
+        self.engine.dispose()
+        self.archive.database.close()
+
+
+@pytest.fixture
+def new_host(uri: str, tmp_path: Path) -> Iterator[Callable[..., Host]]:
+    made: list[Host] = []
+
+    def make(**options: object) -> Host:
+        made.append(Host(uri, tmp_path, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for host in made:
+        host.close()
+
+
+def test_one_commit_saves_the_hosts_rows_and_ours_and_a_rollback_neither(
+    new_host: Callable[..., Host], kind: str, tmp_path: Path
+) -> None:
+    host = new_host(kind=kind)
+    (tmp_path / "a.txt").write_text("a")
+    report = Report(name="annual")
+    host.session.add(report)
+    item = host.archive.deposit(ItemRecord(metadata=DUBLIN_CORE), [tmp_path / "a.txt"])
+    report.rep = item.rep
+    edition = host.archive.new_edition(item.rep, ItemRecord())
+    assert host.archive.get(item.rep) is None  # not before the commit
+    host.session.commit()
+    found = host.archive.get(item.rep)
+    assert found is not None
+    assert found.record.next_edition == edition.rep
+    assert host.reports() == 1
+
+    before = dump(host.archive.database)
+    host.session.add(Report(name="another"))
+    host.archive.deposit(ItemRecord())
+    host.archive.delete(item.rep, "gone")
+    host.archive.reserve("a draft")
+    host.session.rollback()
+    assert dump(host.archive.database) == before
+    assert host.reports() == 1
+
+
+def test_a_refused_operation_leaves_the_hosts_transaction_usable(
+    new_host: Callable[..., Host],
+) -> None:
+    host = new_host()
+    item = host.archive.deposit(ItemRecord(language="en"))
+    host.session.add(Report(name="annual"))
+    host.archive.add_translation(item.rep, ItemRecord(language="pt"))
+    with pytest.raises(RuleBroken):
+        host.archive.deposit(ItemRecord(language="fr", translations={"pt": item.rep}))
+    host.archive.delete(item.rep, "gone")
+    with pytest.raises(ForbiddenMove):
+        host.archive.edit(item.rep, language="fr")
+    host.session.commit()
+    assert host.reports() == 1
+    found = host.archive.get(item.rep)
+    assert found is not None
+    assert found.record.state == "Deleted"
+    assert len(list(host.archive.find())) == 2
+
+
+@pytest.mark.slow_on_postgresql
+def test_an_error_of_the_host_is_raised_as_an_error_of_the_host(
+    new_host: Callable[..., Host],
+) -> None:
+    from sqlalchemy.exc import IntegrityError
+
+    host = new_host()
+    host.session.add(Report(name=None))
+    with pytest.raises(IntegrityError):
+        host.archive.deposit(ItemRecord())
+    host.session.rollback()
+    host.archive.deposit(ItemRecord())
+    host.session.commit()
+    assert len(list(host.archive.find())) == 1
+
+
+def test_the_rows_of_an_item_stay_together_on_the_hosts_connections(
+    new_host: Callable[..., Host], tmp_path: Path
+) -> None:
+    """On SQLite, foreign keys are off there, unless the host has turned them on."""
+    host = new_host()
+    (tmp_path / "a.txt").write_text("a")
+    item = host.archive.deposit(ItemRecord(metadata=DUBLIN_CORE), [tmp_path / "a.txt"])
+    known = host.archive.deposit(ItemRecord(), [tmp_path / "a.txt"])
+    host.archive.new_edition(item.rep, ItemRecord())
+    for number in ("02", "03"):
+        far = MetadataItem(f"sid.inpe.br/mtc-m19@80/2009/08.21.17.{number}")
+        host.archive.edit(known.rep, metadata=far)
+    host.archive.delete(item.rep, "gone")
+    host.session.commit()
+    assert host.session.scalar(text("SELECT count(*) FROM ibi_item WHERE state = 'Elsewhere'")) == 1
+    if host.engine.dialect.name == "sqlite":
+        assert host.session.execute(text("PRAGMA foreign_keys")).scalar() == 0
+        assert host.session.execute(text("PRAGMA foreign_key_check")).all() == []
+    read = host.session.execute(
+        text("SELECT DISTINCT state FROM ibi_identifier WHERE text IN (:rep, :ibip)"),
+        {"rep": item.rep, "ibip": item.ibip},
+    )
+    assert read.all() == [("Deleted",)]
+
+    select_id = text("SELECT item_id FROM ibi_identifier WHERE text = :rep")
+    row_id = {"id": host.session.scalar(select_id, {"rep": known.rep})}
+    host.session.execute(text("DELETE FROM ibi_item WHERE id = :id"), row_id)
+    for table in ("ibi_identifier", "ibi_file"):
+        statement = text(f"SELECT count(*) FROM {table} WHERE item_id = :id")
+        assert host.session.scalar(statement, row_id) == 0
+    host.session.rollback()
+
+
+@pytest.mark.one_database
+def test_operations_do_not_need_a_second_connection_during_a_large_transaction(
+    new_host: Callable[..., Host],
+) -> None:
+    """SQLite locks readers out when the changes of a transaction exceed its cache."""
+    host = new_host()
+    host.archive.served()
+    host.session.execute(text("PRAGMA cache_size = 1"))
+    host.session.execute(insert(Report), [{"name": "annual" * 1000} for _ in range(50)])
+    with pytest.raises(NotReady, match="database is locked"):
+        host.archive.get(SERVICE)
+    item = host.archive.deposit(ItemRecord())
+    host.archive.edit(host.archive.new_edition(item.rep, ItemRecord()).rep, language="pt")
+    host.archive.delete(item.rep, "gone")
+    host.archive.reserve()
+    host.session.commit()
+    assert len(list(host.archive.find())) == 2
+
+
+def test_a_savepoint_of_the_host_is_what_it_is_without_us(new_host: Callable[..., Host]) -> None:
+    """The driver of SQLite begins no transaction for a savepoint, so its release commits."""
+    host = new_host()
+    with host.session.begin_nested():  # the first statement of the transaction
+        host.session.add(Report(name="annual"))
+        item = host.archive.deposit(ItemRecord())
+    host.session.rollback()
+    remains = host.engine.dialect.name == "sqlite"
+    assert host.reports() == remains
+    assert (host.archive.get(item.rep) is not None) == remains
+
+
+@pytest.mark.one_database
+def test_a_host_in_autocommit_mode_stays_in_it_after_a_savepoint(
+    new_host: Callable[..., Host],
+) -> None:
+    engine = new_host().engine.execution_options(isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        savepoint = connection.begin_nested()
+        connection.execute(insert(Report).values(name="annual"))
+        savepoint.commit()
+        with engine.connect() as other:
+            assert other.scalar(select(func.count()).select_from(Report)) == 1
+
+
+def test_a_host_can_begin_its_transactions_itself(
+    new_host: Callable[..., Host],
+) -> None:
+    host = new_host()
+    if host.engine.dialect.name != "sqlite":
+        return
+
+    # as the documentation of SQLAlchemy advises for pysqlite
+    @event.listens_for(host.engine, "connect")
+    def connected(connection: object, record: object) -> None:
+        connection.isolation_level = None  # type: ignore[attr-defined]
+
+    @event.listens_for(host.engine, "begin")
+    def begin(connection: object) -> None:
+        connection.exec_driver_sql("BEGIN")  # type: ignore[attr-defined]
+
+    host.session.remove()
+    host.engine.dispose()
+    item = host.archive.deposit(ItemRecord())
+    host.session.rollback()
+    assert host.archive.get(item.rep) is None
+    item = host.archive.deposit(ItemRecord())
+    host.session.commit()
+    assert host.archive.get(item.rep) is not None
+
+
+@pytest.mark.parametrize("back", [0, 1, 3600], ids=["answer", "moment", "hour"])
+def test_no_identifier_is_issued_twice_if_its_date_was_rolled_back(
+    uri: str, new_host: Callable[..., Host], back: int
+) -> None:
+    """The next identifier is minted at the time of the answer, of the request, or before."""
+    host = new_host()
+    host.session.add(Report(name="annual"))
+    host.session.flush()  # on SQLite, this blocks every other writer
+    minter = host.archive.minter
+    now = Fraction(1_287_587_640)  # a multiple of every granularity
+    time = [now]
+    minter.clock = lambda: time[0]
+    minter.wait = lambda seconds: time.__setitem__(0, time[0] + Fraction(seconds))
+    savepoint = host.session.begin_nested()
+    given = [host.archive.deposit(ItemRecord()), host.archive.reserve()]
+    savepoint.rollback()
+    given.append(host.archive.deposit(ItemRecord()))
+    host.session.rollback()
+    after = now - back if back else time[0]
+    for granularity in ("60", "1", "0.1", "0.01", "0.001", "0.0001"):
+        later = Minter(
+            host.archive.database,
+            Subsystem("mtc-m16c.sid.inpe.br", "150.163.34.243"),
+            Fraction(granularity),
+            max_wait=10_000,
+            clock=lambda: after,
+            wait=lambda seconds: None,
+        )
+        with host.archive.database.writing() as connection:
+            before = connection.execute(text("SELECT prefix, last_date FROM ibi_prefix")).all()
+        fresh = later.mint(5)
+        assert not {one.rep for one in given} & {one.rep for one in fresh}
+        assert not {one.ibip for one in given} & {one.ibip for one in fresh}
+        with host.archive.database.writing() as connection:
+            connection.execute(text("DELETE FROM ibi_prefix"))
+            for prefix, date in before:
+                connection.execute(
+                    text("INSERT INTO ibi_prefix VALUES (:p, :d)"), {"p": prefix, "d": date}
+                )
+    assert len({one.rep for one in given}) == 3
+
+
+@pytest.mark.slow_on_postgresql
+def test_the_clock_returns_to_the_same_moment_before_each_of_many_rollbacks(
+    new_host: Callable[..., Host],
+) -> None:
+    host = new_host()
+    minter = host.archive.minter
+    minter.max_wait = 1000
+    minter.wait = lambda seconds: None
+    given = []
+    for number in range(40):
+        minter.clock = lambda: Fraction(1_790_000_040)
+        if number % 4:
+            host.session.add(Report(name="annual"))
+        given.append(host.archive.deposit(ItemRecord()))
+        host.session.rollback()
+    assert len({one.rep for one in given}) == len({one.ibip for one in given}) == 40
+
+
+@pytest.mark.slow_on_postgresql
+def test_a_backup_contains_the_dates_of_rolled_back_identifiers(
+    new_host: Callable[..., Host], tmp_path: Path
+) -> None:
+    host = new_host()
+    host.archive.minter.clock = lambda: Fraction(4_000_000_020)
+    host.session.add(Report(name="annual"))
+    given = [host.archive.deposit(ItemRecord()) for _ in range(2)]
+    host.session.rollback()
+    back_up(host.archive.without_session(), tmp_path / "x.zip")
+    with new_database("sqlite", tmp_path) as uri:
+        app = make_app(uri, tmp_path / "restored", IBI_MINT_MAX_WAIT=1000)
+        archive = archive_of(app)
+        restore(archive, tmp_path / "x.zip")
+        archive.minter.clock = lambda: Fraction(4_000_000_020)
+        archive.minter.wait = lambda seconds: None
+        assert not {one.rep for one in given} & {one.rep for one in archive.mint(5)}
+        close(app)
+
+
+@pytest.mark.slow_on_postgresql
+@pytest.mark.parametrize("content", ["", "soon", "1287587640.5\n"])
+def test_a_damaged_file_of_the_last_date_stops_minting(
+    uri: str, new_host: Callable[..., Host], content: str
+) -> None:
+    if not uri.startswith("sqlite"):
+        return
+    host = new_host()
+    path = Path(f"{make_url(uri).database}-ibi-last-date")
+    path.write_text(content)
+    host.session.add(Report(name="annual"))
+    for attempt in (
+        host.archive.without_session().mint,
+        lambda: host.archive.deposit(ItemRecord()),
+    ):
+        with pytest.raises(MintingError, match="if the clock was never set back") as told:
+            attempt()
+        assert str(path) in str(told.value)
+        assert "\n" not in str(told.value)
+        host.session.rollback()
+        host.session.add(Report(name="annual"))
+    path.unlink()
+    host.archive.deposit(ItemRecord())
+    host.session.commit()
+
+
+@pytest.mark.slow_on_postgresql
+def test_a_date_that_can_not_be_recorded_is_not_issued(
+    uri: str, new_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not uri.startswith("sqlite"):
+        return
+    host = new_host()
+    host.session.add(Report(name="annual"))
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(MintingError, match="No space left on device") as told:
+            host.archive.deposit(ItemRecord())
+        assert "-ibi-last-date" in str(told.value)
+    host.archive.deposit(ItemRecord())
+    host.session.commit()
+    assert len(list(host.archive.find())) == host.reports() == 1
+
+
+@pytest.mark.slow_on_postgresql
+def test_every_name_of_a_database_has_one_file_with_the_mode_of_the_database(
+    uri: str, tmp_path: Path
+) -> None:
+    if not uri.startswith("sqlite"):
+        return
+    path = Path(str(make_url(uri).database))
+    path.chmod(0o640)
+    link = tmp_path / "link.sqlite"
+    link.symlink_to(path)
+    host = Host(f"sqlite:///{link}", tmp_path)
+    host.session.add(Report(name="annual"))
+    host.archive.deposit(ItemRecord())
+    host.session.rollback()
+    host.close()
+    record = path.with_name(f"{path.name}-ibi-last-date")
+    assert stat.S_IMODE(record.stat().st_mode) == 0o640
+    assert list(tmp_path.glob("link.sqlite-ibi*")) == []
+
+
+@pytest.mark.slow_on_postgresql
+def test_a_reservation_is_used_once_within_and_without_the_hosts_transaction(
+    new_host: Callable[..., Host],
+) -> None:
+    host = new_host()
+    held = host.archive.reserve()
+    host.session.commit()
+    host.archive.deposit(ItemRecord(), reserved=held.rep)
+    with pytest.raises(StorageError, match="already used"):
+        host.archive.deposit(ItemRecord(), reserved=held.rep)
+    host.session.rollback()
+    host.archive.without_session().deposit(ItemRecord(), reserved=held.rep)
+    with pytest.raises(StorageError, match="already used"):
+        host.archive.release(held.rep)
+
+
+# --- what is refused -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [
+        (lambda: scoped_session(sessionmaker(create_engine("sqlite://"))), "SQLite file"),
+        (lambda: sessionmaker(create_engine("sqlite:///x.sqlite")), "scoped_session"),
+        (lambda: scoped_session(sessionmaker()), "bound to a database"),
+    ],
+    ids=["memory", "sessionmaker", "unbound"],
+)
+def test_a_session_that_will_not_do_stops_the_start(
+    tmp_path: Path, source: Callable[[], object], advice: str
+) -> None:
+    app = Flask("host", instance_path=str(tmp_path))
+    app.config.update(SECRET_KEY="a secret for tests", IBI_ARCHIVE_ADDRESS="a.br")
+    with pytest.raises(ConfigError, match=advice):
+        IBIArchive(app, session=source())  # type: ignore[arg-type]
+
+
+def test_a_transaction_older_than_the_archive_is_used(uri: str, tmp_path: Path) -> None:
+    first = Host(uri, tmp_path)
+    first.close()
+    engine = create_engine(uri)
+    session = Session(engine)
+    session.execute(text("SELECT 1"))
+    app = Flask("host", instance_path=str(tmp_path / "instance"))
+    app.config.update(
+        SECRET_KEY="a secret for tests",
+        IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
+        IBI_ARCHIVE_IP="150.163.34.243",
+    )
+    IBIArchive(app, session=session)
+    archive = archive_of(app)
+    archive.reserve()
+    session.commit()
+    assert len(archive.reservations()) == 1
+    session.close()
+    engine.dispose()
+    archive.database.close()

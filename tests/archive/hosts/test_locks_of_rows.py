@@ -1,0 +1,168 @@
+"""Open transactions of a host: which changes wait for them, for how long, and what they report.
+
+On SQLite, writers never run at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+from sqlalchemy import event, func, select, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+from support.databases import new_database
+from support.host_models import Host
+
+from flask_ibi_archive.archive.items import locks
+from flask_ibi_archive.errors import IBIError, NotReady
+
+
+@pytest.fixture
+def host(tmp_path: Any) -> Iterator[Host]:
+    """A host with a plain model and four rows on PostgreSQL."""
+    with new_database("postgresql", tmp_path, ready=True) as uri:
+        host = Host(uri, tmp_path)
+        for title in ("On rain", "On snow", "On ice", "On hail"):
+            host.add(title, language="en")
+        yield host
+        host.close()
+
+
+CHANGES: dict[str, Callable[[Host, Session, Any], object]] = {
+    "edit": lambda host, session, row: setattr(row, "title", "On wind"),
+    "withdraw": lambda host, session, row: setattr(row, "state", "Deleted"),
+    "delete": lambda host, session, row: session.delete(row),
+    "add": lambda host, session, row: session.add(host.Thesis(title="On wind")),
+}
+RELATED: dict[str, Callable[[Host, Session, Any], object]] = {
+    "edition": lambda host, session, row: session.add(host.Thesis(title="next", previous=row)),
+    "translation": lambda host, session, row: session.add(
+        host.Thesis(title="Chuva", language="pt", translated=row)
+    ),
+    "language": lambda host, session, row: setattr(row, "language", "fr"),
+}
+
+
+def change(host: Host, session: Session, key: int, work: Callable[..., object]) -> None:
+    """Change a row in a session, and flush. Statements wait at most 2 seconds for locks."""
+    session.execute(text("SET LOCAL lock_timeout = '2s'"))
+    work(host, session, session.get(host.Thesis, key))
+    session.flush()
+
+
+@pytest.mark.parametrize("own", CHANGES)
+@pytest.mark.parametrize("other", [*CHANGES, *RELATED])
+def test_an_open_transaction_does_not_block_changes_of_other_rows(
+    host: Host, own: str, other: str
+) -> None:
+    with Session(host.engine) as first, Session(host.engine) as second:
+        change(host, first, 1, CHANGES[own])
+        change(host, second, 2, {**CHANGES, **RELATED}[other])
+        second.commit()
+        first.commit()
+
+
+@pytest.mark.parametrize("name", ["edit", "delete"])
+def test_an_open_transaction_does_not_block_operations_on_other_items(
+    host: Host, name: str
+) -> None:
+    archive, ibi = host.archive.without_session(), host.session.get_one(host.Thesis, 2).ibi
+    with Session(host.engine) as first, ThreadPoolExecutor(1) as threads:
+        change(host, first, 1, CHANGES["edit"])
+        options = {"title": "On wind"} if name == "edit" else {"reason": "gone"}
+        threads.submit(getattr(archive, name), ibi, **options).result(30)
+        first.commit()
+
+
+@pytest.mark.parametrize("other", RELATED)
+def test_changes_of_relations_wait_for_each_other_for_a_limited_time(
+    host: Host, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "LOCK_WAIT", 0.1)
+    with Session(host.engine) as first, Session(host.engine) as second:
+        change(host, first, 1, RELATED["edition"])
+        assert first.scalar(text("SHOW lock_timeout")) == "2s"
+        with pytest.raises(NotReady, match=r"another transaction blocks .*end this transaction"):
+            change(host, second, 2, RELATED[other])
+        second.rollback()
+        first.commit()
+        change(host, second, 2, RELATED[other])
+        second.commit()
+
+
+def test_a_lower_limit_of_the_host_is_kept(host: Host) -> None:
+    limits: list[str] = []
+
+    def remember(connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
+        if "ibi_archive" in statement and "FOR NO KEY UPDATE" in statement:
+            other = connection.connection.dbapi_connection.cursor()
+            limits.append(other.execute("SHOW lock_timeout").fetchone()[0])
+
+    event.listen(host.engine, "before_cursor_execute", remember)
+    for limit in ("0", "100ms", "1min"):
+        host.session.execute(text(f"SET LOCAL lock_timeout = '{limit}'"))
+        host.session.add(host.Thesis(title="next", previous=host.session.get(host.Thesis, 1)))
+        host.session.flush()
+        assert host.session.scalar(text("SHOW lock_timeout")) == limit
+        host.session.rollback()
+    assert limits == ["5s", "100ms", "5s"]
+
+
+def test_of_two_changes_that_make_a_circle_of_editions_one_is_refused(host: Host) -> None:
+    barrier = Barrier(2)
+
+    def link(key: int, previous: int) -> str:
+        with host.app.app_context(), Session(host.engine) as session:
+            row = session.get_one(host.Thesis, key)
+            row.previous = session.get(host.Thesis, previous)
+            barrier.wait(30)
+            try:
+                session.commit()
+            except IBIError as error:
+                return str(error)
+            return ""
+
+    with ThreadPoolExecutor(2) as threads:
+        refused = list(threads.map(link, (1, 2), (2, 1)))
+    assert sorted(map(bool, refused)) == [False, True]
+    assert "circle" in "".join(refused)
+
+
+def test_a_deadlock_reaches_the_host_as_the_error_of_the_driver(host: Host) -> None:
+    ibis = [str(ibi) for ibi in host.session.scalars(select(host.Thesis.ibi_ibip))]
+    host.session.rollback()
+    barrier = Barrier(2)
+
+    def edit(first: str, second: str) -> Any:
+        with host.app.app_context():
+            try:
+                host.archive.edit(first, title="On wind")
+                barrier.wait(30)
+                host.archive.edit(second, title="On wind")
+                host.session.commit()
+            except OperationalError as error:
+                return getattr(error.orig, "sqlstate", None)
+            finally:
+                host.session.remove()
+
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(edit, ibis[:2], ibis[1::-1]))
+    assert sorted(found, key=str) == ["40P01", None]
+
+
+def test_a_serialization_failure_of_a_flush_reaches_the_host_as_the_error_of_the_driver(
+    host: Host,
+) -> None:
+    with Session(host.engine) as session:
+        session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+        row = session.get_one(host.Thesis, 1)
+        assert session.scalars(select(func.count()).select_from(host.Thesis)).one() == 4
+        host.archive.without_session().edit(str(row.ibi), title="On snow")
+        row.title = "On wind"
+        with pytest.raises(OperationalError) as refused:
+            session.commit()
+        assert getattr(refused.value.orig, "sqlstate", None) == "40001"

@@ -1,0 +1,83 @@
+"""Flushes with many rows: the number of statements does not depend on the number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import event, select
+from support.host_models import Host
+
+from flask_ibi_archive.archive.items.operations import updating
+from flask_ibi_archive.errors import RowError
+
+CHANGES: dict[str, Callable[[Host, Any], object]] = {
+    "edit": lambda host, row: setattr(row, "title", f"{row.title} again"),
+    "edit with a file": lambda host, row: setattr(row, "pdf", host.write(f"{row.id}.pdf", "rain")),
+    "no change of the item": lambda host, row: setattr(row, "views", 7),
+    "withdraw": lambda host, row: setattr(row, "state", "Deleted"),
+    "delete": lambda host, row: host.session.delete(row),
+}
+
+
+@pytest.fixture
+def host(new_host: Callable[..., Host]) -> Host:
+    """A host with a plain model."""
+    return new_host()
+
+
+def add_rows(host: Host, count: int) -> list[Any]:
+    rows = [host.Thesis(title=f"thesis {number}", language="en") for number in range(count)]
+    host.session.add_all(rows)
+    host.session.commit()
+    return [row for row in host.session.scalars(select(host.Thesis)) if row in rows]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_many_rows_need_as_many_statements_as_few(host: Host, change: str) -> None:
+    statements: list[str] = []
+
+    def count(number: int) -> int:
+        rows = add_rows(host, number)
+        for row in rows:
+            CHANGES[change](host, row)
+        statements.clear()
+        host.session.commit()
+        return len(statements)
+
+    event.listen(
+        host.engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2])
+    )
+    few = count(25)
+    assert count(50) == few, "\n".join(statements)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_items_that_are_written_in_several_parts_agree_with_their_rows(
+    host: Host, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updating, "BATCH", 3)
+    rows = add_rows(host, 8)
+    ibis = [row.ibi for row in rows]
+    for row in rows:
+        CHANGES[change](host, row)
+    host.session.commit()
+    items = {item.ibi: item for item in host.archive.find()}
+    if change in ("withdraw", "delete"):
+        assert {items[ibi].record.state for ibi in ibis} == {"Deleted"}
+        return
+    for row in rows:
+        assert items[row.ibi].title == row.title
+        assert len(items[row.ibi].record.files) == (change == "edit with a file")
+
+
+def test_a_wrong_row_among_many_is_named_and_nothing_is_changed(host: Host) -> None:
+    rows = add_rows(host, 5)
+    for row in rows:
+        row.title += " again"
+    rows[3].language = "xx"
+    with pytest.raises(RowError, match=r"^Thesis 4: language: 'xx' is not a language"):
+        host.session.commit()
+    host.session.rollback()
+    assert not [item for item in host.archive.find() if item.title.endswith("again")]

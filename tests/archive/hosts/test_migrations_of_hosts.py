@@ -1,0 +1,819 @@
+"""A host with migrations of its own in the database of our tables: neither changes the other's."""
+
+from __future__ import annotations
+
+import logging.config
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from alembic.config import CommandLine
+from flask import Flask, appcontext_pushed, request_started
+from flask_alembic import Alembic
+from flask_ibi_archive.migrations import include_name
+from flask_migrate import Migrate
+from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy import Column, Integer, String, Table, create_engine, inspect, text
+from support.archives import SERVICE, archive_of, back_up, close, make_app, restore
+from support.cases import for_each
+from support.commands import ROOT, command
+from support.databases import new_database
+from support.full import SECOND, fill
+from support.web import ask
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.table_rows import dump_rows, reflect_tables
+from flask_ibi_archive.archive.items.tables import metadata
+from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.resolver.tables import resolver_metadata
+from flask_ibi_archive.server.database.migrate import ARCHIVE, head_revision
+
+pytestmark = [
+    pytest.mark.no_tables,
+    pytest.mark.slow_on_postgresql,
+    # the env.py of Flask-Migrate calls this method, for older versions of Flask-SQLAlchemy
+    pytest.mark.filterwarnings("ignore:'get_engine' is deprecated:DeprecationWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def unchanged_logging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep env.py from replacing the loggers of this process."""
+    monkeypatch.setattr(logging.config, "fileConfig", lambda *arguments, **options: None)
+
+
+SETTINGS = {
+    "SECRET_KEY": "a secret for tests",
+    "IBI_ARCHIVE_ADDRESS": "127.0.0.1:1",
+    "IBI_RESOLVER_URL": "http://127.0.0.1:1",
+    "IBI_ARCHIVE_SERVICE_IBI": SERVICE,
+    "IBI_ARCHIVE_IP": "150.163.34.243",
+    "IBI_MINT_HOST": "sid.inpe.br",
+}
+
+
+class Host:
+    """An app with a model, Flask-Migrate and an Archive.
+
+    :param uri: the database of the host's models.
+    :param before: whether the host initialises Flask-Migrate before the Archive.
+    :param options: the filters that the host passes to Flask-Migrate.
+    :param config: further settings.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        folder: Path,
+        *,
+        before: bool = True,
+        options: dict[str, Any] | None = None,
+        resolver: bool = False,
+        **config: Any,
+    ) -> None:
+        self.folder = folder / "migrations"
+        self.db = SQLAlchemy()
+        self.models: dict[str, Any] = {}
+        self.add_table(
+            "thesis",
+            Column("ibi_rep", String(255), unique=True),
+            Column("ibi_ibip", String(255), unique=True),
+        )
+        self.app = Flask("host", instance_path=str(folder / "instance"))
+        self.app.config.update(
+            SETTINGS,
+            SQLALCHEMY_DATABASE_URI=uri,
+            IBI_FILES_FOLDER=str(folder / "files"),
+            **config,
+        )
+        self.db.init_app(self.app)
+        migrate = Migrate(directory=str(self.folder), **(options or {}))
+        if before:
+            migrate.init_app(self.app, self.db)
+        IBIArchive(self.app, session=self.db.session)
+        if resolver:
+            self.app.config["IBI_RESOLVER_DATABASE_URI"] = uri
+            IBIResolver(self.app)
+        if not before:
+            migrate.init_app(self.app, self.db)
+        self.archive = archive_of(self.app)
+
+    def add_table(self, name: str, *columns: Column[Any], bind: str | None = None) -> None:
+        """Add a model of the host."""
+        attributes = {
+            "__tablename__": name,
+            "__bind_key__": bind,
+            "id": Column(Integer, primary_key=True),
+        }
+        attributes |= {one.name: one for one in columns}
+        self.models[name] = type(name.title(), (self.db.Model,), attributes)
+
+    def flask(self, *words: str) -> str:
+        """Run ``flask WORDS``, and return its output."""
+        # env.py puts a function with the state of its command here
+        self.app.extensions["migrate"].configure_args.pop("process_revision_directives", None)
+        result = self.app.test_cli_runner().invoke(args=words)
+        assert result.exit_code == 0, (words, result.output, result.exception)
+        return result.output
+
+    def migrate(self, *words: str) -> str:
+        """Run ``flask db migrate``, and return the text of the new file; "" if there is none."""
+        before = self.files()
+        self.flask("db", "migrate", *words)
+        return "".join(path.read_text() for path in self.files() - before)
+
+    def files(self) -> set[Path]:
+        return set((self.folder / "versions").glob("*.py"))
+
+    def tables(self, bind: str | None = None) -> set[str]:
+        """Return the names of the tables in a database of the host."""
+        with self.app.app_context():
+            return set(inspect(self.db.engines[bind]).get_table_names()) - {"sqlite_sequence"}
+
+    def execute(self, statement: str, bind: str | None = None) -> None:
+        with self.app.app_context(), self.db.engines[bind].begin() as connection:
+            connection.execute(text(statement))
+
+    def close(self) -> None:
+        with self.app.app_context():
+            self.db.session.remove()
+            for engine in self.db.engines.values():
+                engine.dispose()
+        self.archive.database.close()
+        if "ibi_resolver" in self.app.extensions:
+            self.app.extensions["ibi_resolver"].resolver.close()
+
+
+NewHost = Callable[..., Host]
+
+
+@pytest.fixture
+def new_host(uri: str, tmp_path: Path) -> Iterator[NewHost]:
+    """Makes hosts on the database."""
+    made: list[Host] = []
+
+    def make(**options: Any) -> Host:
+        made.append(Host(options.pop("uri", uri), tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for host in made:
+        host.close()
+
+
+#: The newest revision of our tables.
+HEAD = head_revision()
+OURS = {*metadata.tables, "ibi_alembic_version"}
+
+
+# --- two histories in one database ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["migrate_first", "archive_first"])
+def test_the_hosts_migrations_ignore_our_tables(new_host: NewHost, before: bool) -> None:
+    host = new_host(before=before)
+    host.flask("db", "init")
+    host.flask("ibi", "init")
+    created = host.migrate()
+    assert created.count("op.create_table") == created.count("op.drop_table") == 1
+    assert "create_table('thesis'" in created
+    assert "Column('ibi_rep'" in created
+    assert "Column('ibi_ibip'" in created
+
+    host.flask("db", "upgrade")
+    assert host.migrate() == ""
+    assert host.tables() == OURS | {"thesis", "alembic_version"}
+    host.archive.without_session().deposit(title="Report")
+    for direction, theirs in (("downgrade", set()), ("upgrade", {"thesis"})):
+        host.flask("db", direction)
+        assert host.tables() == OURS | theirs | {"alembic_version"}
+        host.archive.database.check()
+        assert len(list(host.archive.find())) == 1
+
+
+def test_our_tables_may_be_created_after_the_hosts(new_host: NewHost) -> None:
+    host = new_host()
+    host.flask("db", "init")
+    assert "thesis" in host.migrate()
+    host.flask("db", "upgrade")
+    host.flask("ibi", "init")
+    assert host.migrate() == ""
+    host.flask("ibi", "downgrade", "base", "--yes")
+    assert host.tables() == {"thesis", "alembic_version", "ibi_alembic_version"}
+    assert host.migrate() == ""
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["migrate_first", "resolver_first"])
+def test_the_tables_of_a_resolver_are_ignored_too(new_host: NewHost, before: bool) -> None:
+    host = new_host(before=before, resolver=True)
+    host.flask("db", "init")
+    host.flask("ibi", "init")
+    host.flask("ibi-resolver", "init")
+    assert {"ibi_resolver_archive", "ibi_resolver_alembic_version"} <= host.tables()
+    created = host.migrate()
+    assert created.count("op.create_table") == created.count("op.drop_table") == 1
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["migrate_first", "archive_first"])
+def test_the_hosts_own_filters_still_work(new_host: NewHost, before: bool) -> None:
+    def include_object(item: Any, name: str | None, type_: str, *more: Any) -> bool:
+        return name != "legacy"
+
+    def theirs(name: str | None, type_: str, parents: Any) -> bool:
+        return name != "scratch"
+
+    host = new_host(
+        before=before, options={"include_object": include_object, "include_name": theirs}
+    )
+    for name in ("legacy", "scratch", "obsolete"):
+        host.execute(f"CREATE TABLE {name} (id INTEGER)")
+    host.flask("ibi", "init")
+    host.flask("db", "init")
+    created = host.migrate()
+    upgrade = created[created.index("def upgrade") : created.index("def downgrade")]
+    assert "op.create_table('thesis'" in upgrade
+    assert upgrade.count("op.drop_table") == 1
+    assert "op.drop_table('obsolete')" in upgrade
+
+
+def test_tables_of_the_hosts_models_are_never_ignored(new_host: NewHost) -> None:
+    """Even if their names begin with the prefix of our tables, or are names of ours."""
+    host = new_host()
+    host.add_table("ibi_note")
+    host.add_table("ibi_link")
+    host.flask("db", "init")
+    created = host.migrate()
+    assert "create_table('ibi_note'" in created
+    assert "create_table('ibi_link'" in created
+    host.flask("db", "upgrade")
+    assert host.migrate() == ""
+    host.execute("ALTER TABLE ibi_note ADD COLUMN obsolete INTEGER")
+    assert "drop_column('obsolete')" in host.migrate()
+
+
+def test_apps_without_an_archive_keep_their_filters(new_host: NewHost, uri: str) -> None:
+    host = new_host()
+    other = Flask("other")
+    other.config["SQLALCHEMY_DATABASE_URI"] = uri
+    db = SQLAlchemy(other)
+    Migrate(other, db)
+    with host.app.app_context(), other.app_context():
+        assert "include_name" not in other.extensions["migrate"].configure_args
+        assert "include_name" in host.app.extensions["migrate"].configure_args
+
+
+@pytest.mark.one_database
+def test_requests_do_not_look_for_flask_migrate(app: Flask) -> None:
+    assert list(appcontext_pushed.receivers_for(app))
+    ask(app, "/")
+    assert not list(appcontext_pushed.receivers_for(app))
+    assert not list(request_started.receivers_for(app))
+
+
+# --- Flask-Alembic --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["alembic_first", "archive_first"])
+@pytest.mark.parametrize("by_hand", [True, False], ids=["include_name", "automatic"])
+def test_flask_alembic_ignores_our_tables(
+    uri: str, tmp_path: Path, before: bool, by_hand: bool
+) -> None:
+    """Flask-Alembic runs without an env.py. Invenio uses it."""
+    app = Flask("host", instance_path=str(tmp_path / "instance"))
+    app.config.update(
+        SETTINGS,
+        SQLALCHEMY_DATABASE_URI=uri,
+        IBI_FILES_FOLDER=str(tmp_path / "files"),
+        ALEMBIC={"script_location": str(tmp_path / "migrations")},
+        ALEMBIC_CONTEXT={"include_object": lambda item, name, *more: name != "legacy"},
+    )
+    if by_hand:
+        app.config["ALEMBIC_CONTEXT"]["include_name"] = include_name
+    db = SQLAlchemy(app)
+    alembic = Alembic()
+    for start in (alembic.init_app, IBIArchive(session=db.session).init_app)[
+        :: 1 if before else -1
+    ]:
+        start(app)
+    names = ["thesis"] if by_hand else ["thesis", "ibi_note"]
+    for name in names:
+        Table(name, db.metadata, Column("id", Integer, primary_key=True))
+    archive = archive_of(app)
+    archive.init()
+    with app.app_context():
+        for name in ("legacy", "obsolete"):
+            db.session.execute(text(f"CREATE TABLE {name} (id INTEGER)"))
+        db.session.commit()
+        alembic.revision("first")
+        [script] = (tmp_path / "migrations").glob("*.py")
+        upgrade = script.read_text().partition("def upgrade")[2].partition("def downgrade")[0]
+        assert re.findall(r"op\.\w+_table\('(\w+)'", upgrade) == [*sorted(names), "obsolete"]
+        alembic.upgrade()
+        assert alembic.compare_metadata() == []
+        alembic.downgrade()
+        archive.database.check()
+        db.session.remove()
+        db.engine.dispose()
+    close(app)
+
+
+# --- one history for both ------------------------------------------------------------------------
+
+#: The lines that a host adds to alembic.ini.
+ONE_HISTORY = """\
+path_separator = newline
+version_locations =
+    {}
+    flask_ibi_archive.migrations:versions
+"""
+
+
+@pytest.fixture
+def one_history(new_host: NewHost) -> Host:
+    """A host whose history contains our migrations; nothing is migrated yet."""
+    host = new_host(IBI_VERSION_TABLE="alembic_version")
+    host.flask("db", "init")
+    use_one_history(host)
+    return host
+
+
+def use_one_history(host: Host) -> None:
+    add_version_locations(host.folder / "alembic.ini", "%(here)s/versions")
+
+
+def add_version_locations(ini: Path, versions: str) -> None:
+    """Write the lines of the documentation to alembic.ini.
+
+    :param versions: the folder of the host's own migrations.
+    """
+    content = re.sub(r"(?m)^path_separator.*\n", "", ini.read_text())
+    ini.write_text(content.replace("[alembic]\n", f"[alembic]\n{ONE_HISTORY.format(versions)}"))
+
+
+def upgrade_both(host: Host) -> None:
+    """Create our tables and those of the host."""
+    host.flask("db", "upgrade", "heads")
+    versions = str(host.folder / "versions")
+    created = host.migrate("--head", "base", "--branch-label", "app", "--version-path", versions)
+    assert created.count("op.create_table") == created.count("op.drop_table") == 1
+    host.flask("db", "upgrade", "heads")
+    host.flask("ibi", "init")
+
+
+def test_a_host_may_have_one_history_for_its_tables_and_ours(one_history: Host) -> None:
+    host = one_history
+    upgrade_both(host)
+    assert host.tables() == {*metadata.tables, "thesis", "alembic_version"}
+    assert host.migrate("--head", "app@head") == ""
+    assert "ok   database: the database is up to date" in command(host.app, "check").out
+    assert ask(host.app, "/ibi/health").status == 200
+    host.archive.without_session().deposit(title="Report")
+    host.flask("db", "downgrade", "app@base")
+    host.flask("db", "upgrade", "heads")
+    assert len(list(host.archive.find())) == 1
+    host.flask("db", "downgrade", "ibi@base")
+    assert host.tables() == {"thesis", "alembic_version"}
+    with pytest.raises(NotReady, match="not contain the tables; run: flask db upgrade heads"):
+        host.archive.database.check()
+
+
+def rows_of(archive: Archive) -> dict[str, list[dict[str, Any]]]:
+    with archive.database.snapshot() as connection:
+        return {
+            name: list(dump_rows(connection, table))
+            for name, table in reflect_tables(connection).items()
+        }
+
+
+def is_part(some: list[dict[str, Any]], more: list[dict[str, Any]]) -> bool:
+    """Return whether two lists have the same rows, although the second may have more columns."""
+    return len(some) == len(more) and all(
+        one.items() <= other.items() for one, other in zip(some, more, strict=True)
+    )
+
+
+def test_the_hosts_commands_keep_our_data(one_history: Host, uri: str, tmp_path: Path) -> None:
+    """Our migrations work in the transactions of the host, with data in every table."""
+    host = one_history
+    upgrade_both(host)
+    archive = host.archive.without_session()
+    other = make_app(
+        uri, tmp_path, IBI_ARCHIVE_SERVICE_IBI=SECOND, IBI_VERSION_TABLE="alembic_version"
+    )
+    fill(archive, archive_of(other), tmp_path)
+    close(other)
+    before = rows_of(archive)
+    assert all(before.values()), "a table is empty"
+    host.flask("db", "downgrade", "ibi@base")
+    with pytest.raises(NotReady, match="does not contain the tables; run: flask db upgrade"):
+        archive.database.check()
+    assert rows_of(archive) == {}
+    assert "thesis" in host.tables()
+    host.flask("db", "upgrade", "heads")
+    archive.database.check()
+    assert rows_of(archive).keys() == before.keys()
+    assert "thesis" in host.tables()
+
+
+def test_our_commands_leave_the_migrations_to_the_host(one_history: Host) -> None:
+    host = one_history
+    assert command(host.app, "init").error == (
+        "the database does not contain the tables; run: flask db upgrade heads "
+        "(with alembic alone: alembic upgrade heads)"
+    )
+    assert host.tables() == set()
+    assert command(host.app, "upgrade", HEAD).error.endswith(f"run: flask db upgrade {HEAD}")
+    assert command(host.app, "downgrade", "base", "--yes").error == (
+        "IBI_VERSION_TABLE is 'alembic_version', so only the host migrates the tables; "
+        "run: flask db downgrade ibi@base"
+    )
+    host.flask("db", "upgrade", "heads")
+    assert command(host.app, "upgrade").err == f"the tables are at revision {HEAD}\n"
+    assert command(host.app, "init").data == f"{SERVICE}\n"
+
+
+def test_a_backup_is_restored_within_the_hosts_history(one_history: Host, tmp_path: Path) -> None:
+    host = one_history
+    upgrade_both(host)
+    archive = host.archive.without_session()
+    item = archive.deposit(title="Report")
+    back_up(archive, tmp_path / "backup.zip")
+    for restored_into_tables in (True, False):
+        if not restored_into_tables:
+            host.flask("db", "downgrade", "ibi@base")
+        restore(archive, tmp_path / "backup.zip", replace=restored_into_tables)
+        archive.database.check()
+        assert archive.get(item.rep) is not None
+        assert host.tables() == {*metadata.tables, "thesis", "alembic_version"}
+        host.flask("db", "upgrade", "heads")
+        assert host.migrate("--head", "app@head") == ""
+
+
+def test_a_host_may_change_from_two_histories_to_one(new_host: NewHost) -> None:
+    host = new_host()
+    host.flask("db", "init")
+    host.flask("ibi", "init")
+    host.migrate()
+    host.flask("db", "upgrade")
+    use_one_history(host)
+    changed = new_host(IBI_VERSION_TABLE="alembic_version")
+    advice = command(changed.app, "init").error
+    assert advice.endswith(
+        f"the revision is in the table ibi_alembic_version; run: flask db stamp {HEAD}"
+    )
+    changed.flask("db", "stamp", HEAD)
+    changed.flask("db", "upgrade", "heads")
+    assert command(changed.app, "init").data == f"{SERVICE}\n"
+    changed.archive.database.check()
+    [first] = changed.files()
+    theirs = f"{first.name.partition('_')[0]}@head"  # the branch of this revision, without a label
+    assert changed.migrate("--head", theirs) == ""
+    changed.add_table("review")
+    assert "create_table('review'" in changed.migrate("--head", theirs)
+    changed.flask("db", "upgrade", "heads")
+    assert {"review", "thesis", "ibi_item"} < changed.tables()
+    changed.flask("db", "downgrade", f"{theirs.partition('@')[0]}@-1")
+    assert "review" not in changed.tables()
+    changed.archive.database.check()
+
+
+# --- plain alembic -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alembic(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs ``alembic WORDS`` for a host whose env.py has the line of the documentation."""
+
+    def run(*words: str) -> str:
+        before = set((folder / "versions").glob("*.py"))
+        CommandLine("alembic").main(["-c", str(ini), *words])
+        created = set((folder / "versions").glob("*.py")) - before
+        return "".join(path.read_text() for path in created)
+
+    ini, folder = tmp_path / "alembic.ini", tmp_path / "alembic"
+    run("init", str(folder))
+    env = (folder / "env.py").read_text()
+    for old, new in (
+        ("target_metadata = None", HOST_MODELS),
+        ("connection=connection,", f"connection=connection, {INCLUDE_NAME},"),
+    ):
+        assert env.count(old) == 1
+        env = env.replace(old, dedent(new))
+    (folder / "env.py").write_text(env)
+    url = uri.replace("%", "%%")
+    text = re.sub("sqlalchemy.url = .*", lambda match: f"sqlalchemy.url = {url}", ini.read_text())
+    ini.write_text(text)
+    return run
+
+
+#: The line of the documentation.
+INCLUDE_NAME = "include_name=flask_ibi_archive.migrations.include_name"
+HOST_MODELS = """
+    import flask_ibi_archive.migrations
+    from sqlalchemy import Column, Integer, MetaData, Table
+    target_metadata = MetaData()
+    Table("thesis", target_metadata, Column("id", Integer, primary_key=True))
+    Table("ibi_note", target_metadata, Column("id", Integer, primary_key=True))
+"""
+
+
+def test_plain_alembic_ignores_our_tables_with_one_line(
+    alembic: Callable[..., str], new_app: Callable[..., Flask], uri: str
+) -> None:
+    app = new_app()
+    assert command(app, "init").data == f"{SERVICE}\n"
+    created = alembic("revision", "--autogenerate", "-m", "first")
+    assert created.count("op.create_table") == created.count("op.drop_table") == 2
+    alembic("upgrade", "head")
+    alembic("check")
+    alembic("downgrade", "base")
+    alembic("upgrade", "head")
+    archive_of(app).database.check()
+    assert command(app, "list").data == ""
+
+
+def test_plain_alembic_may_have_one_history(
+    alembic: Callable[..., str], new_app: Callable[..., Flask], tmp_path: Path
+) -> None:
+    ini, versions = tmp_path / "alembic.ini", tmp_path / "alembic" / "versions"
+    add_version_locations(ini, "%(here)s/alembic/versions")
+    alembic("upgrade", "heads")
+    words = ("--head", "base", "--branch-label", "app", "--version-path", str(versions))
+    created = alembic("revision", "--autogenerate", *words, "-m", "first")
+    assert created.count("op.create_table") == created.count("op.drop_table") == 2
+    alembic("upgrade", "heads")
+    alembic("check")
+    app = new_app(IBI_VERSION_TABLE="alembic_version")
+    assert command(app, "init").data == f"{SERVICE}\n"
+    archive_of(app).database.check()
+    alembic("downgrade", "ibi@base")
+    assert "run: flask db upgrade heads" in command(app, "init").error
+
+
+# --- tables without a known revision -------------------------------------------------------------
+
+
+@for_each("words", [("init",), ("upgrade",), ("downgrade", "--yes")])
+def test_tables_that_no_migration_created_are_an_error_with_advice(
+    new_app: Callable[..., Flask], uri: str, words: tuple[str, ...]
+) -> None:
+    engine = create_engine(uri)
+    metadata.create_all(engine)
+    engine.dispose()
+    assert command(new_app(), *words).error == (
+        "the table ibi_archive exists, but the table ibi_alembic_version does not contain a "
+        "revision of it that this version of the package knows; if a program created the tables "
+        "without migrations, as create_all() does, drop them and run: flask ibi init; otherwise "
+        "restore a backup"
+    )
+
+
+def test_tables_of_a_resolver_that_no_migration_created_are_an_error(
+    new_host: NewHost, uri: str
+) -> None:
+    host = new_host(resolver=True)
+    engine = create_engine(uri)
+    resolver_metadata.create_all(engine)
+    engine.dispose()
+    assert command(host.app, "init", group=ibi_resolver).error.endswith(
+        "drop them and run: flask ibi-resolver init; otherwise restore a backup"
+    )
+
+
+def test_tables_of_the_hosts_history_are_an_error_that_names_the_setting(
+    one_history: Host, new_app: Callable[..., Flask]
+) -> None:
+    one_history.flask("db", "upgrade", "heads")
+    app = new_app()
+    for words in ("init", "upgrade"):
+        assert command(app, words).error.endswith(
+            "the revision is in the table alembic_version; "
+            "set IBI_VERSION_TABLE to 'alembic_version'"
+        )
+    with pytest.raises(NotReady, match="set IBI_VERSION_TABLE"):
+        archive_of(app).database.check()
+
+
+def test_a_newer_revision_in_the_hosts_history_is_an_error_with_advice(one_history: Host) -> None:
+    host = one_history
+    upgrade_both(host)
+    host.execute(f"UPDATE alembic_version SET version_num = '9999' WHERE version_num = '{HEAD}'")
+    assert "; install the version of the package that created the tables, " in (
+        command(host.app, "init").error
+    )
+
+
+@pytest.mark.one_database
+@for_each("name", ["", "alembic version", "public.alembic_version", "x; DROP TABLE y", 7, "1x"])
+def test_a_wrong_name_of_the_version_table_is_refused(
+    new_app: Callable[..., Flask], name: object
+) -> None:
+    if name == "":
+        assert archive_of(new_app(IBI_VERSION_TABLE="")).database.history is ARCHIVE
+        return
+    with pytest.raises(ConfigError, match=r"^IBI_VERSION_TABLE is .*the name of a table"):
+        new_app(IBI_VERSION_TABLE=name)
+
+
+# --- our tables in another database --------------------------------------------------------------
+
+
+@pytest.fixture
+def two_databases(uri: str, new_host: NewHost, tmp_path: Path) -> Iterator[Host]:
+    """A host whose models are in one database, and our tables in the bind "archive"."""
+    backend = "sqlite" if uri.startswith("sqlite") else "postgresql"
+    with new_database(backend, tmp_path, ready=True) as other:
+        host = new_host(SQLALCHEMY_BINDS={"archive": other}, IBI_DATABASE_BIND="archive")
+        host.flask("ibi", "init")
+        yield host
+
+
+def test_our_tables_may_be_in_a_bind_of_the_hosts_session(two_databases: Host) -> None:
+    """The operations are part of the host's session, but in the bind's transaction."""
+    host = two_databases
+    assert host.tables() == set()
+    with host.app.app_context():
+        host.db.create_all()
+        host.db.session.add(host.models["thesis"](id=1))
+        item = host.archive.deposit(title="Report")
+        assert host.archive.without_session().get(item.rep) is None
+        host.db.session.rollback()
+        assert host.archive.get(item.rep) is None
+        assert host.db.session.get(host.models["thesis"], 1) is None
+
+        host.db.session.add(host.models["thesis"](id=1))
+        item = host.archive.deposit(title="Report")
+        savepoint = host.db.session.begin_nested()
+        lost = host.archive.deposit(title="Report")
+        savepoint.rollback()
+        host.db.session.commit()
+        assert host.archive.get(item.rep) is not None
+        assert host.archive.get(lost.rep) is None
+        assert host.db.session.get(host.models["thesis"], 1) is not None
+    assert host.tables("archive") == OURS
+
+
+def test_models_of_the_same_bind_share_our_transaction(two_databases: Host) -> None:
+    host = two_databases
+    host.add_table("paper", bind="archive")
+    with host.app.app_context():
+        host.db.create_all()
+        session, paper = host.db.session, host.models["paper"]
+        session.add(paper(id=1))
+        host.archive.deposit(title="Report")
+        theirs = session.connection(bind_arguments={"mapper": inspect(paper)})
+        assert theirs.scalar(text("SELECT count(*) FROM ibi_item WHERE content_type = 'Data'"))
+        session.rollback()
+        assert session.get(paper, 1) is None
+        assert list(host.archive.find()) == []
+
+
+def test_commands_for_several_databases_ignore_our_tables(two_databases: Host) -> None:
+    host = two_databases
+    host.add_table("review", bind="archive")
+    host.flask("db", "init", "--multidb")
+    created = host.migrate()
+    assert created.count("op.create_table") == created.count("op.drop_table") == 2
+    host.flask("db", "upgrade")
+    assert host.migrate() == ""
+    assert host.tables() == {"thesis", "alembic_version"}
+    assert host.tables("archive") == OURS | {"review", "alembic_version"}
+    host.flask("db", "downgrade")
+    assert host.tables("archive") == OURS | {"alembic_version"}
+    host.archive.database.check()
+
+
+@pytest.mark.one_database
+def test_apps_with_the_same_session_may_have_different_binds(tmp_path: Path) -> None:
+    db = SQLAlchemy()
+    ibi = IBIArchive(session=db.session)
+    apps = []
+    for name in ("one", "other"):
+        with new_database("sqlite", tmp_path, ready=True) as bound:
+            app = Flask(name, instance_path=str(tmp_path / name))
+            app.config.update(
+                SETTINGS,
+                SQLALCHEMY_DATABASE_URI="sqlite://",
+                SQLALCHEMY_BINDS={name: bound},
+                IBI_DATABASE_BIND=name,
+                IBI_FILES_FOLDER=str(tmp_path / name / "files"),
+            )
+            db.init_app(app)
+            ibi.init_app(app)
+            archive_of(app).init()
+            apps.append((app, bound))
+    for app, bound in apps:
+        with app.app_context():
+            item = archive_of(app).deposit(title="Report")
+            db.session.commit()
+            assert archive_of(app).config.database_uri == bound
+            found = [archive_of(one).get(item.rep) is not None for one, _ in apps]
+            assert found == [one is app for one, _ in apps]
+    for app, _ in apps:
+        with app.app_context():
+            [engine.dispose() for engine in db.engines.values()]
+        close(app)
+
+
+@pytest.mark.one_database
+def test_a_wrong_bind_stops_the_start_with_one_line(uri: str, tmp_path: Path) -> None:
+    binds = {"archive": f"sqlite:///{tmp_path}/a", "other": "sqlite://"}
+
+    def refusal(session: bool = True, flask_sqlalchemy: bool = True, **config: Any) -> str:
+        app = Flask("host", instance_path=str(tmp_path))
+        app.config.update(SETTINGS, SQLALCHEMY_DATABASE_URI=uri, **config)
+        db = SQLAlchemy(app) if flask_sqlalchemy else SQLAlchemy()
+        with pytest.raises(ConfigError) as refused:
+            IBIArchive(app, session=db.session if session else None)
+        return str(refused.value)
+
+    assert refusal(SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="archve") == (
+        "IBI_DATABASE_BIND is 'archve'; it should be a key of SQLALCHEMY_BINDS: archive, other"
+    )
+    assert refusal(IBI_DATABASE_BIND="archive") == (
+        "IBI_DATABASE_BIND is 'archive'; it should be unset, because SQLALCHEMY_BINDS is empty"
+    )
+    assert refusal(IBI_DATABASE_BIND=["archive"]) == (
+        "IBI_DATABASE_BIND is ['archive']; it should be a text"
+    )
+    assert refusal(flask_sqlalchemy=False, IBI_DATABASE_BIND="archive") == (
+        "IBI_DATABASE_BIND is 'archive'; it should be unset, or used after init_app() of "
+        "Flask-SQLAlchemy"
+    )
+    assert refusal(session=False, SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="archive") == (
+        "IBI_DATABASE_BIND is 'archive'; it should be unset, because IBIArchive has no session; "
+        "IBI_DATABASE_URI names the database"
+    )
+    assert refusal(
+        SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="archive", IBI_DATABASE_URI=uri
+    ).startswith("IBI_DATABASE_URI is 'sqlite:")
+    assert "bound to an SQLite file" in refusal(SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="other")
+
+
+# --- real processes ------------------------------------------------------------------------------
+
+#: The app of a host in a file, for real processes.
+APP = """
+    import os
+    from flask import Flask
+    from flask_migrate import Migrate
+    from flask_sqlalchemy import SQLAlchemy
+    from flask_ibi_archive import IBIArchive
+
+    db = SQLAlchemy()
+    migrate = Migrate()
+    ibi = IBIArchive(session=db.session)
+
+    class Thesis(db.Model):
+        id = db.Column(db.Integer, primary_key=True)
+
+    def create_app():
+        app = Flask(__name__)
+        app.config.from_prefixed_env()
+        db.init_app(app); ibi.init_app(app); migrate.init_app(app, db)
+        return app
+"""
+
+
+#: Runs commands as the program flask does. Its arguments are the commands.
+RUN = """
+import sys
+from flask.cli import FlaskGroup
+
+for command in sys.argv[1:]:
+    FlaskGroup().main(command.split(), prog_name="flask", standalone_mode=False)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.one_database
+def test_the_real_commands_ignore_our_tables(uri: str, tmp_path: Path) -> None:
+    (tmp_path / "repository.py").write_text(dedent(APP))
+    environment = os.environ | {
+        "FLASK_APP": "repository",
+        "FLASK_SECRET_KEY": "a secret for tests",
+        "FLASK_SQLALCHEMY_DATABASE_URI": uri,
+        "FLASK_IBI_ARCHIVE_SERVICE_IBI": SERVICE,
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}",
+    }
+    commands = ["db init", "ibi init", "db migrate", "db upgrade", "db check"]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *commands],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    [created] = (tmp_path / "migrations" / "versions").glob("*.py")
+    assert "ibi_" not in created.read_text()

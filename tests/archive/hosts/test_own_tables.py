@@ -1,0 +1,429 @@
+"""A host with its own catalogue: refused operations, wrong records, relations, accesses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import NullPool, create_engine, text
+from support.accesses import acknowledge
+from support.archives import import_records
+from support.cases import for_each
+from support.commands import command
+
+from flask_ibi_archive import CatalogueRecord, FileRecord, IBIArchive, MetadataItem, RecordCatalogue
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.checking import check_archive
+from flask_ibi_archive.archive.joining.document_registration import build_registration
+from flask_ibi_archive.core.protocol.catalogue import Scope
+from flask_ibi_archive.core.protocol.registry_2008 import Credentials
+from flask_ibi_archive.errors import ConfigError, NotReady, StorageError, UnknownItem
+from flask_ibi_archive.testing import Reader
+
+CHANGED = datetime(2026, 2, 1, 8, 30, tzinfo=timezone.utc)
+A, B, C, ELSEWHERE = (f"a.br/{letter}/2001/01.01.00.00" for letter in "abcd")
+SHORT = "8JMKD3MGP8W/35MME4E"
+
+
+def a_record(rep: str | None = A, **fields: Any) -> CatalogueRecord:
+    """Return the description of an item."""
+    record = CatalogueRecord(rep=rep, timestamp=CHANGED, title="Snow", language="en")
+    record.update(fields)  # type: ignore[typeddict-item]
+    return record
+
+
+class Shelf(RecordCatalogue):
+    """A catalogue in memory."""
+
+    def __init__(self, *records: CatalogueRecord) -> None:
+        self.shelf = list(records)
+
+    def record(self, ibi: str) -> CatalogueRecord | None:
+        names = ("rep", "ibip")
+        return next((one for one in self.shelf if ibi in [one.get(name) for name in names]), None)
+
+    def records(self) -> Iterator[CatalogueRecord]:
+        return iter(self.shelf)
+
+
+class BareShelf(Shelf):
+    """A catalogue that can't list its items."""
+
+    records = RecordCatalogue.records  # type: ignore[assignment]
+
+
+Host = Callable[..., Reader]
+
+
+@pytest.fixture
+def host(ibi_settings: dict[str, Any], tmp_path: Path) -> Iterator[Host]:
+    """A function that returns a reader of an app with a catalogue of some records."""
+    made: list[Archive] = []
+
+    def make(*records: CatalogueRecord, kind: type[Shelf] = Shelf) -> Reader:
+        app = Flask("host", instance_path=str(tmp_path / "instance"))
+        app.config.from_mapping(ibi_settings)
+        IBIArchive(app, catalogue=kind(*records))
+        reader = Reader(app)
+        reader.archive.init()
+        made.append(reader.archive)
+        return reader
+
+    yield make
+    for archive in made:
+        archive.database.close()
+
+
+OPERATIONS: dict[str, Callable[[Archive], Any]] = {
+    "deposit": lambda archive: archive.deposit(title="x"),
+    "new_edition": lambda archive: archive.new_edition(A, title="x"),
+    "edit": lambda archive: archive.edit(A, title="x"),
+    "delete": lambda archive: archive.delete(A, "x"),
+    "make_copy": lambda archive: archive.make_copy(A),
+}
+
+
+@pytest.mark.one_database
+@for_each("name", list(OPERATIONS))
+def test_operations_on_items_are_refused_in_one_line(host: Host, name: str) -> None:
+    archive = host(a_record()).archive
+    with pytest.raises(StorageError) as refusal:
+        OPERATIONS[name](archive)
+    assert str(refusal.value) == (
+        "the items of this Archive are in the tables of the repository (Shelf); change them there"
+    )
+
+
+@pytest.mark.one_database
+def test_an_item_is_registered_with_a_document_registry(host: Host) -> None:
+    archive = host(a_record(next_edition=B), a_record(B), a_record(C, state="Reserved")).archive
+    actor = Credentials(ELSEWHERE, "12xY3z")
+    first = build_registration(archive, A, actor)
+    assert first.is_original
+    assert first.location.url == archive.addresses.item(archive.get(A))  # type: ignore[arg-type]
+    assert first.location.updated_at == CHANGED
+    assert [one.format for one in first.location.metadata] == [None, "oai_dc"]
+    assert first.location.next_edition_url == archive.persistent_url(B)
+    # a catalogue states only later editions
+    assert build_registration(archive, B, actor).location.previous_edition_url is None
+    with pytest.raises(UnknownItem):
+        build_registration(archive, C, actor)
+
+
+@pytest.mark.one_database
+def test_identifiers_are_minted_reserved_and_released(host: Host) -> None:
+    archive = host().archive
+    assert archive.mint()[0].ibi != archive.reserve("a draft").ibi
+    [reservation] = archive.reservations()
+    archive.release(reservation.rep)
+    assert archive.reservations()[0].status == "released"
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "field": (a_record(titel="x"), "titel: this field is unknown; did you mean title?"),
+    "language": (a_record(language="English"), "language: 'English'"),
+    "no timestamp": ({"rep": A}, "timestamp: the record needs the time of the last change"),
+    "naive timestamp": (
+        a_record(timestamp=datetime(2026, 1, 1)),
+        "has no time zone; add tzinfo=timezone.utc",
+    ),
+    "stream": (a_record(files=[("a", BytesIO())]), "is not a path"),
+    "edition": (a_record(previous_edition=B), "next_edition"),
+    "translation": (a_record(translation_of=B), "the field translations"),
+    "no mapping": (A, "not a CatalogueRecord or None"),
+    "other item": (a_record(B), f"the record has the identifiers {B}"),
+}
+
+
+class Careless(Shelf):
+    """A catalogue that returns the same record for all identifiers."""
+
+    def record(self, ibi: str) -> CatalogueRecord | None:
+        return self.shelf[0]
+
+
+@pytest.mark.one_database
+@for_each("name", list(WRONG))
+def test_a_wrong_record_is_an_error_of_the_catalogue(
+    host: Host, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    given, message = WRONG[name]
+    reader = host(given, kind=Careless)
+    with pytest.raises(NotReady) as error:
+        reader.archive.get(A)
+    assert message in str(error.value)
+    assert str(error.value).startswith(f"Careless returns a wrong record ({A}: ")
+    assert reader.open(f"/col/{A}/").status_code == 503
+    with pytest.raises(AssertionError, match="alert"):
+        reader.request_urls(A)
+    assert message in caplog.text
+
+
+@pytest.mark.one_database
+def test_a_catalogue_must_be_an_object(ibi_settings: dict[str, Any]) -> None:
+    app = Flask("host")
+    app.config.from_mapping(ibi_settings)
+    with pytest.raises(ConfigError, match="an object of a subclass of RecordCatalogue"):
+        IBIArchive(app, catalogue=Shelf)  # type: ignore[arg-type]
+
+
+class Unreachable(Shelf):
+    """A catalogue whose table is missing."""
+
+    def record(self, ibi: str) -> CatalogueRecord | None:
+        with create_engine("sqlite://", poolclass=NullPool).connect() as connection:
+            connection.execute(text("SELECT * FROM documents"))
+        return None
+
+
+@pytest.mark.one_database
+def test_without_its_database_the_catalogue_is_unavailable(host: Host) -> None:
+    reader = host(kind=Unreachable)
+    response = reader.open(f"/col/{A}/")
+    assert (response.status_code, "no such table" in response.text) == (503, False)
+    with pytest.raises(NotReady, match="Unreachable can't read the items"):
+        reader.archive.get(A)
+
+
+@pytest.mark.one_database
+def test_a_reserved_item_is_unknown(host: Host) -> None:
+    reader = host(a_record(state="Reserved"))
+    assert reader.request_urls(A) == {}
+    assert reader.open(f"/col/{A}/").status_code == 404
+    assert list(reader.archive.find()) == []
+
+
+@pytest.mark.one_database
+def test_relations_may_lead_to_items_of_other_archives(host: Host) -> None:
+    reader = host(
+        CatalogueRecord(
+            rep=A,
+            timestamp=CHANGED,
+            language="en",
+            next_edition=ELSEWHERE,
+            translations={"pt": SHORT},
+            metadata=MetadataItem(B),
+        ),
+        a_record(B, content_type="Metadata", formats={"marcxml": "https://example.org/b.xml"}),
+    )
+    pairs = reader.request_urls(A, "GetLastEdition")
+    assert pairs["ibi.nextedition"] == ("rep", ELSEWHERE)
+    assert "url.lastedition" not in pairs
+    everything = reader.request_urls(A, "GetTranslation(pt)")
+    assert everything["ibi.translation(pt)"] == ("ibip", SHORT)
+    found = reader.request_urls(A, "GetMetadata(marcxml)")
+    assert found["url.metadata(marcxml)"] == ("https://example.org/b.xml",)
+
+
+@pytest.mark.one_database
+def test_editions_in_a_circle_end(host: Host) -> None:
+    reader = host(a_record(A, next_edition=B), a_record(B, next_edition=A))
+    assert reader.request_urls(A, "GetLastEdition")["ibi.lastedition"] == ("rep", B)
+
+
+@pytest.mark.one_database
+def test_a_file_is_sent_with_an_entity_tag(host: Host, tmp_path: Path) -> None:
+    path = tmp_path / "stored-17"
+    path.write_text("first")
+    reader = host(a_record(files=[("report.txt", path)]))
+    url = reader.request_urls(A)["url"][0]
+    response = reader.open(url)
+    assert (response.text, response.headers["Content-Type"]) == (
+        "first",
+        "text/plain; charset=utf-8",
+    )
+    path.write_text("the second version")
+    assert reader.open(url).headers["ETag"] != response.headers["ETag"]
+    path.unlink()
+    assert reader.open(url).status_code == 404
+
+
+@pytest.mark.slow_on_postgresql
+def test_the_url_of_a_file_on_another_server_is_counted(host: Host) -> None:
+    reader = host(a_record(files=[FileRecord("a.pdf", url="https://example.org/a.pdf")]))
+    archive = reader.archive
+    assert reader.request_urls(A)["url"] == ("https://example.org/a.pdf",)
+    # an acknowledgment without an identifier counts only if the URL is a URL of the item
+    archive.take_acknowledgment(acknowledge(archive, A, ibi=None))
+    archive.take_acknowledgment(acknowledge(archive, A, ibi=None, url="https://example.org/b"))
+    assert archive.statistics(A).downloads == 1
+
+
+@pytest.mark.slow_on_postgresql
+def test_accesses_in_the_spool_are_counted_later(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = host(a_record(A, next_edition=B), a_record(B))
+    archive, pairs = reader.archive, reader.request_urls(A, "GetLastEdition")
+    with monkeypatch.context() as patch:
+        patch.setattr(archive.database, "writing", fail)
+        reader.acknowledge(pairs, ".lastedition")
+        patch.setattr(archive.database, "read", fail)
+        again = dict(pairs)
+        again["urlkey"] = (archive.url_keys.issue(A),)
+        reader.acknowledge(again, ".lastedition")
+    assert archive.statistics(A).downloads == 0
+    assert archive.accesses.store.import_spool() == 2
+    assert (
+        archive.statistics(A, "day").asked[0].downloads + archive.statistics(A).double_clicks == 2
+    )
+    assert sum(period.downloads for period in archive.statistics(B).delivered or ()) == 1
+
+
+def fail(*arguments: object) -> Any:
+    """Fail as a database that does not answer."""
+    raise NotReady("the database is locked", "try again")
+
+
+def test_the_first_accesses_of_an_item_may_arrive_at_the_same_time(host: Host) -> None:
+    reader = host(a_record(A))
+    archive = reader.archive
+    sent = [acknowledge(archive, A, user=f"150.163.2.{number}") for number in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = set(pool.map(archive.take_acknowledgment, sent))
+    assert Outcome.REFUSED not in outcomes
+    archive.accesses.store.import_spool()
+    found = archive.statistics(A)
+    assert found.downloads + found.double_clicks == 8
+
+
+def test_counts_remain_when_the_items_move_to_the_tables_of_the_package(
+    host: Host, ibi_settings: dict[str, Any]
+) -> None:
+    reader = host(a_record(A), a_record(B))
+    reader.acknowledge(reader.request_urls(A))
+    reader.acknowledge(reader.request_urls(B))
+    app = Flask("host")
+    app.config.from_mapping(ibi_settings)
+    IBIArchive(app)
+    archive = Reader(app).archive
+    import_records(archive, [{"rep": A}])
+    assert archive.statistics(A).downloads == 1
+    assert archive.statistics().downloads == 2
+    archive.database.close()
+
+
+@pytest.mark.one_database
+def test_commands_cover_the_items_of_the_host_or_say_that_they_do_not(
+    host: Host, tmp_path: Path
+) -> None:
+    path = tmp_path / "stored-17"
+    path.write_text("content")
+    reader = host(a_record(A, files=[("a.txt", path)]), a_record(B, title="Rain"))
+    runs = partial(command, reader.app)
+    assert runs("list", "--search", "rAI").out.split("\t")[0] == B
+    assert "title Snow" in runs("show", A).out
+    assert "urlkey" in runs("url-list", A).out
+    assert json.loads(runs("stats", A, "--json").out)["asked"]["downloads"] == 0
+    exported = tmp_path / "items.jsonl"
+    runs("export", str(exported), "--files", str(tmp_path / "files"))
+    first, _ = map(json.loads, exported.read_text().splitlines())
+    assert (tmp_path / first["files"][0]["source"]).read_text() == "content"
+    for words in (["verify"], ["backup", str(tmp_path / "b.zip")], ["check-links"]):
+        assert "the items and files are in the tables of the repository (Shelf): not" in (
+            runs(*words).err
+        )
+    for words in (["import", exported], ["renew-harvests"]):
+        refused = runs(*words).error
+        assert refused.startswith("the items of this Archive are in the tables of the repository")
+
+
+@pytest.mark.one_database
+@for_each(
+    ("kind", "records", "line"),
+    [
+        (Shelf, [a_record()], "ok   catalogue: Shelf can be read; records that were checked: 1"),
+        (Shelf, [a_record(language="x")], "FAIL catalogue: Shelf returns a wrong record"),
+        (BareShelf, [], "ok   catalogue: BareShelf can be read; it can't list its items"),
+        (Unreachable, [], "FAIL catalogue: Unreachable can't read the items"),
+    ],
+)
+def test_the_check_of_the_archive_reads_records_of_the_catalogue(
+    host: Host, kind: type[Shelf], records: list[CatalogueRecord], line: str
+) -> None:
+    findings = check_archive(host(*records, kind=kind).archive)
+    found = next(one for one in findings if one.name == "catalogue")  # sends no requests
+    assert f"{'ok  ' if found.ok else 'FAIL'} catalogue: {found.text}".startswith(line)
+
+
+@pytest.mark.one_database
+def test_a_key_must_be_an_identifier(host: Host) -> None:
+    class Numbered(Shelf):
+        def find(self, ibi: str, *rest: Any) -> Any:
+            found = super().find(ibi, *rest)
+            found.key = 7  # type: ignore[union-attr]
+            return found
+
+    with pytest.raises(NotReady, match="the key 7 is not an identifier"):
+        host(a_record(), kind=Numbered).archive.read_catalogue(
+            lambda catalogue: catalogue.find(A, Scope())
+        )
+
+
+@pytest.mark.one_database
+def test_a_catalogue_that_cannot_list_its_items_says_so(host: Host) -> None:
+    with pytest.raises(StorageError, match=r"BareShelf can't list its items.*records\(\)"):
+        list(host(a_record(), kind=BareShelf).archive.find())
+
+
+class Plain:
+    """An item of a host that is not hashable, such as an object of a plain dataclass."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._found, name)
+
+
+class PlainShelf(Shelf):
+    def find(self, ibi: str, *rest: Any) -> Any:
+        found = super().find(ibi, *rest)
+        return None if found is None else Plain(found)
+
+
+@pytest.mark.one_database
+def test_the_items_of_a_host_need_not_be_hashable(host: Host, ibi_settings: dict[str, Any]) -> None:
+    ibi_settings["IBI_FILTER_URL_LIST"] = False
+    records = (a_record(A, next_edition=B), a_record(B))
+    expected = host(*records).request_urls(A)
+    assert expected.keys() == host(*records, kind=PlainShelf).request_urls(A).keys()
+
+
+@pytest.mark.one_database
+@for_each(("kind", "has_list"), [(Shelf, True), (BareShelf, False)])
+def test_the_home_link_leads_to_the_list_of_items_if_there_is_one(
+    host: Host, kind: type[Shelf], has_list: bool
+) -> None:
+    client = host(a_record(), kind=kind).app.test_client()
+    page = client.get(f"/col/{A}/", headers={"Accept-Language": "en"}).text
+    assert ('href="/ibi/items"' in page) is has_list
+    assert client.get("/ibi/items").status_code == (200 if has_list else 404)
+
+
+@pytest.mark.one_database
+def test_a_catalogue_can_answer_with_one_statement(host: Host) -> None:
+    calls = []
+
+    class Quick(Shelf):
+        def record(self, ibi: str) -> CatalogueRecord | None:
+            raise AssertionError(ibi)
+
+        def find(self, ibi: str, *rest: Any) -> Any:
+            calls.append(ibi)
+            return Shelf(*self.shelf).find(ibi, *rest)
+
+    reader = host(a_record(A, next_edition=B), a_record(B), kind=Quick)
+    reader.request_urls(A, "GetLastEdition")
+    assert calls == [A]

@@ -1,0 +1,362 @@
+"""Routes and addresses of the host have precedence over those of the extension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Blueprint, Flask, abort, g, redirect, request, url_for
+from support.archives import archive_of
+from support.cases import for_each
+from support.commands import command
+from support.pages import Page
+from support.web import EMPTY, PORTUGUESE, REPORT, REPORT_IBIP, SERVICE_PATH, ask, ask_urls
+from werkzeug.routing import BaseConverter
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
+from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.server.pages.flask_interfaces import IBIConverter
+
+Host = Callable[..., Flask]
+HOST = "http://mtc-m16c.sid.inpe.br"
+
+#: Rules of a host, and a path for which the extension also has a rule.
+RULES = [
+    ("/col/<path:ibi>/", f"/col/{REPORT}/"),
+    ("/col/<own:ibi>/", f"/col/{REPORT}/"),
+    ("/col/<flask_ibi_archive_item:ibi>/", f"/col/{REPORT_IBIP}/"),
+    ("/col/<prefix>/<suffix>/", f"/col/{REPORT_IBIP}/"),
+    ("/col/<path:ibi>/doc/<path:path>", f"/col/{REPORT}/doc/report.pdf"),
+    ("/col/<flask_ibi_archive_item:ibi>/doc/<path:path>", f"/col/{REPORT}/doc/report.pdf"),
+    ("/col/<flask_ibi_archive_item:ibi>/doc/<name>", f"/col/{REPORT}/doc/report.pdf"),
+    ("/col/<path:ibi>/files", f"/col/{REPORT}/files"),
+    ("/col/<own:ibi>/metadata", f"/col/{REPORT}/metadata"),
+    ("/col/<path:ibi>/statistics", f"/col/{REPORT}/statistics"),
+    ("/ibi/statistics", "/ibi/statistics"),
+    ("/ibi/health", "/ibi/health"),
+    ("/ibi/health/ready", "/ibi/health/ready"),
+    ("/ibi/health/live", "/ibi/health/live"),
+]
+PATHS = sorted({path for _, path in RULES})
+
+
+class OwnConverter(BaseConverter):
+    """A converter of the host with a large weight."""
+
+    regex = r"[^/]+(?:/[^/]+){1,3}"
+    part_isolating = False
+    weight = 5000
+
+
+def add(app: Flask, rule: str, **options: Any) -> None:
+    """Add a route of the host that answers with its rule."""
+    app.url_map.converters.setdefault("own", OwnConverter)
+    app.url_map.converters.setdefault("flask_ibi_archive_item", IBIConverter)
+    app.add_url_rule(rule, f"own{len(app.view_functions)}", lambda **_: f"own {rule}", **options)
+
+
+def find_blueprint(app: Flask, path: str) -> str:
+    """Return the blueprint that answers requests for a path."""
+    endpoint: str = app.url_map.bind("host").match(path)[0]
+    return endpoint.partition(".")[0]
+
+
+@for_each(("rule", "path"), RULES)
+def test_a_route_of_the_host_overrides_ours_in_any_order(host: Host, rule: str, path: str) -> None:
+    for step in ("before", "after"):
+        app = host(**{step: lambda app: add(app, rule)})
+        assert ask(app, path).text == f"own {rule}"
+        assert ask(app, path, "HEAD").status == 200
+        kind = path.removeprefix(f"/col/{REPORT}").removeprefix(f"/col/{REPORT_IBIP}")
+        others = [other for other in PATHS if not other.endswith(kind)]
+        assert others
+        assert {find_blueprint(app, other) for other in others} == {"ibi_archive"}
+
+
+@for_each(
+    "rule", ["/<path:page>", "/<section>/<path:page>", "/<a>/<b>", "/ibi/<page>", "/<path:p>/"]
+)
+def test_a_catch_all_of_the_host_does_not_hide_our_pages(host: Host, rule: str) -> None:
+    for step in ("before", "after"):
+        app = host(**{step: lambda app: add(app, rule)})
+        assert {find_blueprint(app, path) for path in PATHS} == {"ibi_archive"}
+        page = (
+            "/ibi/page"
+            if rule == "/ibi/<page>"
+            else "/some/page/"
+            if rule[-1] == "/"
+            else "/some/page"
+        )
+        assert ask(app, page).text == f"own {rule}"
+
+
+def test_a_route_of_the_host_may_show_our_page(host: Host) -> None:
+    def show(text: str) -> Any:
+        ibi = IBIArchive()
+        return ibi.landing_page(ibi.archive.get(text) or text)
+
+    rule = "/col/<path:text>/"
+    ours, theirs = host(), host(after=lambda app: app.add_url_rule(rule, "own", show))
+    for path, status in ((f"/col/{REPORT}/", 200), ("/col/8JMKD3MGP8W/4GR7C9G/", 404)):
+        assert ask(theirs, path).status == status
+        assert ask(theirs, path).text == ask(ours, path).text
+
+
+def test_a_route_of_the_host_for_another_method_leaves_ours_unchanged(host: Host) -> None:
+    app = host(
+        before=lambda app: add(app, "/col/<path:ibi>/", methods=["POST"]),
+        after=lambda app: add(app, "/ibi/statistics", methods=["POST"]),
+    )
+    for path in (f"/col/{REPORT}/", "/ibi/statistics"):
+        assert ask(app, path).status == 200
+        assert not ask(app, path).body.startswith(b"own ")
+        assert ask(app, path, "POST").body.startswith(b"own ")
+        refused = ask(app, path, "DELETE")
+        assert refused.status == 405
+        assert {"GET", "HEAD", "POST"} <= set(refused.headers["Allow"].split(", "))
+
+
+@for_each("path", PATHS)
+def test_our_pages_refuse_other_methods_and_list_those_they_allow(host: Host, path: str) -> None:
+    app = host()
+    assert ask(app, path, "HEAD").status == 200
+    assert ask(app, path, "HEAD").body == b""
+    options = ask(app, path, "OPTIONS")
+    assert options.status == 200
+    assert set(options.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS"}
+    assert ask(app, path, "POST").status == 405
+
+
+def test_hooks_of_the_blueprint_of_a_replaced_page_run(host: Host) -> None:
+    def add_blueprint(app: Flask) -> None:
+        own = Blueprint("own", "own")
+        own.before_request(lambda: ("log in first", 401))
+        own.add_url_rule("/ibi/statistics", "statistics", lambda: "secret")
+        own.add_url_rule("/col/<path:ibi>/", "item", lambda ibi: "secret")
+        app.register_blueprint(own)
+
+    app = host(after=add_blueprint)
+    for path in ("/ibi/statistics", f"/col/{REPORT}/"):
+        assert (ask(app, path).status, ask(app, path).text) == (401, "log in first")
+
+
+def test_a_login_check_of_all_requests_can_let_ours_pass(host: Host) -> None:
+    def add_check(app: Flask) -> None:
+        add(app, "/<path:page>")
+
+        @app.before_request
+        def require_login() -> tuple[str, int] | None:
+            return None if request.blueprint == "ibi_archive" else ("log in first", 401)
+
+    app = host(after=add_check)
+    assert "ibi" in ask_urls(app, REPORT)
+    assert ask(app, f"/col/{REPORT}/").status == 200
+    assert ask(app, f"/{REPORT_IBIP}").status == 401
+
+
+def log_in_first() -> Any:
+    """A login check, which redirects to a page with a form."""
+    return redirect("/login")
+
+
+def refuse() -> None:
+    """A rate limiter, which raises an exception."""
+    abort(429)
+
+
+class LoginNeeded(Exception):
+    """The exception of a login check, for which the app has an error handler."""
+
+
+def need_login() -> None:
+    """A login check that raises an exception of its own."""
+    raise LoginNeeded
+
+
+@for_each("step", ["before", "after"])
+@for_each("hook", [log_in_first, refuse, need_login])
+def test_hooks_of_the_host_do_not_answer_for_the_protocol(
+    host: Host, step: str, hook: Callable[[], Any]
+) -> None:
+    """A resolver cannot log in, and a reader of a persistent URL does not know the host."""
+    app = host(**{step: lambda app: app.before_request(hook)})
+    app.register_error_handler(LoginNeeded, lambda error: log_in_first())
+    assert "ibi" in ask_urls(app, REPORT)
+    assert ask(app, SERVICE_PATH, "POST").alert
+    assert ask(app, f"/{REPORT}").headers["Location"].startswith(f"{HOST}/col/{REPORT}/")
+    for path in ("/", "/static/x", "/no/such/page", f"/col/{REPORT}/"):
+        answer = ask(app, path)
+        assert answer.status == 429 or answer.headers["Location"] == "/login", path
+
+
+def test_what_the_hooks_of_the_host_prepare_is_there(host: Host) -> None:
+    """Each hook runs once, up to the first that answers, as without the extension."""
+    seen: list[str] = []
+
+    def add_hooks(app: Flask) -> None:
+        @app.before_request
+        def start() -> None:
+            g.started = seen.append("start")
+
+        @app.before_request
+        def require_login() -> Any:
+            seen.append("login")
+            return redirect("/login") if request.args.get("private") else None
+
+        @app.before_request
+        def open_something() -> None:
+            g.opened = seen.append("open")
+
+        @app.after_request
+        def stop(response: Any) -> Any:
+            assert g.started is None
+            return response
+
+    app = host(before=add_hooks)
+    query = "servicesubject=inclusionConfirmationRequest"
+    for target, private in (
+        (f"{SERVICE_PATH}?{query}", ""),
+        (f"{SERVICE_PATH}?{query}&private=1", "login"),
+        (f"/{REPORT}", ""),
+        (f"/col/{REPORT}/", ""),
+        ("/no/such/page", ""),
+        ("/", ""),
+        ("/no/such/page?private=1", "login"),
+    ):
+        ask(app, target)
+        assert seen == ["start", "login"] + ([] if private else ["open"]), target
+        seen.clear()
+
+
+def test_the_host_can_build_the_urls_of_our_pages(host: Host) -> None:
+    app = host(after=lambda app: add(app, "/col/<path:ibi>/"))
+    with app.test_request_context():
+        assert url_for("ibi_archive.landing", ibi=REPORT) == f"/col/{REPORT}/"
+        assert url_for("ibi_archive.file", ibi=REPORT, path="a/b c") == f"/col/{REPORT}/doc/a/b%20c"
+        assert url_for("ibi_archive.archive_statistics", by="day") == "/ibi/statistics?by=day"
+        assert url_for("ibi_archive.health_live") == "/ibi/health/live"
+
+
+@for_each("step", ["before", "after"])
+def test_the_host_replaces_pages_of_the_resolver(host: Host, tmp_path: Any, step: str) -> None:
+    def add_pages(app: Flask) -> None:
+        add(app, "/")
+        add(app, "/ibi-resolver/health")
+        add(app, "/<path:page>")
+
+    def prepare(app: Flask, others: Callable[[Flask], None]) -> None:
+        app.config["IBI_RESOLVER_DATABASE_URI"] = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
+        if step == "before":
+            others(app)
+        IBIResolver(app)
+        if step == "after":
+            others(app)
+
+    app = host(before=lambda app: prepare(app, add_pages))
+    try:
+        assert ask(app, "/").text == "own /"
+        assert ask(app, "/ibi-resolver/health").text == "own /ibi-resolver/health"
+        assert ask(app, "/ibi-resolver/health/live").text == '{"status":"ok"}\n'
+        assert ask(app, "/some/page").text == "own /<path:page>"
+    finally:
+        app.extensions["ibi_resolver"].resolver.close()
+
+
+# --- addresses
+
+
+def find_address(page: PageKind, item: Named, path: str | None) -> str | None:
+    """Return the addresses of a host that has its own pages for items and files."""
+    if page == "item":
+        return f"/thesis/{item.rep[-2:]}" if item.rep else None
+    if page == "file" and item.rep in (REPORT, PORTUGUESE):
+        return f"https://files.example/{path}"
+    if page == "metadata" and path == "oai_dc":
+        return f"/oai?identifier={item.ibip}"
+    return None
+
+
+@pytest.fixture
+def moved(host: Host) -> Flask:
+    """The app of a host that changes addresses after it has added the extension."""
+    ibi = IBIArchive()
+    app = host(ibi=ibi)
+    assert ibi.address(find_address) is find_address
+    return app
+
+
+def test_url_lists_contain_the_addresses_of_the_function(moved: Flask) -> None:
+    assert ask_urls(moved, EMPTY)["url"] == (f"{HOST}/thesis/15",)
+    assert ask_urls(moved, REPORT)["url"] == ("https://files.example/report.pdf",)
+    assert ask_urls(moved, REPORT, filepath="odd.xyzzy")["url"] == (
+        "https://files.example/odd.xyzzy",
+    )
+    found = ask_urls(moved, REPORT, "GetMetadata(oai_dc)")
+    assert found["url.metadata(oai_dc)"] == (f"{HOST}/oai?identifier={REPORT_IBIP}",)
+
+
+def test_none_means_the_usual_address(moved: Flask) -> None:
+    assert ask_urls(moved, REPORT, "GetFileList")["url"] == (f"{HOST}/col/{REPORT}/files",)
+    assert ask_urls(moved, REPORT, "GetMetadata")["url.metadata"] == (
+        f"{HOST}/col/{REPORT}/metadata",
+    )
+
+
+def test_pages_and_redirects_contain_the_addresses_of_the_function(moved: Flask) -> None:
+    links = Page(ask(moved, f"/col/{REPORT}/files").text).links
+    # the path to the page begins with the home page; the link back to the item follows the files
+    assert links[0] == "/ibi/items"
+    assert links[1] == links[-1] == f"{HOST}/thesis/01"
+    assert links[2] == "https://files.example/report.pdf"
+    assert not [link for link in links if f"/{REPORT}/doc/" in link or link.endswith(f"/{REPORT}/")]
+    redirect = ask(moved, f"/{EMPTY}")
+    assert (redirect.status, redirect.headers["Location"]) == (302, f"{HOST}/thesis/15")
+
+
+def test_an_access_to_an_address_of_the_function_is_counted(moved: Flask) -> None:
+    target = ask(moved, f"/{PORTUGUESE}")
+    assert target.headers["Location"] == "https://files.example/new.txt"
+    [period] = archive_of(moved).statistics(PORTUGUESE, "year").asked
+    assert period.downloads == 1
+
+
+def test_the_function_may_use_url_for_without_a_request(host: Host) -> None:
+    ibi = IBIArchive()
+    app = host(ibi=ibi, after=lambda app: app.add_url_rule("/thesis/<path:ibi>", "thesis"))
+    ibi.address(lambda page, item, path: url_for("thesis", ibi=item.rep))
+    assert ask_urls(app, EMPTY)["url"] == (f"{HOST}/thesis/{EMPTY}",)
+    assert f"\nurl {HOST}/thesis/{EMPTY}\n" in command(app, "url-list", EMPTY).out
+
+
+@for_each("wrong", ["thesis/7", "", "//evil.example/x", "ftp://x.example/", 7])
+def test_another_result_of_the_function_is_an_error_that_names_the_item(
+    host: Host, wrong: Any
+) -> None:
+    ibi = IBIArchive()
+    app = host(ibi=ibi)
+    ibi.address(lambda page, item, path: wrong)
+    with pytest.raises(
+        ValueError, match=f"returned {wrong!r} for the page 'item' of the item {EMPTY}"
+    ):
+        ask_urls(app, EMPTY)
+
+
+def test_a_subclass_may_replace_addresses(host: Host) -> None:
+    class OwnUrls(ArchiveUrls):
+        def item(self, item: Named) -> str:
+            return f"{self.base}/record/{item.rep}"
+
+    app = host(ibi=IBIArchive(addresses=OwnUrls), APPLICATION_ROOT="/repository")
+    assert ask_urls(app, EMPTY)["url"] == (f"{HOST}/repository/record/{EMPTY}",)
+
+
+def test_one_object_changes_the_addresses_of_several_apps(host: Host) -> None:
+    ibi = IBIArchive()
+    apps = [host(ibi=ibi), host(ibi=ibi, APPLICATION_ROOT="/repository")]
+    ibi.address(find_address)
+    assert [ask_urls(app, EMPTY)["url"][0] for app in apps] == [
+        f"{HOST}/thesis/15",
+        f"{HOST}/repository/thesis/15",
+    ]

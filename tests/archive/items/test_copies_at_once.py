@@ -1,0 +1,142 @@
+"""Rule 4 with two transactions at the same time: no Copy remains without its Original."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError, OperationalError
+from support.databases import new_database
+from support.rows import REP, SECOND_SERVICE, SERVICE, Rows
+
+from flask_ibi_archive.archive.items.rules import find_constraint
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database
+
+Leave = Callable[[Rows, int], None]
+LEAVES: dict[str, Leave] = {
+    "marked": lambda rows, item: rows.set(item, state="Deleted"),
+    "removed": lambda rows, item: rows.delete(item),
+}
+STRAY = (
+    "SELECT count(*) FROM ibi_item copy WHERE copy.state = 'Copy' AND NOT EXISTS"
+    " (SELECT 1 FROM ibi_item o WHERE o.rep = copy.rep AND o.state = 'Original')"
+)
+
+
+def migrated(uri: str) -> Database:
+    database = Database.at(uri)
+    with database.writing() as connection:
+        migrate.upgrade(connection)
+    return database
+
+
+@pytest.fixture
+def postgresql(tmp_path: Path) -> Iterator[Database]:
+    with new_database("postgresql", tmp_path, ready=True) as uri:
+        database = migrated(uri)
+        yield database
+        database.close()
+
+
+def wait_for_a_waiting_transaction(database: Database) -> None:
+    """Return when a transaction waits for a lock of another one."""
+    for _ in count():
+        with database.reading() as connection:
+            if connection.scalar(
+                text("SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database"
+                     " WHERE NOT granted AND d.datname = current_database()")
+            ) or connection.scalar(
+                text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                     " AND datname = current_database()")
+            ):  # fmt: skip
+                return
+
+
+def stray_copies(database: Database) -> int:
+    with database.reading() as connection:
+        return int(connection.execute(text(STRAY)).scalar_one())
+
+
+@pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
+def test_a_Copy_is_refused_if_its_Original_is_removed_at_the_same_time(
+    postgresql: Database, leave: Leave
+) -> None:
+    with postgresql.writing() as connection:
+        rows = Rows(connection)
+        original, second = rows.item(rows.archive()), rows.archive(SECOND_SERVICE)
+    with ThreadPoolExecutor(1) as pool, postgresql.engine.connect() as connection:
+        leave(Rows(connection), original)
+        copying = pool.submit(make_copy, postgresql, second)
+        wait_for_a_waiting_transaction(postgresql)
+        connection.commit()
+        with pytest.raises(IntegrityError) as refusal:
+            copying.result(30)
+    assert find_constraint(refusal.value) == "tr_ibi_item_copy"
+    assert stray_copies(postgresql) == 0
+
+
+@pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
+def test_an_Original_is_not_removed_if_it_is_copied_at_the_same_time(
+    postgresql: Database, leave: Leave
+) -> None:
+    with postgresql.writing() as connection:
+        rows = Rows(connection)
+        original, second = rows.item(rows.archive()), rows.archive(SECOND_SERVICE)
+    with ThreadPoolExecutor(1) as pool, postgresql.engine.connect() as connection:
+        Rows(connection).copy(second)
+        leaving = pool.submit(remove_original, postgresql, leave, original)
+        wait_for_a_waiting_transaction(postgresql)
+        connection.commit()
+        with pytest.raises(IntegrityError) as refusal:
+            leaving.result(30)
+    assert find_constraint(refusal.value) == "tr_ibi_item_original"
+    assert stray_copies(postgresql) == 0
+
+
+def test_in_either_order_no_Copy_remains_without_its_Original(uri: str) -> None:
+    database = migrated(uri)
+    names = [f"{REP}.{number:02}" for number in range(40)]
+    with database.writing() as connection:
+        rows = Rows(connection)
+        first, second = rows.archive(), rows.archive(SECOND_SERVICE)
+        originals = [rows.item(first, name) for name in names]
+    outcomes: list[Future[None]] = []
+    with ThreadPoolExecutor(2) as pool:
+        for number, (name, original) in enumerate(zip(names, originals, strict=True)):
+            barrier = Barrier(2)
+            leave = LEAVES["marked" if number % 2 else "removed"]
+            outcomes += [
+                pool.submit(make_copy, database, second, name, barrier),
+                pool.submit(remove_original, database, leave, original, barrier),
+            ]
+    failed = [error for error in (outcome.exception() for outcome in outcomes) if error]
+    assert stray_copies(database) == 0
+    # one of each two transactions is refused, but never by a deadlock
+    assert len(failed) == len(names)
+    assert {type(error) for error in failed} == {IntegrityError}
+    assert not any(isinstance(error, OperationalError) for error in failed)
+    database.close()
+
+
+def make_copy(
+    database: Database, archive: int, rep: str = REP, barrier: Barrier | None = None
+) -> None:
+    with database.writing() as connection:
+        if barrier is not None and connection.dialect.name == "postgresql":
+            barrier.wait(30)
+        Rows(connection).copy(archive, SERVICE, rep=rep)
+
+
+def remove_original(
+    database: Database, leave: Leave, original: int, barrier: Barrier | None = None
+) -> None:
+    with database.writing() as connection:
+        if barrier is not None and connection.dialect.name == "postgresql":
+            barrier.wait(30)
+        leave(Rows(connection), original)

@@ -1,0 +1,306 @@
+"""The description of an item: keywords, titles and creators, files, related items; reading it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask, render_template_string
+from support.archives import SERVICE, archive_of, make_app
+from support.commands import ROOT
+from werkzeug.datastructures import FileStorage
+
+from flask_ibi_archive import FileRecord, IBIArchive, ItemRecord, MetadataAddress
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.errors import IdentifierError, StorageError
+
+pytestmark = pytest.mark.one_database
+
+
+@pytest.fixture
+def archive(app: Flask) -> Archive:
+    return archive_of(app)
+
+
+def view(archive: Archive, ibi: str) -> ItemView:
+    """Return an item that exists."""
+    found = archive.get(ibi)
+    assert found is not None
+    return found
+
+
+def dublin_core(archive: Archive, ibi: str) -> Any:
+    """Return the elements of the Dublin Core of an item, or None."""
+    return getattr(view(archive, ibi).record.metadata, "elements", None)
+
+
+#: Descriptions, and the Dublin Core of the item.
+DESCRIPTIONS: list[tuple[dict[str, Any], Any]] = [
+    ({}, None),
+    ({"title": None, "creators": []}, None),
+    ({"title": "A"}, {"title": (("A", None),)}),
+    ({"title": ["A", ("B", "pt")]}, {"title": (("A", None), ("B", "pt"))}),
+    (
+        {"title": "A", "creators": ["Silva, Ana", "Souza, Davi"]},
+        {"title": (("A", None),), "creator": (("Silva, Ana", None), ("Souza, Davi", None))},
+    ),
+    (
+        {"title": "A", "metadata": {"dc": {"date": "2026"}}},
+        {"title": (("A", None),), "date": (("2026", None),)},
+    ),
+    ({"title": "A", "metadata": {"dc": {"title": "B"}}}, {"title": (("A", None),)}),
+]
+
+
+def test_title_and_creators_become_elements_of_the_dublin_core(archive: Archive) -> None:
+    for fields, expected in DESCRIPTIONS:
+        assert dublin_core(archive, archive.deposit(**fields).ibi) == expected, fields
+        assert dublin_core(archive, archive.deposit(ItemRecord(**fields)).ibi) == expected  # type: ignore[typeddict-item]
+
+
+#: Edits of an item with a title, a creator and a date, and the Dublin Core afterwards.
+EDITS: list[tuple[dict[str, Any], Mapping[str, str]]] = [
+    ({"title": "C"}, {"title": "C", "creator": "A", "date": "2026"}),
+    ({"creators": "D"}, {"title": "B", "creator": "D", "date": "2026"}),
+    ({"creators": []}, {"title": "B", "date": "2026"}),
+    ({"title": None}, {"creator": "A", "date": "2026"}),
+    ({"title": "C", "metadata": {"dc": {"date": "2027"}}}, {"title": "C", "date": "2027"}),
+    ({"language": "pt"}, {"title": "B", "creator": "A", "date": "2026"}),
+]
+
+
+def test_an_edit_of_the_title_keeps_the_other_elements(archive: Archive) -> None:
+    for changes, expected in EDITS:
+        item = archive.deposit(title="B", creators="A", metadata={"dc": {"date": "2026"}})
+        archive.edit(item.ibi, **changes)
+        found = {name: values[0][0] for name, values in dublin_core(archive, item.ibi).items()}
+        assert found == expected, changes
+
+
+def test_a_title_is_refused_if_the_metadata_are_elsewhere(archive: Archive) -> None:
+    address = MetadataAddress("https://metadata.example/1")
+    for metadata in (address, {"url": address.url}, {"ibi": SERVICE}):
+        with pytest.raises(StorageError, match=r"^metadata: .*; omit these fields, or use Dublin"):
+            archive.deposit(title="A", metadata=metadata)
+    item = archive.deposit(metadata=address)
+    with pytest.raises(StorageError, match=r"^metadata: "):
+        archive.edit(item.ibi, title="A")
+
+
+def test_files_are_paths_streams_uploads_pairs_and_file_records(
+    archive: Archive, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"content")
+    given: list[tuple[Any, str]] = [
+        (path, "a.txt"),
+        (str(path), "a.txt"),
+        (io.BytesIO(b"content"), "file-1"),
+        (FileStorage(io.BytesIO(b"content"), "C:/data/b.txt"), "b.txt"),
+        (FileStorage(io.BytesIO(b"content")), "file-1"),
+        (("c.txt", path), "c.txt"),
+        (("data/c.txt", io.BytesIO(b"content")), "data/c.txt"),
+        (FileRecord("d.txt", source=str(path)), "d.txt"),
+    ]
+    for file, name in given:
+        [stored] = view(archive, archive.deposit(files=[file]).ibi).record.files
+        assert stored.path == name
+        assert stored.sha256 == hashlib.sha256(b"content").hexdigest()
+
+
+def test_streams_without_a_name_are_numbered(archive: Archive) -> None:
+    files: list[Any] = [io.BytesIO(b"1"), ("data.csv", io.BytesIO(b"2")), io.BytesIO(b"3")]
+    record = view(archive, archive.deposit(files=files).ibi).record
+    assert [file.path for file in record.files] == ["file-1", "data.csv", "file-3"]
+
+
+def test_a_file_on_another_server_has_an_address_and_no_content(archive: Archive) -> None:
+    file = FileRecord("e.txt", url="https://files.example/e.txt")
+    assert view(archive, archive.deposit(files=file).ibi).record.files == (file,)
+
+
+@dataclass
+class Row:
+    """A row of the host."""
+
+    ibi: str | None
+
+
+def test_related_items_are_objects_with_an_ibi(archive: Archive) -> None:
+    first = archive.deposit(language="en")
+    second = archive.deposit(previous_edition=first)
+    third = archive.deposit(previous_edition=Row(second.ibi), language="en")
+    portuguese = archive.deposit(translation_of=view(archive, third.ibi), language="pt")
+    assert view(archive, first.ibi).record.next_edition in (second.rep, second.ibip)
+    assert view(archive, second.ibi).record.next_edition in (third.rep, third.ibip)
+    exported = [found.record.translations for found in archive.find()]
+    # the first item of a group of translations lists the others
+    assert exported == [{}, {}, {"pt": portuguese.rep}, {}]
+    for field in ("previous_edition", "translation_of"):
+        with pytest.raises(StorageError, match=rf"^{field}: Row.* has no identifier yet"):
+            archive.deposit(language="fr", **{field: Row(None)})
+
+
+def test_find_yields_the_items_that_match(archive: Archive) -> None:
+    report = archive.deposit(title="Annual Report", creators=["Silva, Ana"])
+    thesis = archive.deposit(title="Thesis")
+    archive.delete(thesis.ibi, "withdrawn")
+    for words, limits, expected in [
+        (None, {}, [report.ibi, thesis.ibi]),
+        ("annual", {}, [report.ibi]),
+        ("SILVA", {}, [report.ibi]),
+        (thesis.ibip, {}, [thesis.ibi]),
+        ("nothing", {}, []),
+        (None, {"state": "Deleted"}, [thesis.ibi]),
+        (None, {"limit": 1}, [report.ibi]),
+    ]:
+        assert [item.ibi for item in archive.find(words, **limits)] == expected, (words, limits)  # type: ignore[arg-type]
+
+
+def test_get_returns_the_item_with_any_form_of_its_identifier(archive: Archive) -> None:
+    minted = archive.deposit(title="A", creators=["B"], aliases=["kLwpN6zZ/kfnE"])
+    for ibi in (minted.rep, minted.ibip, minted.rep.upper(), "kLwpN6zZ/kfnE"):
+        item = view(archive, ibi)
+        assert (item.rep, item.ibip, item.ibi) == (minted.rep, minted.ibip, minted.ibip)
+        assert (item.title, item.creators) == ("A", ["B"])
+    assert archive.get("8JMKD3MGP8W/35MME4E") is None
+    with pytest.raises(IdentifierError):
+        archive.get("not an identifier")
+
+
+def test_a_persistent_url_is_made_of_a_text_or_of_an_object(archive: Archive) -> None:
+    minted = archive.deposit()
+    url = f"http://urlib.net/{minted.ibip}"
+    for item in (minted, minted.ibip, view(archive, minted.rep), Row(minted.ibip)):
+        assert archive.persistent_url(item) == url
+    with pytest.raises(StorageError, match=r"^item: Row.* has no identifier yet"):
+        archive.persistent_url(Row(None))
+
+
+def test_operations_take_an_item_as_a_text_or_as_an_object(archive: Archive) -> None:
+    first = archive.deposit(title="A", reserved=archive.reserve())
+    second = archive.new_edition(first, title="B")
+    archive.edit(first, title="C")
+    archive.attach_metadata(Row(second.ibi), {"dc": {"title": "D"}})
+    archive.replace_files(view(archive, second.rep), [("a.txt", io.BytesIO(b"x"))])
+    archive.release(archive.reserve())
+    archive.delete(first, "wrong", successor=second)
+    found = archive.get(second)
+    assert found is not None
+    assert (found.title, len(found.record.files)) == ("D", 1)
+    with pytest.raises(StorageError, match=r"^item: None is not an item; use an identifier"):
+        archive.persistent_url(None)  # type: ignore[arg-type]
+
+
+def test_messages_name_the_fields_that_the_host_has_written(archive: Archive) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"creators": ["Silva, Ana", 1]}, r"creators\[1\]: 1 is not a text"),
+        ({"title": "A", "metadata": {"subject": "ice"}}, 'no key dc, ibi or url; write {"dc"'),
+    ]
+    for fields, message in wrong:
+        with pytest.raises(StorageError, match=message):
+            archive.deposit(**fields)
+
+
+def test_an_unknown_state_is_refused(archive: Archive) -> None:
+    with pytest.raises(StorageError, match="'Public' is not one of Original, Copy, Deleted"):
+        list(archive.find(state="Public"))
+
+
+def test_templates_write_the_persistent_url_of_an_item(app: Flask) -> None:
+    with app.app_context():
+        item = archive_of(app).deposit()
+        text = render_template_string("{{ ibi_persistent_url(item) }}", item=item)
+    assert text == f"http://urlib.net/{item.ibip}"
+
+
+def test_the_archive_is_that_of_the_current_app(app: Flask) -> None:
+    ibi = IBIArchive()
+    with app.app_context():
+        assert ibi.archive is archive_of(app)
+    with Flask("bare").app_context(), pytest.raises(RuntimeError, match=r"ibi.init_app\(app\)"):
+        ibi.archive  # noqa: B018
+    with pytest.raises(RuntimeError, match=r"need an application context"):
+        ibi.archive  # noqa: B018
+
+
+def test_two_apps_of_one_extension_have_two_archives(uri: str, tmp_path: Path) -> None:
+    ibi = IBIArchive()
+    apps = [make_app(uri, tmp_path / name) for name in "ab"]
+    found = []
+    for app in apps:
+        with app.app_context():
+            found.append(ibi.archive)
+    assert found == [archive_of(app) for app in apps]
+    assert found[0] is not found[1]
+
+
+# --- what a host's tools see ----------------------------------------------------------------------
+
+#: Methods of the Archive that administer it, and its clock. The others show how they are used.
+ADMINISTRATION = {
+    "check_has_items", "clock", "downgrade", "facts", "forget", "init", "list_records", "list_urls",
+    "purge", "read_catalogue", "reservations", "served", "serves", "take_acknowledgment", "upgrade",
+    "without_session",
+}  # fmt: skip
+
+
+def test_each_method_for_hosts_has_an_example() -> None:
+    methods = {
+        name: getattr(Archive, name)
+        for name in dir(Archive)
+        if not name.startswith("_") and callable(getattr(Archive, name))
+    }
+    for name, method in methods.items():
+        assert method.__doc__, name
+        assert "::\n\n" in method.__doc__ or name in ADMINISTRATION, name
+    assert methods.keys() >= ADMINISTRATION
+
+
+HOST = """
+from flask import Flask
+from flask_ibi_archive import IBIArchive, ItemRecord
+
+ibi = IBIArchive()
+ibi.init_app(Flask(__name__))
+minted = ibi.archive.deposit(title="A", creators=["B"], language="en", files=["a.pdf"])
+ibi.archive.deposit(ItemRecord(title="A", previous_edition=minted))
+item = ibi.archive.get(minted.ibi)
+url: str = ibi.archive.persistent_url(minted)
+ibi.archive.depozit(title="A")
+ibi.archive.deposit(titel="A")
+ibi.archive.deposit(title=7)
+ibi.archive.find(stat="Original")
+item.title
+"""
+
+
+@pytest.mark.slow
+def test_mypy_rejects_wrong_names_in_a_host(tmp_path: Path) -> None:
+    """mypy finds the wrong calls, in the lines 11 to 15, and accepts the right ones."""
+    pytest.importorskip("mypy")
+    (tmp_path / "host.py").write_text(HOST)
+    # the cache of the project's own mypy run makes this fast
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file=pyproject.toml", tmp_path / "host.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    errors = [
+        line.partition("host.py:")[2] for line in done.stdout.splitlines() if "error: " in line
+    ]
+    expected = [r"11: .*depozit", r"12: .*titel", "13: .*int", "14: .*stat", "15: .*None"]
+    assert len(errors) == len(expected), done.stdout
+    for pattern, error in zip(expected, errors, strict=True):
+        assert re.match(pattern, error), done.stdout

@@ -1,0 +1,240 @@
+"""Export: importing an export creates the same Archive."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import text
+from support.archives import SERVICE, archive_of, close, import_file, import_records, make_app
+from support.commands import command
+from support.databases import new_database
+from support.stores import MemoryCatalogue, MemoryItem, make_store, moment_of, rep_of
+
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items import exporting
+from flask_ibi_archive.archive.items.exporting import export_records
+from flask_ibi_archive.core.records.format import format_line
+from flask_ibi_archive.core.records.record import Record
+
+A, B, C, D = (rep_of(number) for number in range(4))
+
+
+def export(archive: Archive) -> list[Record]:
+    return list(export_records(archive.database, archive.served().id, archive.files_folder))
+
+
+def write(records: list[Record], path: Path) -> Path:
+    path.write_text("".join(format_line(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def name_of(item: MemoryItem | None) -> str | None:
+    return item and (item.rep or item.ibip)
+
+
+def meaning(records: list[dict[str, Any]]) -> list[Any]:
+    """Return the facts in records, independent of the record and identifier that state them."""
+    world = MemoryCatalogue(records)
+    found = []
+    for item in world.items:
+        assert item.record is not None
+        metadata = item.metadata()
+        target = item.target()
+        plain = replace(
+            item.record,
+            next_edition=None,
+            translations={},
+            language=item.language,
+            metadata=None if isinstance(metadata, MemoryItem) else item.record.metadata,
+            target_file=target and target.path,
+        )
+        group = {(name_of(member), member.language) for member in item.group}
+        of_metadata = name_of(metadata) if isinstance(metadata, MemoryItem) else None
+        found.append((plain, name_of(item.next_edition()), group, of_metadata))
+    return found
+
+
+@pytest.mark.one_database
+def test_an_export_and_an_import_keep_the_description_of_a_removed_item(app: Flask) -> None:
+    archive = archive_of(app)
+    rule = {"networks": ["10.0.0.0/8"], "others": "none"}
+    import_records(
+        archive, [{"rep": A, "metadata": {"dc": {"title": ["On rain"]}}, "access": rule}]
+    )
+    archive.delete(A, "withdrawn")
+    [line] = [json.loads(format_line(record)) for record in export(archive)]
+    assert (line["metadata"], line["access"]) == ({"dc": {"title": ["On rain"]}}, rule)
+    import_records(archive, [line], on_conflict="update")
+    assert [json.loads(format_line(record)) for record in export(archive)] == [line]
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
+def test_an_export_equals_the_import_and_can_be_imported_again(
+    app: Flask, request: pytest.FixtureRequest, tmp_path: Path, seed: int
+) -> None:
+    archive = archive_of(app)
+    records = make_store(3000 + seed, 250)
+    (tmp_path / "a.txt").write_bytes(b"content")
+    for record in records[::10]:
+        record["files"] = [{"path": "kept.txt", "source": "a.txt"}, *record.get("files", [])]
+    import_records(archive, records, tmp_path)
+    for record in records:
+        for file in record.get("files", []):
+            file.pop("source", None)
+    first = export(archive)
+    given = [json.loads(format_line(record)) for record in first]
+    for number, record in enumerate(given):
+        for file in record.get("files", []):
+            if number % 10 == 0 and file["path"] == "kept.txt":
+                assert Path(file.pop("source")).read_bytes() == b"content"
+                del file["sha256"]
+            assert "source" not in file
+    assert meaning(given) == meaning(records)
+    backend = request.node.callspec.params["uri"]
+    with new_database(backend, tmp_path, ready=True) as uri:
+        other = make_app(uri, tmp_path / "other")
+        try:
+            archive_of(other).init()
+            import_file(archive_of(other), write(first, tmp_path / "export.jsonl"))
+            second = [format_line(record) for record in export(archive_of(other))]
+        finally:
+            close(other)
+    here, there = (str(folder / "files") for folder in (tmp_path, tmp_path / "other"))
+    assert [line.replace(there, here) for line in second] == [format_line(one) for one in first]
+
+
+@pytest.mark.one_database
+def test_the_service_item_and_stubs_are_not_exported(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": A, "next_edition": B, "metadata": {"ibi": SERVICE}}])
+    assert [record.rep for record in export(archive)] == [A]
+
+
+@pytest.mark.one_database
+def test_items_are_exported_in_the_order_of_their_creation(app: Flask) -> None:
+    archive = archive_of(app)
+    reps = [rep_of(number) for number in (7, 3, 900, 1)]
+    import_records(archive, [{"rep": reps[0], "next_edition": rep_of(5)}])
+    import_records(archive, [{"rep": rep} for rep in reps[1:]])
+    assert [record.rep for record in export(archive)] == reps
+
+
+@pytest.mark.one_database
+def test_a_group_of_translations_is_exported_with_its_first_item(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(
+        archive,
+        [
+            {"rep": A, "language": "en", "translations": {"pt": B}},
+            {"rep": B, "translations": {"en": A, "fr": C}},
+            {"rep": C},
+        ],
+    )
+    first, second, third = export(archive)
+    assert first.translations == {"pt": B, "fr": C}
+    assert (second.translations, second.language) == ({}, "pt")
+    assert (third.translations, third.language) == ({}, "fr")
+
+
+@pytest.mark.one_database
+def test_members_that_state_no_language_stay_in_their_group(app: Flask) -> None:
+    archive = archive_of(app)
+    import_records(
+        archive,
+        [
+            {"rep": A, "translations": {"pt": B}},
+            {"rep": B},
+            {"rep": C, "translations": {"pt": B, "en": D}},
+            {"rep": D},
+        ],
+    )
+    first, second, third, fourth = export(archive)
+    assert first.translations == third.translations == {"pt": B, "en": D}
+    assert second.translations == fourth.translations == {}
+
+
+@pytest.mark.one_database
+def test_defaults_are_omitted_and_paths_of_files_are_absolute(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archive_of(app)
+    (tmp_path / "a.txt").write_bytes(b"content")
+    import_records(
+        archive,
+        [
+            {
+                "rep": A,
+                "state": "Original",
+                "timestamp": moment_of(1),
+                "content_type": "Data",
+                "transferable": True,
+                "files": [{"path": "a", "source": "a.txt"}],
+                "target_file": "a",
+                "list_files": True,
+                "access": {"networks": ["10.0.0.0/8"], "others": "metadata"},
+            }
+        ],
+        tmp_path,
+    )
+    [record] = export(archive)
+    line = json.loads(format_line(record))
+    assert sorted(line) == ["access", "files", "rep", "timestamp"]
+    assert line["access"] == {"networks": ["10.0.0.0/8"]}
+    # the next command may run in another folder
+    monkeypatch.chdir(tmp_path)
+    archive.files_folder.folder = archive.files_folder.folder.relative_to(tmp_path)
+    [record] = export(archive)
+    assert record.files[0].source is not None
+    assert Path(record.files[0].source).is_absolute()
+
+
+# --- malformed rows ------------------------------------------------------------------------------
+
+
+def malform(archive: Archive, ibi: str, column: str, value: str) -> None:
+    """Store a value that the package never stores."""
+    with archive.database.writing() as connection:
+        connection.execute(
+            text(f"UPDATE ibi_item SET {column} = :value WHERE rep = :rep"),
+            {"value": value, "rep": ibi},
+        )
+
+
+@pytest.mark.parametrize("value", ['{"title": 5}', '{"title": [5]}', "[1]"])
+def test_an_export_names_and_leaves_out_an_item_with_a_malformed_row(
+    app: Flask, tmp_path: Path, value: str
+) -> None:
+    archive = archive_of(app)
+    records = [{"rep": rep, "metadata": {"dc": {"title": [rep]}}} for rep in (A, B, C)]
+    import_records(archive, records)
+    malform(archive, B, "dublin_core", value)
+    outcome = command(app, "export", tmp_path / "items.jsonl")
+    assert (outcome.status, outcome.out) == (1, "")
+    [named, error] = outcome.err.splitlines()
+    assert named.startswith(f"malformed: {B}: ")
+    assert error == "Error: the rows of 1 items are malformed; see above"
+    exported = (tmp_path / "items.jsonl").read_text().splitlines()
+    assert [json.loads(line)["rep"] for line in exported] == [A, C]
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("column", ["dublin_core", "timestamp"])
+def test_the_other_items_are_read_if_all_items_of_a_batch_are_malformed(
+    app: Flask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, column: str
+) -> None:
+    archive = archive_of(app)
+    import_records(archive, [{"rep": rep} for rep in (A, B, C, D)])
+    for rep in (A, B, D):
+        malform(archive, rep, column, '{"title')
+    monkeypatch.setattr(exporting, "BATCH", 2)
+    assert [item.rep for item in archive.find()] == [C]
+    assert [f"the row of the item {rep} is" in caplog.text for rep in (A, B, C, D)] == (
+        [True, True, False, True]
+    )

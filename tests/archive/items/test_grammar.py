@@ -1,0 +1,202 @@
+"""The database accepts the same identifiers as ``parse_identifier``, in canonical case."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection, text
+from support.databases import BACKENDS, new_database
+from support.identifier_strategies import ibips, legacies, repository_names
+from support.vectors import load
+
+from flask_ibi_archive.core.identifiers.identifier import Form, match_identifier
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database
+
+VECTORS = load("identifiers.json")
+#: Letters that lower(), upper(), isdigit() or a collation might treat like ASCII letters.
+FOREIGN = "ıİſK٠０é\n\r\t ª²\x7f"
+ALPHABET = "abzABZIOVWX0123589-./@_~:%" + FOREIGN
+
+
+def known_texts() -> Iterator[str]:
+    """Yield the identifiers and the invalid texts in the test vectors."""
+    for pair in VECTORS["same_item"]:
+        yield from pair
+    for case in VECTORS["generated"]:
+        yield case["rep"]
+        yield case["ibip"]
+    for kind in ("valid_rep", "valid_ibip", "legacy", "invalid"):
+        yield from VECTORS[kind]
+
+
+def dates() -> Iterator[str]:
+    """Yield identifiers with many valid and invalid dates."""
+    for year, month, day in product(
+        ("0000", "0001", "0004", "0100", "1582", "1900", "2000", "2023", "2024", "9999"),
+        range(14),
+        range(33),
+    ):
+        yield f"br/inpe/{year}/{month:02}.{day:02}.00.00"
+    for hour, minute, second in product(
+        (0, 9, 19, 23, 24, 30), (0, 59, 60), ("", ".00", ".59", ".60")
+    ):
+        yield f"br/inpe/2024/02.29.{hour:02}.{minute:02}{second}"
+
+
+def lengths() -> Iterator[str]:
+    """Yield identifiers around the limit of 255 characters."""
+    for length in (253, 254, 255, 256, 257, 400):
+        for start, end in (
+            ("br/inpe/2009/02.16.17.46.00.", ""),
+            ("8JMKD3MGP8W/", ""),
+            ("Z/", ""),
+            ("", ".br/a/2009/02.16.17.46"),
+        ):
+            yield start + "2" * (length - len(start) - len(end)) + end
+
+
+def subdomains() -> Iterator[str]:
+    """Yield identifiers with unusual names of hosts and ports."""
+    words = ("a", "9", "a9", "9a", "-", "a-", "-a", "a--b", "", ".", "a.b", "a@b", "9.", "a_b")
+    for first, second, third in product(words, repeat=3):
+        yield f"{first}.{second}/{third}/2009/02.16.17.46"
+    for port in (
+        "",
+        ".",
+        "@",
+        ".8",
+        "@8",
+        ".8080",
+        "@a",
+        ".8.8",
+        "@8@8",
+        "@8.8",
+        ".-8",
+        "-8",
+        "@８",
+    ):
+        yield f"sid.inpe.br/mtc-m18{port}/2009/02.16.17.46"
+
+
+def mutate(texts: list[str], count: int) -> Iterator[str]:
+    """Yield random texts that differ from known texts in one to three places."""
+    dice = random.Random(20090216)
+    for _ in range(count):
+        letters = list(dice.choice(texts))
+        for _ in range(dice.choice((1, 1, 1, 2, 3))):
+            place = dice.randrange(len(letters) + 1)
+            change = dice.randrange(5)
+            if change == 0 or not letters:
+                letters.insert(place, dice.choice(ALPHABET))
+            elif change == 1:
+                letters[place - 1] = dice.choice(ALPHABET)
+            elif change == 2:
+                del letters[place - 1]
+            elif change == 3:
+                letters[place - 1] = letters[place - 1].swapcase()
+            else:
+                other = dice.randrange(len(letters))
+                letters[place - 1], letters[other] = letters[other], letters[place - 1]
+        yield "".join(letters)
+
+
+def generate(kind: st.SearchStrategy[str], count: int) -> list[str]:
+    """Return texts of a strategy; they are the same in each run."""
+    texts: list[str] = []
+
+    @settings(max_examples=count, derandomize=True, database=None, phases=[Phase.generate])
+    @given(kind)
+    def collect(text: str) -> None:
+        texts.append(text)
+
+    collect()
+    return texts
+
+
+@pytest.fixture(
+    scope="module", params=[100, pytest.param(300, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def candidates(request: pytest.FixtureRequest) -> list[str]:
+    """Valid and invalid texts; the parameter is the number of generated texts of each form."""
+    size: int = request.param
+    known = list(dict.fromkeys(known_texts()))
+    valid = known + [
+        text for kind in (repository_names(), ibips, legacies) for text in generate(kind, size)
+    ]
+    every = [
+        *valid,
+        *dates(),
+        *lengths(),
+        *subdomains(),
+        *mutate(known, size * 40),
+        *mutate(valid, size * 20),
+    ]
+    return list(
+        dict.fromkeys(
+            [*every, *(text.lower() for text in valid), *(text.upper() for text in valid)]
+        )
+    )
+
+
+def checked_condition(connection: Connection, name: str) -> str:
+    """Return the condition of a CHECK constraint as the database shows it."""
+    if connection.dialect.name == "postgresql":
+        found = connection.execute(
+            text(
+                "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = :name"
+                " AND connamespace = current_schema()::regnamespace"
+            ),
+            {"name": name},
+        ).scalar_one()
+        return str(found).removeprefix("CHECK ")
+    table = connection.execute(
+        text("SELECT sql FROM sqlite_master WHERE sql LIKE :name"), {"name": f"%{name}%"}
+    ).scalar_one()
+    _, _, rest = str(table).partition(f"CONSTRAINT {name} CHECK ")
+    depth = 0
+    for place, letter in enumerate(rest):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0:
+            return rest[: place + 1]
+    raise AssertionError(rest)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_database_accepts_exactly_the_canonical_identifiers(
+    backend: str, candidates: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    forms = [form.value for form in Form]
+    rows = [{"text": candidate, "form": form} for candidate in candidates for form in forms]
+    found = ((candidate, match_identifier(candidate)) for candidate in candidates)
+    expected = {
+        (identifier.text, identifier.form.value)
+        for candidate, identifier in found
+        if identifier is not None and identifier.text == candidate
+    }
+    assert len(candidates) > 10_000
+    assert {form for _, form in expected} == set(forms)
+    assert 1_500 < len(expected) < len(candidates) / 2
+    with new_database(backend, tmp_path_factory.mktemp("grammar")) as uri:
+        database = Database.at(uri)
+        with database.writing() as connection:
+            migrate.upgrade(connection)
+            condition = checked_condition(connection, "ck_ibi_identifier_grammar")
+            connection.execute(text("CREATE TEMPORARY TABLE candidate (text TEXT, form TEXT)"))
+            connection.execute(text("INSERT INTO candidate VALUES (:text, :form)"), rows)
+            accepted = {
+                (row.text, row.form)
+                for row in connection.exec_driver_sql(
+                    f"SELECT text, form FROM candidate WHERE {condition}".replace("%", "%%")
+                    if backend == "postgresql"
+                    else f"SELECT text, form FROM candidate WHERE {condition}"
+                )
+            }
+        database.close()
+    assert sorted(accepted - expected) == []
+    assert sorted(expected - accepted) == []

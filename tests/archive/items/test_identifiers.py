@@ -1,0 +1,199 @@
+"""The commands mint and decode."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from flask import Flask
+from support.cases import for_each
+from support.commands import command
+from support.vectors import load
+
+from flask_ibi_archive.core.identifiers import Form, decode_identifier, parse_identifier
+
+pytestmark = pytest.mark.slow_on_postgresql
+
+NewApp = Callable[..., Flask]
+VECTORS = load("identifiers.json")
+
+
+def bare() -> Flask:
+    raise AssertionError("decode needs no app")
+
+
+def decode(text: str) -> dict[str, str]:
+    """Return what decode prints, by name."""
+    return dict(line.split(" ", 1) for line in command(bare, "decode", text).lines)
+
+
+# --- mint ----------------------------------------------------------------------------------------
+
+
+def test_mint_prints_the_two_forms_separated_by_a_tab(app: Flask) -> None:
+    [line] = command(app, "mint").lines
+    rep, ibip = map(parse_identifier, line.split("\t"))
+    assert (rep.form, ibip.form) == (Form.REP, Form.IBIP)
+    assert decode_identifier(rep).date == decode_identifier(ibip).date
+    assert decode_identifier(rep).host == "mtc-m16c.sid.inpe.br"
+    assert decode_identifier(ibip).ip == "150.163.34.243"
+
+
+def test_mint_three_prints_three_lines_without_repetition(app: Flask) -> None:
+    lines = command(app, "mint", "-n", 3).lines + command(app, "mint", "-n", 3).lines
+    words = [word for line in lines for word in line.split("\t")]
+    assert len(lines) == 6
+    assert len(set(words)) == 12
+
+
+def test_mint_needs_the_tables_but_writes_no_item(app: Flask) -> None:
+    command(app, "mint")
+    assert command(app, "list").data == ""
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("ip", ["10.1.2.3", "fd00::1"])
+def test_mint_warns_of_a_private_address_on_standard_error(new_app: NewApp, ip: str) -> None:
+    app = new_app(IBI_ARCHIVE_IP=ip)
+    command(app, "init")
+    outcome = command(app, "mint", "-n", 2)
+    assert outcome.status == 0
+    assert len(outcome.out.splitlines()) == 2
+    assert outcome.err.startswith(f"Warning: IBI_ARCHIVE_IP is {ip}, a private address")
+    assert outcome.err.count("Warning") == 1
+    assert "An IBIp with this address may not be unique" in outcome.err
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
+        ({"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'"),
+        ({"IBI_MINT_HOST": "150.163.34.243"}, "IBI_MINT_HOST is '150.163.34.243'"),
+    ],
+)
+def test_mint_without_a_required_setting_names_it(
+    new_app: NewApp, settings: dict[str, str | None], key: str
+) -> None:
+    app = new_app(**settings)
+    command(app, "init")
+    assert command(app, "mint").error.startswith(key)
+
+
+@pytest.mark.one_database
+def test_mint_of_too_many_identifiers_is_an_error_with_advice(new_app: NewApp) -> None:
+    app = new_app(IBI_GRANULARITY="60", IBI_MINT_MAX_WAIT=0)
+    command(app, "init")
+    assert "IBI_MINT_MAX_WAIT allows only 0 s" in command(app, "mint", "-n", 5).error
+
+
+@pytest.mark.one_database
+def test_mint_names_the_persistent_url_on_standard_error(new_app: NewApp) -> None:
+    app = new_app(IBI_PERSISTENT_URL_BASE="https://urlib.example")
+    command(app, "init")
+    one = command(app, "mint")
+    ibip = one.out.split()[1]
+    assert (one.status, one.err) == (0, f"persistent URL: https://urlib.example/{ibip}\n")
+    several = command(app, "mint", "-n", 3)
+    assert several.err == "persistent URLs: https://urlib.example/IDENTIFIER\n"
+    assert len(several.out.splitlines()) == 3
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("count", [1, 3])
+def test_mint_prints_identifiers_and_persistent_urls_as_json(app: Flask, count: int) -> None:
+    outcome = command(app, "mint", "-n", count, "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    minted = json.loads(outcome.out)
+    assert len(minted) == count
+    for one in minted:
+        assert set(one) == {"rep", "ibip", "persistent_url"}
+        assert one["persistent_url"] == f"http://urlib.net/{one['ibip']}"
+        assert decode(one["rep"])["date"] == decode(one["ibip"])["date"]
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("ip", ["203.0.113.7", "2001:db8::1"])
+def test_an_address_for_documentation_causes_no_warning(new_app: NewApp, ip: str) -> None:
+    app = new_app(IBI_ARCHIVE_IP=ip, IBI_ARCHIVE_SERVICE_IBI=None)
+    assert command(app, "init").err == ""
+    assert "Warning" not in command(app, "mint").err
+
+
+@pytest.mark.one_database
+def test_commands_that_mint_nothing_do_not_warn_of_a_private_address(new_app: NewApp) -> None:
+    app = new_app(IBI_ARCHIVE_IP="10.0.0.1")
+    for words in (("init",), ("list",), ("export",), ("verify",), ("stats",)):
+        outcome = command(app, *words)
+        assert (outcome.status, outcome.err) == (0, "")
+
+
+# --- decode --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        (
+            "sid.inpe.br/mtc-m18@80/2009/02.16.17.46",
+            "form rep, host mtc-m18.sid.inpe.br, port 80, date 2009-02-16T17:46:00Z",
+        ),
+        (
+            "SID.inpe.br/mtc-m18.8080/2009/02.16.17.46.05.25",
+            "form rep, host mtc-m18.sid.inpe.br, port 8080, date 2009-02-16T17:46:05.25Z",
+        ),
+        (
+            "8JMKD3MGP8W/34PGRBS",
+            "form ibip, ip 150.163.34.243, port 800, date 2009-02-16T17:46:00Z",
+        ),
+        (
+            "8jmkd3mgp8w34m/34pgrc4wt",
+            "form ibip, ip 150.163.34.243, port 802, date 2009-02-16T17:46:05.25Z",
+        ),
+        (
+            "7URMDHLL9SSN2D89MX/34PGRBSW27",
+            "form ibip, ip 2001:252:0:1::2008:6, port 800, date 2009-02-16T17:46:00.05Z",
+        ),
+    ],
+)
+def test_decode_prints_a_line_each_for_form_address_port_and_date(text: str, facts: str) -> None:
+    assert command(bare, "decode", text).lines == facts.split(", ")
+
+
+@for_each("case", VECTORS["generated"])
+def test_decode_agrees_with_the_generated_vectors(case: dict[str, str]) -> None:
+    rep, ibip = decode(case["rep"]), decode(case["ibip"])
+    assert (rep["host"], rep["port"]) == (case["host"], str(case["port"]))
+    assert (ibip["ip"], ibip["port"]) == (case["ip"], str(case["ip_port"]))
+    assert rep["date"] == ibip["date"]
+
+
+@for_each("text", VECTORS["legacy"])
+def test_decode_of_a_legacy_identifier_prints_only_its_form(text: str) -> None:
+    assert command(bare, "decode", text).data == "form legacy\n"
+    assert json.loads(command(bare, "decode", text, "--json").data) == {"form": "legacy"}
+
+
+@for_each("text", VECTORS["invalid"])
+def test_decode_of_an_invalid_text_is_an_error_of_one_line(text: str) -> None:
+    assert " is not an IBI: " in command(bare, "decode", "--", text).error
+
+
+def test_decode_of_a_typing_error_suggests_the_identifier() -> None:
+    error = command(bare, "decode", "sid.inpe.br/mtc-m19/2O10/08.25.12.38").error
+    assert error.endswith("; did you mean sid.inpe.br/mtc-m19/2010/08.25.12.38?")
+
+
+@pytest.mark.parametrize("text", ["3W/34PGRBS", "22W/34PGRBS", "UUUUUUUUUUW/34PGRBS"])
+def test_decode_of_an_ibip_without_an_address_is_an_error(text: str) -> None:
+    assert "does not contain an address and a port" in command(bare, "decode", text).error
+
+
+@for_each("case", VECTORS["generated"])
+def test_decode_prints_the_same_as_json(case: dict[str, str]) -> None:
+    for text in (case["rep"], case["ibip"]):
+        values = json.loads(command(bare, "decode", text, "--json").data)
+        assert {name: str(value) for name, value in values.items()} == decode(text)
+        assert isinstance(values["port"], int)

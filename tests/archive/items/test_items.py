@@ -1,0 +1,301 @@
+"""The commands show, list and url-list."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import SERVICE, archive_of, import_records
+from support.cases import for_each
+from support.commands import command
+from support.web import (
+    CLOSED,
+    EMPTY,
+    FAR,
+    GONE,
+    HIDDEN,
+    HOSTILE,
+    INSIDE,
+    NEW,
+    NOBODY,
+    OLD,
+    ONLY_IBIP,
+    OUTSIDE,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    UNLISTED,
+    ask_service,
+    shelf,
+)
+
+from flask_ibi_archive.archive.items import exporting
+
+NewApp = Callable[..., Flask]
+
+
+# --- show ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.one_database
+@for_each("text", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
+def test_show_finds_an_item_by_any_identifier_in_any_case(shelved: Flask, text: str) -> None:
+    output = command(shelved, "show", text).lines
+    assert output[:2] == [f"rep {REPORT}", f"ibip {REPORT_IBIP}"]
+    for line in (
+        f"aliases {REPORT_ALIAS}",
+        "timestamp 2009-07-21T13:23:45Z",
+        "language en",
+        "metadata.dc.title.value A report",
+        "metadata.dc.creator Banon",
+        "files.path Relatório Final.txt",
+        "files.path 日本語.txt",
+        "state Original",
+    ):
+        assert line in output
+
+
+@pytest.mark.one_database
+def test_show_prints_the_record_as_json(shelved: Flask, tmp_path: Path) -> None:
+    for record in shelf(tmp_path):
+        output = json.loads(command(shelved, "show", record.get("rep", ONLY_IBIP), "--json").data)
+        assert output["state"] == record.get("state", "Original")
+        for field in ("rep", "ibip", "aliases", "timestamp", "language", "metadata", "access"):
+            if field in record:
+                assert output[field] == record[field]
+        assert [file["path"] for file in output.get("files", [])] == [
+            file["path"] for file in record.get("files", [])
+        ]
+
+
+@pytest.mark.one_database
+def test_show_prints_the_same_record_as_export(shelved: Flask) -> None:
+    for line in command(shelved, "export").lines:
+        record = json.loads(line)
+        text = record.get("rep") or record["ibip"]
+        assert json.loads(command(shelved, "show", text, "--json").data) == {
+            "state": "Original",
+            **record,
+        }
+
+
+@pytest.mark.one_database
+def test_show_of_a_deleted_item_prints_its_state(shelved: Flask) -> None:
+    output = command(shelved, "show", GONE).lines
+    assert "state Deleted" in output
+    assert f"next_edition {NEW}" in output
+
+
+@pytest.mark.one_database
+def test_show_finds_the_service_item(shelved: Flask) -> None:
+    assert f"rep {SERVICE}" in command(shelved, "show", SERVICE).lines
+
+
+@pytest.mark.one_database
+def test_show_writes_one_line_for_each_value(shelved: Flask) -> None:
+    title = f"metadata.dc.title {' '.join(HOSTILE.split())}"
+    assert title in command(shelved, "show", NEW).lines
+
+
+@pytest.mark.one_database
+@for_each("text", [NOBODY, FAR])
+def test_show_of_an_unknown_identifier_is_an_error(shelved: Flask, text: str) -> None:
+    assert (
+        command(shelved, "show", text).error == f"no item of this Archive has the identifier {text}"
+    )
+    assert command(shelved, "show", text, "--json").error
+
+
+@pytest.mark.one_database
+def test_show_of_an_invalid_identifier_is_an_error(shelved: Flask) -> None:
+    assert "'report' is not an IBI" in command(shelved, "show", "report").error
+
+
+# --- list ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow_on_postgresql
+def test_list_prints_identifiers_state_and_title_of_each_item(shelved: Flask) -> None:
+    rows = {tuple(line.split("\t")) for line in command(shelved, "list").lines}
+    assert (REPORT, REPORT_IBIP, "Original", "A report") in rows
+    assert (GONE, "", "Deleted", "new.txt") in rows
+    assert ("", ONLY_IBIP, "Original", "new.txt") in rows
+    assert (EMPTY, "", "Original", EMPTY) in rows
+    assert (NEW, "", "Original", " ".join(HOSTILE.split())) in rows
+    assert SERVICE not in {rep for rep, *_ in rows}
+
+
+@pytest.mark.slow_on_postgresql
+def test_list_prints_the_same_items_as_json(shelved: Flask) -> None:
+    output = json.loads(command(shelved, "list", "--json").data)
+    listed = [line.split("\t")[:3] for line in command(shelved, "list").lines]
+    assert [[item.get("rep", ""), item.get("ibip", ""), item["state"]] for item in output] == listed
+
+
+@pytest.mark.one_database
+def test_list_without_items_is_empty(app: Flask) -> None:
+    assert command(app, "list").data == ""
+    assert json.loads(command(app, "list", "--json").data) == []
+
+
+@pytest.fixture
+def five(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Flask:
+    """An app with five items that differ in state, titles and creators."""
+    monkeypatch.setattr(exporting, "BATCH", 2)
+    chico = {"value": "Chico", "lang": "pt-BR"}
+    kinds: list[dict[str, Any]] = [
+        {"metadata": {"dc": {"title": ["Relatório 100%", "Report"], "subject": ["subject"]}}},
+        {"metadata": {"dc": {"title": [{"value": "O relatório", "lang": "pt-BR"}]}}},
+        {"metadata": {"dc": {"title": ["Relatório"], "creator": [chico, "Buarque, Ana"]}}},
+        {"metadata": {"dc": {"creator": ["Silva, Chico"]}}, "aliases": ["aBZc/7"]},
+    ]
+    records = [{"rep": f"a.br/x/2010/08.25.12.0{n}", **kind} for n, kind in enumerate(kinds)]
+    gone = {
+        "rep": "a.br/x/2011/01.01.00.00",
+        "state": "Deleted",
+        "timestamp": "2012-01-01T00:00:00Z",
+    }
+    import_records(archive_of(app), [*records, gone])
+    return app
+
+
+@for_each(
+    ("words", "number"),
+    [
+        (("--search", "relatório"), 3),
+        (("--search", "RELATÓRIO"), 3),
+        (("--search", "Chico"), 2),
+        (("--search", "Buarque, Ana"), 1),
+        (("--search", "08.25.12"), 4),
+        (("--search", "abzc/7"), 1),
+        # no search in other elements or languages, and no wildcards
+        (("--search", "subject"), 0),
+        (("--search", "pt-br"), 0),
+        (("--search", "%"), 1),
+        (("--search", "_"), 0),
+        (("--state", "Deleted"), 1),
+        (("--state", "deleted"), 1),
+        (("--state", "Original"), 4),
+        (("--state", "Original", "--search", "chico"), 2),
+        (("--limit", "2"), 2),
+        (("--limit", "2", "--search", "relatório"), 2),
+        (("--limit", "9"), 5),
+    ],
+)
+def test_list_selects_by_state_and_text_in_the_database(
+    five: Flask, words: tuple[str, ...], number: int
+) -> None:
+    lines = command(five, "list", *words).lines
+    assert len(lines) == number
+    output = json.loads(command(five, "list", "--json", *words).data)
+    assert [item["rep"] for item in output] == [line.split("\t")[0] for line in lines]
+
+
+@pytest.mark.one_database
+def test_list_of_archives_accepts_no_selection(app: Flask) -> None:
+    assert (
+        "--archives cannot be used with" in command(app, "list", "--archives", "--limit", 1).usage
+    )
+    assert "is not in the range" in command(app, "list", "--limit", 0).usage
+    assert "is not one of" in command(app, "list", "--state", "Lost").usage
+
+
+# --- url-list ------------------------------------------------------------------------------------
+
+
+def without_key(text: str) -> str:
+    return re.sub(r"urlkey [0-9]+-[0-9]+", "urlkey", text)
+
+
+@pytest.mark.one_database
+@for_each(
+    ("text", "options"),
+    [
+        (REPORT, {}),
+        (REPORT_IBIP.lower(), {}),
+        (REPORT, {"verbs": "GetTranslation(pt)"}),
+        (REPORT, {"verbs": "GetMetadata(oai_dc)"}),
+        (REPORT, {"verbs": "GetMetadata GetTranslation"}),
+        (REPORT, {"filepath": "日本語.txt"}),
+        (REPORT, {"filepath": "none.txt"}),
+        (REPORT, {"filepath": "/"}),
+        (OLD, {"verbs": "GetLastEdition"}),
+        (OLD, {"verbs": "GetLastEdition GetMetadata(oai_dc)"}),
+        (GONE, {}),
+        (CLOSED, {"ip": INSIDE}),
+        (CLOSED, {"ip": OUTSIDE}),
+        (CLOSED, {"ip": f"{OUTSIDE} {INSIDE}"}),
+        (HIDDEN, {"ip": OUTSIDE}),
+        (UNLISTED, {"filepath": "/"}),
+        (SERVICE, {}),
+        (NOBODY, {}),
+        (FAR, {}),
+    ],
+)
+@for_each("filtered", [True, False])
+def test_url_list_prints_what_the_service_answers(
+    kept: NewApp, text: str, options: dict[str, str], filtered: bool
+) -> None:
+    app = kept(IBI_FILTER_URL_LIST=filtered)
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    outcome = command(app, "url-list", text, *words)
+    printed = outcome.out
+    message = f"no item of this Archive has the identifier {text}: the answer is empty\n"
+    assert (outcome.status, outcome.err) == (0, "" if printed else message)
+    answer = ask_service(
+        app,
+        ("servicesubject", "urlRequest"),
+        ("clientinformation.ipaddress", options.get("ip", "127.0.0.1")),
+        ("parsedibiurl.ibi", text),
+        ("parsedibiurl.filepath", options.get("filepath", "")),
+        ("parsedibiurl.verblist", options.get("verbs", "")),
+    )
+    assert answer.status == 200
+    answered = answer.text.replace("\r\n", "\n")
+    assert without_key(printed) == without_key(answered and answered + "\n")
+
+
+@pytest.mark.one_database
+def test_url_list_prints_the_same_pairs_as_json(shelved: Flask) -> None:
+    output = json.loads(command(shelved, "url-list", REPORT, "--json").data)
+    names = [line.split(" ", 1)[0] for line in command(shelved, "url-list", REPORT).lines]
+    assert [pair["name"] for pair in output] == names
+    pairs = {pair["name"]: (pair["relation"], pair["value"]) for pair in output}
+    assert pairs["state"] == ("", "Original")
+    assert pairs["ibi"] == ("", {"rep": REPORT, "ibip": REPORT_IBIP})
+    assert pairs["archiveaddress"] == (None, "mtc-m16c.sid.inpe.br")
+    assert pairs["ibi.archiveservice"] == (None, {"rep": SERVICE})
+    assert pairs["ibi.platformsoftware"] == (None, {})
+    verbs = ("--verbs", "GetTranslation(pt)")
+    translated = json.loads(command(shelved, "url-list", REPORT, "--json", *verbs).data)
+    [relation] = {pair["relation"] for pair in translated} - {"", None}
+    assert relation == ".translation(pt)"
+    unknown = command(shelved, "url-list", NOBODY, "--json")
+    assert (unknown.status, json.loads(unknown.out)) == (0, [])
+    assert (
+        unknown.err == f"no item of this Archive has the identifier {NOBODY}: the answer is empty\n"
+    )
+
+
+@pytest.mark.one_database
+@for_each(
+    ("words", "reason"),
+    [
+        (("report",), "parsedibiurl.ibi: 'report' is not an IBI"),
+        (("",), "parsedibiurl.ibi is missing"),
+        (
+            (REPORT, "--ip", "somewhere"),
+            "clientinformation.ipaddress: 'somewhere' is not an IP address",
+        ),
+        ((REPORT, "--verbs", "GetLost"), "parsedibiurl.verblist: "),
+    ],
+)
+def test_url_list_of_a_wrong_request_is_an_error(
+    shelved: Flask, words: tuple[str, ...], reason: str
+) -> None:
+    assert command(shelved, "url-list", *words).error.startswith(reason)

@@ -1,0 +1,109 @@
+"""Every command that accepts an IBI accepts a persistent URL as well."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from flask import Flask
+from support.archives import FAR_SERVICE
+from support.cases import for_each
+from support.commands import command, unchanged
+from support.web import NOBODY, OLD, REPORT, REPORT_IBIP
+
+from flask_ibi_archive.archive.commands import ibi
+from flask_ibi_archive.resolver.commands import ibi_resolver
+from flask_ibi_archive.server.commands.group import read_ibi
+
+pytestmark = pytest.mark.slow_on_postgresql
+
+
+@pytest.mark.one_database
+@for_each(
+    "text",
+    [
+        f"http://urlib.net/{REPORT}",
+        f"https://resolver.example.org:8443/{REPORT.upper()}",
+        f"HTTP://LOCALHOST/{REPORT}/",
+        f"http://urlib.net/{REPORT_IBIP.lower()}#page=2",
+    ],
+)
+def test_the_ibi_of_a_persistent_url_is_used(shelved: Flask, text: str) -> None:
+    for name in ("show", "url-list", "decode", "stats", "verify"):
+        assert command(shelved, name, text).status == 0
+    assert command(shelved, "show", text).lines[0] == f"rep {REPORT}"
+
+
+@pytest.mark.one_database
+@for_each("rest", ["!", "!:(oai_dc)", "+(pt)", "/report.pdf", "?x=1"])
+def test_a_modifier_or_path_that_has_no_effect_is_refused(shelved: Flask, rest: str) -> None:
+    said = command(shelved, "show", f"http://urlib.net/{REPORT_IBIP}{rest}").usage
+    assert "has a modifier, a path or a query after the IBI; this command accepts only" in said
+    assert said.endswith(f"accepts only {REPORT_IBIP}")
+
+
+def test_a_url_without_an_ibi_is_an_error_of_one_line(shelved: Flask) -> None:
+    assert "is not a persistent URL" in command(shelved, "show", "http://urlib.net/report").error
+    assert "is not a persistent URL" in command(shelved, "url-list", "https://urlib.net/").error
+
+
+def test_url_list_reads_verbs_and_path_from_a_persistent_url(shelved: Flask) -> None:
+    def names(*words: str) -> list[str]:
+        pairs = json.loads(command(shelved, "url-list", "--json", *words).data)
+        return [pair["name"] for pair in pairs]
+
+    url = f"http://urlib.net/{OLD}!:(oai_dc)"
+    assert names(url) == names(OLD, "--verbs", "GetLastEdition GetMetadata(oai_dc)")
+    assert names(url) != names(OLD)
+    path = "日本語.txt"
+    assert names(f"http://urlib.net/{REPORT}/{path}") == names(REPORT, "--filepath", path)
+    said = command(shelved, "url-list", url, "--verbs", "GetLastEdition").usage
+    assert "already contains verbs or a path" in said
+
+
+def test_commands_that_change_items_accept_persistent_urls(
+    here: Flask, there: Flask, report: Path
+) -> None:
+    def url(text: str) -> str:
+        return f"http://urlib.net/{text}"
+
+    def added(*words: str) -> str:
+        return str(json.loads(command(here, "add", report, "--json", *words).data)["rep"])
+
+    first = added("--language", "en")
+    second = added("--edition-of", url(first))
+    portuguese = added("--language", "pt", "--translation-of", url(first))
+    assert f"next_edition {second}" in command(here, "show", url(first)).lines
+    assert f"translations.pt {portuguese}" in command(here, "show", first).lines
+    reserved = command(here, "reserve").out.split("\t")[0]
+    assert added("--reserved", url(reserved)) == reserved
+    released = command(here, "reserve").out.split("\t")[0]
+    assert command(here, "release", url(released)).lines == [f"released {released}"]
+    other, french = added(), added()
+    words = ("--metadata-item", url(NOBODY), "--translation", f"fr={url(french)}")
+    assert command(here, "edit", url(other), *words).status == 0
+    assert command(here, "edit", url(second), "--next-edition", url(NOBODY)).status == 0
+    shown = command(here, "show", other).lines
+    assert {f"metadata.ibi {NOBODY}", f"translations.fr {french}"} <= set(shown)
+    assert command(here, "copy", url(second), "--to", url(FAR_SERVICE)).status == 0
+    assert command(here, "transfer", url(other), "--to", url(FAR_SERVICE)).status == 0
+    third = added()
+    words = ("--yes", "--reason", "x", "--successor", url(other))
+    assert command(here, "delete", url(third), *words).status == 0
+    with unchanged(here, there):
+        assert "accepts only" in command(here, "edit", f"{url(first)}!", "--title", "x").usage
+
+
+def test_every_parameter_that_is_an_ibi_has_the_type() -> None:
+    """Find parameters by their metavar, so that the test includes new commands."""
+    for group in (ibi, ibi_resolver):
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command_ = group.get_command(context, name)
+            assert command_ is not None
+            for parameter in command_.params:
+                shown = parameter.make_metavar(context)
+                if "IBI" in shown and "xx=" not in shown and name != "url-list":
+                    assert getattr(parameter.type, "func", None) is read_ibi, (name, shown)

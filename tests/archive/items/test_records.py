@@ -1,0 +1,466 @@
+"""import, export."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, paths_in_store
+from support.commands import command
+
+from flask_ibi_archive.archive.items import exporting
+from flask_ibi_archive.archive.items.importing import importer as importing
+from flask_ibi_archive.archive.items.importing import source
+from flask_ibi_archive.archive.service import item_catalogue
+from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.errors import NotReady
+
+pytestmark = pytest.mark.slow_on_postgresql
+
+NewApp = Callable[..., Flask]
+
+FIRST = {"rep": "sid.inpe.br/mtc-m18@80/2009/07.21.13.23", "timestamp": "2009-07-21T13:23:45Z"}
+SECOND = {"rep": "sid.inpe.br/mtc-m18@80/2009/07.21.13.24", "timestamp": "2009-07-21T13:24:45Z"}
+
+
+def lines(*records: dict[str, Any]) -> bytes:
+    return "".join(json.dumps(record) + "\n" for record in records).encode()
+
+
+def counts(added: int = 0, updated: int = 0, skipped: int = 0, would: str = "") -> str:
+    return f"{would}added {added}, {would}updated {updated}, {would}skipped {skipped}\n"
+
+
+# --- import --------------------------------------------------------------------------------------
+
+
+@pytest.mark.one_database
+def test_import_writes_the_number_of_added_items(app: Flask, items: Path) -> None:
+    count = len(items.read_bytes().splitlines())
+    assert command(app, "import", items).data == counts(added=count)
+    assert len(command(app, "list").lines) == count
+
+
+@pytest.mark.one_database
+def test_a_dash_is_standard_input(app: Flask) -> None:
+    assert command(app, "import", "-", stdin=lines(FIRST, SECOND)).data == counts(added=2)
+    assert [line.split("\t")[0] for line in command(app, "list").lines] == [
+        FIRST["rep"],
+        SECOND["rep"],
+    ]
+
+
+@pytest.mark.one_database
+def test_an_error_on_standard_input_names_line_and_field(app: Flask) -> None:
+    said = command(app, "import", "-", stdin=lines(FIRST, {**SECOND, "language": "english"})).error
+    assert said.startswith("standard input, line 2, language: 'english' is not a language")
+    assert command(app, "list").data == ""
+
+
+@pytest.mark.one_database
+def test_a_wrong_line_is_named_and_nothing_is_imported(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "wrong.jsonl"
+    for second, where in (
+        (lines({**SECOND, "state": "original"}), "line 2, state: "),
+        (lines({**SECOND, "files": [{"path": "a", "source": "none.pdf"}]}), "files[0].source: "),
+        (lines({**SECOND, "access": {"networks": ["x"]}}), "line 2, access.networks[0]: "),
+        (lines(FIRST), "line 2, rep: "),
+        (b"{\n", "line 2: "),
+        (b"[]\n", "line 2: "),
+        (b"\xff\n", "line 2: "),
+        (b'{"rep": 1, "rep": 2}\n', "line 2"),
+    ):
+        path.write_bytes(lines(FIRST) + second)
+        error = command(app, "import", path).error
+        assert error.startswith(f"{path}, line 2"), second
+        assert where in error, second
+        assert command(app, "list").data == "", second
+        assert paths_in_store(archive_of(app)) == [], second
+
+
+@pytest.mark.parametrize("name", ["none.jsonl", "."])
+@pytest.mark.one_database
+def test_a_file_that_cannot_be_read_is_an_error(app: Flask, tmp_path: Path, name: str) -> None:
+    assert " can't be read: " in command(app, "import", tmp_path / name).error
+
+
+@pytest.mark.one_database
+def test_a_dry_run_finds_the_same_and_changes_nothing(app: Flask, items: Path) -> None:
+    count = len(items.read_bytes().splitlines())
+    would = counts(added=count, would="would be ")
+    for _ in range(2):
+        assert command(app, "import", items, "--dry-run").data == would
+    assert command(app, "list").data == ""
+    assert command(app, "export").data == ""
+    assert paths_in_store(archive_of(app)) == []
+    assert command(app, "import", items).data == counts(added=count)
+    before = command(app, "export").raw
+    listed = command(app, "import", items, "--dry-run")
+    assert listed.status == 1
+    assert [("; see the option --on-conflict" in line) for line in listed.out.splitlines()] == [
+        True
+    ] * count
+    assert listed.err == f"Error: {items} has {count} errors; nothing was changed\n"
+    assert command(app, "import", items, "--dry-run", "--on-conflict", "update").data == counts(
+        updated=count, would="would be "
+    )
+    assert command(app, "export").raw == before
+
+
+def test_a_dry_run_lists_every_error_and_counts_them(app: Flask, tmp_path: Path) -> None:
+    command(app, "import", "-", stdin=lines(FIRST))
+    before = command(app, "export").raw
+    good, other = ({"rep": f"a.br/x/2010/01.01.00.0{n}"} for n in (1, 2))
+    edition = {"rep": "a.br/x/2010/01.01.00.03", "next_edition": good["rep"]}
+    none = {"path": "a", "source": "none.pdf"}
+    (tmp_path / "b.pdf").write_text("b")
+    swapped = {"path": "b", "source": "b.pdf", "sha256": "0" * 64}
+    path = tmp_path / "wrong.jsonl"
+    path.write_bytes(
+        lines(good, {**SECOND, "state": "?", "language": "english", "colour": "red"})
+        + b"{\n\n[]\n"
+        + lines(
+            {**SECOND, "files": [none, swapped]},
+            {**SECOND, "state": "Copy", "target_file": "a"},
+            FIRST,
+            good,
+            {**other, "translations": {"pt": FIRST["rep"], "en": good["rep"]},
+             "next_edition": good["rep"]},
+            edition,
+            {"rep": "a.br/x/2010/01.01.00.04", "next_edition": edition["rep"]},
+        )
+    )  # fmt: skip
+    outcome = command(app, "import", path, "--dry-run")
+    assert outcome.status == 1
+    listed = [line.removeprefix(f"{path}, line ") for line in outcome.out.splitlines()]
+    places = [re.split(": ", line)[0] for line in listed]
+    assert places == [
+        "2, state", "2, language", "2, colour", "3", "5", "6, files[0].source",
+        "6, files[1].sha256",
+        "7, original_archive", "7, target_file", "8, rep", "9, rep", "11, next_edition",
+    ]  # fmt: skip
+    assert outcome.err == f"Error: {path} has 12 errors; nothing was changed\n"
+    assert command(app, "export").raw == before
+
+
+def test_a_dry_run_with_updates_lists_refused_lines_and_continues(app: Flask) -> None:
+    """An error while items are written rolls back the import, on both databases."""
+    one, two, three = ({"rep": f"a.br/x/2010/01.01.00.0{n}", "ibip": ibip} for n, ibip in enumerate(
+        ("8JMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/34PGRBT", "8JMKD3MGP8W/34PGRBU")
+    ))  # fmt: skip
+    command(app, "import", "-", stdin=lines(one, two, three))
+    before = command(app, "export").raw
+    wrong = lines(
+        {"rep": one["rep"], "ibip": "8JMKD3MGP8W/34PGRC2"},
+        {**two, "language": "pt"},
+        {"rep": three["rep"], "ibip": "8JMKD3MGP8W/34PGRC3"},
+    )
+    words = ("import", "-", "--dry-run", "--on-conflict", "update")
+    outcome = command(app, *words, stdin=wrong)
+    listed = outcome.out.splitlines()
+    assert [line.split(":")[0] for line in listed] == [f"standard input, line {n}" for n in (1, 3)]
+    assert outcome.err == "Error: standard input has 2 errors; nothing was changed\n"
+    single = command(app, *words, stdin=lines({"rep": "wrong"}))
+    assert single.err == "Error: standard input has 1 error; nothing was changed\n"
+    assert command(app, *words, stdin=lines({**two, "language": "pt"})).data == counts(
+        updated=1, would="would be "
+    )
+    assert command(app, "export").raw == before
+
+
+@pytest.mark.one_database
+def test_a_dry_run_ends_at_a_line_that_is_too_long(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MAX_LINE", 200)
+    endless = {**SECOND, "metadata": {"dc": {"title": ["x" * 300]}}}
+    outcome = command(
+        app, "import", "-", "--dry-run", stdin=lines({**FIRST, "state": "?"}, endless)
+    )
+    assert [line.split(":")[0] for line in outcome.out.splitlines()] == [
+        "standard input, line 1, state",
+        "standard input, line 2",
+    ]
+    assert outcome.err == "Error: standard input has 2 errors; nothing was changed\n"
+
+
+@pytest.mark.one_database
+def test_on_conflict_decides_about_an_existing_item(app: Flask) -> None:
+    command(app, "import", "-", stdin=lines(FIRST))
+    again = lines({**FIRST, "language": "pt"}, SECOND)
+
+    said = command(app, "import", "-", stdin=again).error
+    assert said.startswith(
+        f"standard input, line 1, rep: an item of the Archive already has {FIRST['rep']}"
+    )
+    assert said == command(app, "import", "-", "--on-conflict", "error", stdin=again).error
+    assert len(command(app, "list").lines) == 1
+
+    outcome = command(app, "import", "-", "--on-conflict", "skip", stdin=again)
+    assert outcome.data == counts(added=1, skipped=1)
+    assert "language" not in json.loads(command(app, "show", FIRST["rep"], "--json").data)
+
+    outcome = command(app, "import", "-", "--on-conflict", "update", stdin=again)
+    assert outcome.data == counts(updated=2)
+    assert json.loads(command(app, "show", FIRST["rep"], "--json").data)["language"] == "pt"
+
+
+@pytest.mark.one_database
+def test_resume_refuses_standard_input_and_a_dry_run(app: Flask, items: Path) -> None:
+    for words, reason in (
+        (("-", "--resume"), "standard input can't be read twice"),
+        ((items, "--resume", "--dry-run"), "--dry-run can't be used with --resume"),
+        ((items, "--restart"), "--restart requires --resume"),
+    ):
+        assert reason in command(app, "import", *words).usage
+    assert command(app, "list").data == ""
+
+
+@pytest.mark.one_database
+def test_resume_without_an_interrupted_import_starts_a_new_one(app: Flask, items: Path) -> None:
+    count = len(items.read_bytes().splitlines())
+    assert command(app, "import", items, "--resume").data == counts(added=count)
+    again = command(app, "import", items, "--resume", "--on-conflict", "skip")
+    assert again.data == counts(skipped=count)
+
+
+@pytest.mark.one_database
+def test_resume_of_a_completed_import_reports_it_and_counts_nothing(
+    app: Flask, items: Path
+) -> None:
+    count = len(items.read_bytes().splitlines())
+    assert command(app, "import", items, "--resume").data == counts(added=count)
+    again = command(app, "import", items, "--resume")
+    assert (again.status, again.out) == (0, counts())
+    assert again.err == (
+        f"{items} was already imported completely: added {count}, updated 0, skipped 0\n"
+    )
+
+
+@pytest.mark.one_database
+def test_an_error_advises_to_correct_the_line_and_resume(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", 1)
+    path, other = tmp_path / "items.jsonl", tmp_path / "other.jsonl"
+    path.write_bytes(lines(FIRST, {**SECOND, "state": "?"}))
+    other.write_bytes(lines(SECOND))
+    said = command(app, "import", path, "--resume").error
+    assert said.startswith(f"{path}, line 2, state: ")
+    assert said.endswith(
+        "the lines 1 to 1 are imported; correct this line and run import --resume again"
+    )
+    assert str(path) in command(app, "import", other, "--resume").error
+    path.write_bytes(lines(FIRST, SECOND))
+    resumed = command(app, "import", path, "--resume")
+    assert (resumed.status, resumed.out) == (0, counts(added=1))
+    assert resumed.err == (
+        f"continuing {path} at line 2; in earlier runs: added 1, updated 0, skipped 0\n"
+    )
+    assert command(app, "import", other, "--resume", "--restart", "--on-conflict", "skip").data == (
+        counts(skipped=1)
+    )
+
+
+# --- export --------------------------------------------------------------------------------------
+
+
+@pytest.mark.one_database
+def test_export_to_a_file_and_to_standard_output_is_the_same(filled: Flask, tmp_path: Path) -> None:
+    out = command(filled, "export")
+    assert out.data
+    assert command(filled, "export", "-").raw == out.raw
+    assert command(filled, "export", tmp_path / "out.jsonl").data == ""
+    assert (tmp_path / "out.jsonl").read_bytes() == out.raw
+
+
+@pytest.mark.one_database
+def test_an_export_of_an_imported_export_is_the_same(filled: Flask, tmp_path: Path) -> None:
+    before = command(filled, "export").raw
+    listed = command(filled, "list").data
+    path = tmp_path / "out.jsonl"
+    path.write_bytes(before)
+    shutil.rmtree(tmp_path / "sources")
+    assert command(filled, "downgrade", "base", "--yes").status == 0
+    command(filled, "init")
+    assert command(filled, "list").data == ""
+    count = len(before.splitlines())
+    assert command(filled, "import", path).data == counts(added=count)
+    assert command(filled, "export").raw == before
+    assert command(filled, "list").data == listed
+    assert command(filled, "import", path, "--on-conflict", "update").data == counts(updated=count)
+    assert command(filled, "export").raw == before
+
+
+@pytest.mark.parametrize("at", ["file", "standard output"])
+@pytest.mark.one_database
+def test_an_export_with_its_files_is_imported_elsewhere(
+    filled: Flask, new_app: NewApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    out, moved = tmp_path / "out", tmp_path / "moved"
+    out.mkdir()
+    monkeypatch.chdir(out)
+    if at == "file":
+        assert command(filled, "export", "items.jsonl", "--files", "files/of items").data == ""
+    else:
+        written = command(filled, "export", "--files", "files/of items").data
+        (out / "items.jsonl").write_text(written, encoding="utf-8")
+    before = contents_of(filled)
+    assert command(filled, "downgrade", "base", "--yes").status == 0
+    shutil.rmtree(archive_of(filled).config.files_folder)
+    out.rename(moved)
+    monkeypatch.chdir(tmp_path)
+    elsewhere = new_app(IBI_FILES_FOLDER=str(tmp_path / "elsewhere"))
+    command(elsewhere, "init")
+    assert command(elsewhere, "import", moved / "items.jsonl").status == 0
+    assert contents_of(elsewhere) == before
+    assert len(list((moved / "files" / "of items").iterdir())) == len(set(before.values()) - {None})
+    # a second export does not write existing copies again
+    copies = {path: path.stat().st_mtime_ns for path in (moved / "files" / "of items").iterdir()}
+    again = command(
+        elsewhere, "export", moved / "items.jsonl", "--files", moved / "files" / "of items"
+    )
+    assert again.data == ""
+    assert {path: path.stat().st_mtime_ns for path in copies} == copies
+
+
+def contents_of(app: Flask) -> dict[tuple[str, str], bytes | None]:
+    """Return the contents of all files that an export names, by item and path."""
+    records = map(json.loads, command(app, "export").lines)
+    return {
+        (record.get("rep") or record["ibip"], file["path"]): (
+            Path(file["source"]).read_bytes() if "source" in file else None
+        )
+        for record in records
+        for file in record.get("files", [])
+    }
+
+
+@pytest.mark.one_database
+def test_an_export_copies_no_file_that_is_missing_or_damaged(filled: Flask, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    words = ("export", tmp_path / "out" / "items.jsonl", "--files", tmp_path / "out")
+    kept = next(path for path in paths_in_store(archive_of(filled)) if path.is_file())
+    content = kept.read_bytes()
+    kept.write_bytes(content + b"!")
+    assert re.fullmatch(
+        "file .* of .* is damaged; run flask ibi verify", command(filled, *words).error
+    )
+    kept.unlink()
+    assert re.fullmatch("file .* of .* can't be copied to .*", command(filled, *words).error)
+    kept.write_bytes(content)
+    (tmp_path / "file").touch()
+    words = ("export", tmp_path / "out" / "items.jsonl", "--files", tmp_path / "file" / "x")
+    assert re.fullmatch("file .* of .* can't be copied to .*", command(filled, *words).error)
+    assert not any(path.name in (".new", "items.jsonl") for path in (tmp_path / "out").iterdir())
+
+
+@pytest.mark.one_database
+def test_an_export_of_nothing_is_empty_and_so_is_its_import(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "none.jsonl"
+    assert command(app, "export", path).data == ""
+    assert path.read_bytes() == b""
+    assert command(app, "import", path).data == counts()
+
+
+@pytest.mark.one_database
+def test_an_export_replaces_the_old_file_behind_a_link(filled: Flask, tmp_path: Path) -> None:
+    old, link = tmp_path / "old.jsonl", tmp_path / "link.jsonl"
+    old.write_text("old")
+    link.symlink_to(old)
+    assert command(filled, "export", link).data == ""
+    assert link.is_symlink()
+    assert old.read_bytes() == command(filled, "export").raw
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no such modes")
+@pytest.mark.one_database
+def test_an_export_preserves_the_permissions_of_an_existing_file(
+    filled: Flask, tmp_path: Path
+) -> None:
+    expected = command(filled, "export").raw
+    for old, umask, mode in (
+        (None, 0o022, 0o644),
+        (None, 0o077, 0o600),
+        (0o600, 0o022, 0o600),
+        (0o664, 0o077, 0o664),
+        (0o440, 0o022, 0o440),
+    ):
+        path = tmp_path / "out.jsonl"
+        path.unlink(missing_ok=True)
+        if old is not None:
+            path.touch()
+            path.chmod(old)
+        before = os.umask(umask)
+        try:
+            assert command(filled, "export", path).data == ""
+        finally:
+            os.umask(before)
+        assert path.stat().st_mode & 0o7777 == mode, (old, umask)
+        assert path.read_bytes() == expected, (old, umask)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.one_database
+def test_an_export_is_written_to_a_named_pipe(filled: Flask, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    # opened for reading and writing, so that no end waits; the export fits into the buffer
+    with os.fdopen(os.open(pipe, os.O_RDWR | os.O_NONBLOCK), "rb", buffering=0) as reader:
+        assert command(filled, "export", pipe).data == ""
+        assert pipe.is_fifo()
+        assert reader.read(1 << 20) == command(filled, "export").raw
+
+
+@pytest.mark.one_database
+def test_an_export_that_fails_leaves_the_old_file_and_no_other(
+    filled: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_after_one(*arguments: Any) -> Iterator[Record]:
+        yield next(whole(*arguments))
+        raise NotReady("the database went away", "look for it")
+
+    whole = exporting.export_records
+    monkeypatch.setattr(item_catalogue, "export_records", fail_after_one)
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "old.jsonl"
+    path.write_text("old")
+    assert command(filled, "export", path).error == "the database went away; look for it"
+    assert path.read_text() == "old"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.one_database
+def test_an_export_that_cannot_be_forced_to_the_disk_leaves_the_old_file(
+    filled: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "old.jsonl"
+    path.write_text("old")
+    monkeypatch.setattr(os, "fsync", full)
+    assert (
+        command(filled, "export", path).error == f"{path} can't be written: No space left on device"
+    )
+    assert path.read_text() == "old"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["none/out.jsonl", "out"])
+@pytest.mark.one_database
+def test_an_export_to_no_file_is_an_error_and_leaves_nothing(
+    filled: Flask, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    assert " can't be written: " in command(filled, "export", tmp_path / name).error
+    assert sorted(tmp_path.rglob("*")) == before

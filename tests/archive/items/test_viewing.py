@@ -1,0 +1,339 @@
+"""Who may see the files and the description of an item, and what the pages say about the item."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import SERVICE, archive_of, import_records
+from support.cases import for_each
+from support.stores import MemoryCatalogue, make_facts
+from support.web import CONTENTS, rep, source
+
+from flask_ibi_archive.archive.items.viewing import find_metadata_url, view_host_item
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.access import networks_allow
+from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.relations import Relation, Step, StepKind
+from flask_ibi_archive.core.protocol.url_list import answer_url_request
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import (
+    AccessRule,
+    DublinCoreMetadata,
+    FileRecord,
+    MetadataAddress,
+    MetadataItem,
+    Record,
+    RelatedItem,
+    Tombstone,
+)
+
+TODAY, TOMORROW = date(2027, 2, 28), date(2027, 3, 1)
+ONE, TWO = "150.163.0.0/16", "2001:db8::/32"
+INSIDE, OUTSIDE, UNKNOWN = "150.163.2.175", "192.0.2.1", "0.0.0.0"
+A, B, C = rep(1), rep(2), rep(3)
+
+
+def view(**fields: Any) -> ItemView:
+    return ItemView(Record(rep=A, **fields), False, TODAY)
+
+
+def texts(*values: str) -> DublinCoreMetadata:
+    return DublinCoreMetadata({"title": tuple((value, None) for value in values)})
+
+
+# --- networks
+
+
+@for_each(
+    ("networks", "address", "is_allowed"),
+    [
+        (None, INSIDE, True),
+        (None, "2001:db9::1", True),
+        ("", INSIDE, False),
+        (ONE, INSIDE, True),
+        (ONE, "150.163.0.0", True),
+        (ONE, "150.163.255.255", True),
+        (ONE, "150.162.255.255", False),
+        (ONE, "150.164.0.0", False),
+        (ONE, "2001:db8::1", False),
+        # an address may have come through a socket for both kinds
+        (ONE, f"::ffff:{INSIDE}", True),
+        (ONE, "::ffff:150.164.0.0", False),
+        (TWO, "2001:db8:ffff::1", True),
+        (TWO, "2001:db9::1", False),
+        (TWO, INSIDE, False),
+        (f"{ONE} {TWO}", INSIDE, True),
+        (f"{ONE} {TWO}", "2001:db8::1", True),
+        (f"{ONE} {TWO}", OUTSIDE, False),
+        (f"{OUTSIDE}/32 {ONE}", OUTSIDE, True),
+    ],
+)
+def test_an_address_is_allowed_if_it_is_in_one_of_the_networks(
+    networks: str | None, address: str, is_allowed: bool
+) -> None:
+    assert networks_allow(networks and networks.split(), address) is is_allowed
+
+
+# --- the rule and the embargo of an item
+
+OPEN, METADATA, NONE = None, AccessRule((ONE, TWO)), AccessRule((ONE, TWO), "none")
+
+
+@for_each(
+    ("rule", "embargo", "user", "is_inside", "may_read", "may_see"),
+    [
+        (OPEN, None, OUTSIDE, True, True, True),
+        (OPEN, TODAY, OUTSIDE, True, True, True),
+        (OPEN, TOMORROW, OUTSIDE, True, False, True),
+        (METADATA, None, INSIDE, True, True, True),
+        (METADATA, None, "2001:db8::1", True, True, True),
+        (METADATA, None, OUTSIDE, False, False, True),
+        (METADATA, TODAY, INSIDE, True, True, True),
+        (METADATA, TODAY, OUTSIDE, False, False, True),
+        # no network lifts an embargo
+        (METADATA, TOMORROW, INSIDE, True, False, True),
+        (NONE, None, INSIDE, True, True, True),
+        (NONE, None, "2001:db8::1", True, True, True),
+        (NONE, None, OUTSIDE, False, False, False),
+        (NONE, None, UNKNOWN, False, False, False),
+        (NONE, TODAY, INSIDE, True, True, True),
+        (NONE, TOMORROW, INSIDE, True, False, False),
+        (NONE, TOMORROW, OUTSIDE, False, False, False),
+    ],
+)
+def test_the_networks_and_the_embargo_decide_who_may_read_and_see_an_item(
+    rule: AccessRule | None,
+    embargo: date | None,
+    user: str,
+    is_inside: bool,
+    may_read: bool,
+    may_see: bool,
+) -> None:
+    item = view(access=rule, embargo=embargo)
+    assert (item.is_inside(user), item.allows(user), item.shows_itself(user)) == (
+        is_inside,
+        may_read,
+        may_see,
+    )
+    assert item.is_hidden == (rule is NONE)
+    assert item.embargo == (TOMORROW if embargo == TOMORROW else None)
+
+
+# --- titles and files
+
+FILES = (FileRecord("a.pdf"), FileRecord("b.csv"))
+
+
+@for_each(
+    ("fields", "title"),
+    [
+        ({"metadata": texts("Snow", "Ice"), "files": FILES}, "Snow"),
+        ({"files": FILES}, "a.pdf"),
+        ({"files": FILES, "target_file": "b.csv"}, "b.csv"),
+        ({}, A),
+        # the name of a closed file is not public
+        ({"files": FILES, "access": AccessRule((ONE,))}, A),
+        ({"files": FILES, "embargo": TOMORROW}, A),
+        ({"files": FILES, "embargo": TODAY}, "a.pdf"),
+        ({"metadata": texts("Snow"), "files": FILES, "embargo": TOMORROW}, "Snow"),
+    ],
+)
+def test_the_title_is_the_stated_one_or_an_open_file_or_the_identifier(
+    fields: dict[str, Any], title: str
+) -> None:
+    assert view(**fields).title == title
+
+
+@for_each(
+    ("paths", "found"),
+    [
+        ((), None),
+        (("c",), None),
+        (("b.csv",), "b.csv"),
+        (("c", "b.csv"), "b.csv"),
+        (("b.csv", "a.pdf"), "b.csv"),
+        (("a.pdf", "b.csv"), "a.pdf"),
+    ],
+)
+def test_the_first_path_that_exists_names_the_file(
+    paths: tuple[str, ...], found: str | None
+) -> None:
+    file = view(files=FILES).find_file(paths)
+    assert (None if file is None else file.path) == found
+
+
+# --- the URL of the metadata
+
+CLOSED = {"access": {"networks": [ONE]}}
+HIDDEN = {"access": {"networks": [ONE], "others": "none"}}
+FAR = "https://a.example"
+MOMENT, HERE = "2026-01-02T03:04:05Z", "http://a.example"
+ITEM, PAGE = f"{HERE}/col/{A}", f"{HERE}/col/{B}/"
+OWN: dict[str, Any] = {"rep": A, "metadata": {"dc": {"title": ["Snow"]}}}
+LINKED: dict[str, Any] = {
+    "rep": A,
+    "metadata": {"url": f"{FAR}/m", "formats": {"marc": f"{FAR}/marc"}},
+}
+BY_ITEM: dict[str, Any] = {"rep": A, "metadata": {"ibi": B}}
+DESCRIPTION: dict[str, Any] = {
+    "rep": B,
+    "content_type": "Metadata",
+    "formats": {"marc": f"{FAR}/marc"},
+}
+
+
+@for_each(
+    ("records", "format", "inside", "outside", "opened"),
+    [
+        ([{"rep": A}], None, None, None, None),
+        ([OWN], None, f"{ITEM}/metadata", f"{ITEM}/metadata", f"{ITEM}/metadata"),
+        ([OWN], "oai_dc", *[f"{ITEM}/metadata?choice=oai_dc"] * 3),
+        ([OWN], "marc", None, None, None),
+        ([LINKED], None, f"{FAR}/m", f"{FAR}/m", f"{FAR}/m"),
+        ([LINKED], "marc", f"{FAR}/marc", f"{FAR}/marc", f"{FAR}/marc"),
+        # the rule of the item itself does not close its metadata
+        ([{**LINKED, **CLOSED}], "marc", f"{FAR}/marc", f"{FAR}/marc", f"{FAR}/marc"),
+        ([BY_ITEM, DESCRIPTION], None, PAGE, PAGE, PAGE),
+        ([BY_ITEM, DESCRIPTION], "marc", f"{FAR}/marc", f"{FAR}/marc", f"{FAR}/marc"),
+        ([BY_ITEM, {**DESCRIPTION, **CLOSED}], None, PAGE, None, PAGE),
+        ([BY_ITEM, {**DESCRIPTION, **HIDDEN}], None, PAGE, None, PAGE),
+        ([BY_ITEM], None, None, None, None),
+    ],
+)
+def test_the_url_of_the_metadata_is_the_one_in_the_complete_url_list_of_the_user(
+    records: list[dict[str, Any]],
+    format: str | None,
+    inside: str | None,
+    outside: str | None,
+    opened: str | None,
+) -> None:
+    # what resolvers may ask for does not limit the pages
+    facts = make_facts("a.example", SERVICE, (".lastedition",), filter_url_list=True)
+    catalogue: Any = MemoryCatalogue({"timestamp": MOMENT, **record} for record in records)
+    ibi, step = parse_identifier(A), Step(StepKind.METADATA, format)
+    assert [
+        find_metadata_url(catalogue, facts, ibi, INSIDE, step),
+        find_metadata_url(catalogue, facts, ibi, OUTSIDE, step),
+        find_metadata_url(catalogue, facts, ibi, OUTSIDE, step, True),
+    ] == [inside, outside, opened]
+    whole = replace(facts, relations=None, filter_url_list=False)
+    for user, found in ((INSIDE, inside), (OUTSIDE, outside)):
+        listed = answer_url_request(catalogue, UrlRequest(ibi, (user,)), whole, lambda item: "")
+        assert dict(listed).get(f"url{Relation((step,)).name}") == found
+
+
+def test_a_list_without_checks_of_access_is_that_of_a_user_in_the_networks_of_all_items() -> None:
+    last, translation = rep(4), rep(5)
+    records: list[dict[str, Any]] = [
+        {**BY_ITEM, **HIDDEN, "language": "en", "next_edition": last,
+         "translations": {"pt": translation}},
+        {**DESCRIPTION, **HIDDEN},
+        {"rep": last, "files": [{"path": "a.pdf"}], **HIDDEN},
+        {**OWN, "rep": translation, "language": "pt", **CLOSED},
+    ]  # fmt: skip
+    catalogue: Any = MemoryCatalogue({"timestamp": MOMENT, **record} for record in records)
+    checked = make_facts("a.example", SERVICE, None, filter_url_list=False)
+
+    def list_urls(user: str, checks_access: bool) -> dict[str, Any]:
+        facts = replace(checked, checks_access=checks_access)
+        request = UrlRequest(parse_identifier(A), (user,))
+        return dict(answer_url_request(catalogue, request, facts, lambda item: ""))
+
+    inside = list_urls(INSIDE, True)
+    assert {"url", "url.lastedition", "url.metadata", "url.translation(pt)"} <= inside.keys()
+    assert list_urls(OUTSIDE, False) == inside != list_urls(OUTSIDE, True)
+
+
+# --- items of a host
+
+
+@for_each(
+    ("metadata", "described", "language"),
+    [
+        (None, None, None),
+        (Record(rep=B, language="pt", metadata=texts("Neve")), "Neve", "pt"),
+        (Record(rep=B, metadata=texts("Snow"), access=AccessRule((ONE,))), "Snow", None),
+        (Record(rep=B, metadata=texts("x"), access=AccessRule((ONE,), "none")), None, None),
+        (Record(rep=B, metadata=MetadataAddress("https://a.example/")), None, None),
+        (Record(rep=B), None, None),
+    ],
+)
+def test_the_metadata_item_of_a_host_describes_an_item_unless_it_is_hidden(
+    metadata: Record | None, described: str | None, language: str | None
+) -> None:
+    record = Record(rep=A, metadata=MetadataItem(B))
+    item = view_host_item(record, metadata, TODAY)
+    found = None if item.described_by is None else item.described_by["title"][0][0]
+    assert (found, item.metadata_language) == (described, language)
+    assert (item.record, item.is_service, item.today) == (record, False, TODAY)
+    assert (item.id, item.sizes) == (None, {})
+
+
+@for_each(
+    ("fields", "related"),
+    [
+        ({}, []),
+        ({"next_edition": B}, [RelatedItem("later_edition", B)]),
+        (
+            {"translations": {"en": B, "pt": C}},
+            [
+                RelatedItem("translation", B, language="en"),
+                RelatedItem("translation", C, language="pt"),
+            ],
+        ),
+        ({"tombstone": Tombstone("lost")}, []),
+        ({"tombstone": Tombstone("merged", successor=C)}, [RelatedItem("successor", C)]),
+        (
+            {
+                "translations": {"pt": C},
+                "next_edition": B,
+                "tombstone": Tombstone("merged", successor=A),
+            },
+            [
+                RelatedItem("later_edition", B),
+                RelatedItem("translation", C, language="pt"),
+                RelatedItem("successor", A),
+            ],
+        ),
+    ],
+)
+def test_the_related_items_of_a_host_are_the_edition_the_translations_and_the_successor(
+    fields: dict[str, Any], related: list[RelatedItem]
+) -> None:
+    assert view_host_item(Record(rep=A, **fields), None, TODAY).related == tuple(related)
+
+
+# --- items in our tables
+
+
+@pytest.mark.one_database
+def test_the_view_of_a_stored_item_has_all_that_its_pages_show(app: Flask, tmp_path: Path) -> None:
+    archive, given = archive_of(app), source(tmp_path / "sources", "report.pdf")
+    import_records(archive, [
+        {"rep": A, "language": "en", "next_edition": C, "metadata": {"ibi": B},
+         "files": [{"path": "report.pdf", "source": given}]},
+        {"rep": B, "content_type": "Metadata", "language": "pt",
+         "metadata": {"dc": {"title": ["Neve"]}}},
+        {"rep": C},
+    ])  # fmt: skip
+    item = archive.get(A)
+    assert item is not None
+    assert (item.rep, item.is_service, item.today) == (A, False, archive.today)
+    assert (item.title, item.metadata_language) == ("Neve", "pt")
+    assert [(one.kind, one.ibi) for one in item.related] == [("later_edition", C)]
+    content = CONTENTS["report.pdf"]
+    assert item.sizes == {"report.pdf": len(content)}
+    [file] = item.record.files
+    assert file.source is not None
+    assert Path(file.source).read_bytes() == content
+    other, service = archive.get(B), archive.get(SERVICE)
+    assert other is not None
+    assert service is not None
+    assert service.is_service
+    assert len({item.id, other.id, service.id, None}) == 4
+    assert archive.get(rep(9)) is None

@@ -1,0 +1,253 @@
+"""Requests wait for answers, locks and connections for a limited time; commands have no limit."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from support.databases import new_database
+from support.relay import relaying
+
+from flask_ibi_archive.archive.items.minting import Minter, Subsystem
+from flask_ibi_archive.archive.items.prefixes import lock_last_date, transaction
+from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.request_budget import Budget
+
+#: Seconds that a request may wait; seconds within which an expected failure must happen.
+TIMEOUT = 1.0
+LONG = 20
+SUBSYSTEM = Subsystem("mtc-m18.sid.inpe.br", "150.163.34.243")
+COUNT = text("SELECT count(*) FROM ibi_prefix")
+ADD = text("INSERT INTO ibi_prefix VALUES ('a', '1')")
+SLEEP = text("SELECT pg_sleep(:seconds)")
+
+
+class Request:
+    """The budget of the current request, None outside of requests."""
+
+    budget: Budget | None = None
+
+    def begin(self, seconds: float = TIMEOUT) -> None:
+        """Begin a request."""
+        self.budget = Budget(seconds)
+
+
+@pytest.fixture
+def request_() -> Request:
+    """The current request."""
+    return Request()
+
+
+@pytest.fixture
+def database(uri: str, request_: Request) -> Iterator[Database]:
+    """A database that is used in requests and outside of them."""
+    database = Database.at(uri, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def postgresql(tmp_path: Path) -> Iterator[str]:
+    """The URL of a PostgreSQL database."""
+    with new_database("postgresql", tmp_path, ready=True) as uri:
+        yield uri
+
+
+def test_a_request_waits_for_a_lock_for_a_limited_time(
+    database: Database, uri: str, request_: Request
+) -> None:
+    other = Database.at(uri)
+    request_.begin()
+    began = monotonic()
+    with other.writing() as holder:
+        holder.execute(ADD)
+        with (
+            pytest.raises(NotReady, match="another transaction blocks this transaction"),
+            database.writing() as connection,
+        ):
+            connection.execute(ADD)  # PostgreSQL waits for the row of the other transaction
+    assert monotonic() - began < LONG
+    assert request_.budget is not None
+    assert request_.budget.left < TIMEOUT / 2
+    other.close()
+
+
+def test_a_command_waits_longer_than_requests(postgresql: str, request_: Request) -> None:
+    database = Database.at(postgresql, timeout=0.2, find_budget=lambda: request_.budget)
+    with database.writing() as connection:
+        connection.execute(SLEEP, {"seconds": 0.3})
+    database.close()
+
+
+def test_minting_in_a_request_waits_for_a_lock_for_a_limited_time(
+    database: Database, uri: str, request_: Request
+) -> None:
+    minter, other = Minter(database, SUBSYSTEM, Fraction(1, 1000)), Database.at(uri)
+    minter.mint()
+    request_.begin()
+    with other.writing() as holder:
+        lock_last_date(holder, minter.prefixes)
+        with pytest.raises(NotReady, match="another transaction blocks this transaction"):
+            minter.mint()
+    assert request_.budget is not None
+    assert request_.budget.left < TIMEOUT / 2
+    other.close()
+
+
+def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
+    database, other = Database.at(uri, timeout=0.1), Database.at(uri)
+    minter = Minter(database, SUBSYSTEM, Fraction(1, 1000))
+    minter.mint()
+    with ExitStack() as stack:
+        lock_last_date(stack.enter_context(other.writing()), minter.prefixes)
+        # a minter that does not wait would end before the lock is released
+        with ThreadPoolExecutor() as pool:
+            minted = pool.submit(minter.mint)
+            wait([minted], timeout=0.5)
+            stack.close()
+            assert len(minted.result()) == 1
+    database.close()
+    other.close()
+
+
+def test_an_interrupt_in_a_transaction_leaves_no_lock(uri: str) -> None:
+    database, other = Database.at(uri, timeout=0.1), Database.at(uri, timeout=0.1)
+
+    def interrupted() -> None:
+        with transaction(database) as connection:
+            lock_last_date(connection, SUBSYSTEM.prefixes)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with other.writing(0.1) as connection:
+        lock_last_date(connection, SUBSYSTEM.prefixes)
+    database.close()
+    other.close()
+
+
+def test_a_transaction_that_cannot_begin_leaves_the_open_transaction_alone() -> None:
+    database = Database.at("sqlite:///:memory:")  # its users share one connection
+    with database.writing() as connection:
+        migrate.upgrade(connection)
+    with database.writing() as connection:
+        connection.execute(ADD)
+        with pytest.raises(NotReady, match="another transaction"), transaction(database):
+            pass
+    with database.reading() as connection:
+        assert connection.scalar(COUNT) == 1
+    database.close()
+
+
+def test_a_request_has_one_budget_for_all_statements(postgresql: str, request_: Request) -> None:
+    database = Database.at(postgresql, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+    request_.begin(LONG)
+
+    def sleep() -> None:
+        with database.reading() as connection:
+            connection.execute(SLEEP, {"seconds": 0.3})
+
+    sleep()
+    assert request_.budget is not None
+    assert request_.budget.left <= LONG - 0.3
+    request_.begin(0.2)
+    with pytest.raises(NotReady, match=r"did not answer within 0\.2 s"):
+        sleep()
+    request_.begin(LONG)
+    assert database.read(lambda connection: connection.scalar(COUNT)) == 0
+    database.close()
+
+
+def test_the_deadline_depends_on_the_method_with_which_psycopg_waits(
+    postgresql: str, request_: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this test fails, read the docstring of limited_connection before updating psycopg."""
+    database = Database.at(postgresql, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+    resumed = 0
+    wait = psycopg.Connection.wait
+
+    def watch(connection: Any, steps: Any, *arguments: Any, **options: Any) -> Any:
+        return wait(connection, record(steps), *arguments, **options)
+
+    def record(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        nonlocal resumed
+        waits_for = next(steps)
+        try:
+            while True:
+                ready = yield waits_for
+                resumed += 1
+                waits_for = steps.send(ready)
+        except StopIteration as end:
+            return end.value
+
+    with database.reading() as connection:
+        monkeypatch.setattr(psycopg.Connection, "wait", watch)
+        connection.execute(SLEEP, {"seconds": 0.5})
+    assert resumed > 0, "execute() does not wait with Connection.wait()"
+    assert resumed > 2, "Connection.wait() does not resume the steps while there is no answer"
+    database.close()
+
+
+def test_a_request_waits_for_a_free_connection_for_a_limited_time(
+    database: Database, request_: Request
+) -> None:
+    def take_all(stack: ExitStack) -> None:
+        for _ in range(50):
+            request_.begin()
+            stack.enter_context(database.reading())
+
+    with ExitStack() as stack, pytest.raises(NotReady, match="no connection is free"):
+        take_all(stack)
+    assert request_.budget is not None
+    assert request_.budget.left < TIMEOUT / 2
+
+
+def test_after_a_commit_without_an_answer_the_result_is_unknown(
+    postgresql: str, request_: Request
+) -> None:
+    with relaying(postgresql) as (relay, through):
+        database = Database.at(through, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+
+        def write() -> None:
+            with database.writing() as connection:
+                connection.execute(ADD)
+                relay.hangs = True
+
+        request_.begin()
+        with pytest.raises(NotReady, match="it is unknown whether the change was stored"):
+            write()
+        request_.begin()
+        with pytest.raises(NotReady) as refusal, database.reading():
+            pass
+        assert "whether the change" not in str(refusal.value)
+        database.close()
+
+
+def test_a_late_answer_is_not_returned_to_another_request(
+    postgresql: str, request_: Request
+) -> None:
+    with relaying(postgresql) as (relay, through):
+        database = Database.at(through, timeout=TIMEOUT, find_budget=lambda: request_.budget)
+
+        def read(value: int) -> int:
+            return database.read(lambda one: int(one.scalar(text(f"SELECT {value}")) or 0))
+
+        assert read(1) == 1
+        request_.begin()
+        relay.hangs = True
+        with pytest.raises(NotReady):
+            read(2)
+        relay.hangs = False
+        request_.budget = None
+        assert read(3) == 3
+        database.close()

@@ -1,0 +1,294 @@
+"""The commands of registration: output, errors and exit status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from email import message_from_bytes, policy
+from typing import Any
+
+import pytest
+import responses
+from flask import Flask
+from support.archives import SERVICE, archive_of
+from support.commands import command
+from support.loopback import EXCLUDED, SUCCESSFUL, UNSUCCESSFUL, nobody
+from support.smtp import post_office
+from support.vectors import load
+
+from flask_ibi_archive.archive.joining import inclusion
+from flask_ibi_archive.core.protocol.registration import is_key
+
+NewApp = Callable[..., Flask]
+
+KEY = "1234567890-9876543210"
+RESOLVER = "http://urlib.net/J8LNKB5R7W/3FUQHC5"
+SETTINGS = {
+    "IBI_REGISTRATION_KEY": KEY,
+    "IBI_ARCHIVE_ADMIN_EMAIL": "banon@dpi.inpe.br",
+}
+EXAMPLE = load("messages.json")["email"]
+pytestmark = pytest.mark.one_database
+
+
+@pytest.fixture(autouse=True)
+def _one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prevent retries: each delay is longer than any deadline."""
+    monkeypatch.setattr(inclusion, "backoff", lambda chance: iter([10**6]))
+
+
+@pytest.fixture
+def ready(new_app: NewApp) -> Flask:
+    """An Archive that can be registered."""
+    app = new_app(**SETTINGS)
+    archive_of(app).init()
+    return app
+
+
+@pytest.fixture
+def resolver() -> Iterator[responses.RequestsMock]:
+    """A resolver that includes every Archive; tests replace its answer."""
+    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
+        mock.get(RESOLVER, body=SUCCESSFUL)
+        mock.get(f"http://mtc-m16c.sid.inpe.br/{SERVICE}", body="confirmation yes")
+        yield mock
+
+
+def test_register_and_unregister_print_the_status_and_nothing_else(
+    ready: Flask, resolver: responses.RequestsMock
+) -> None:
+    assert command(ready, "register-archive").data == f"{SUCCESSFUL}\n"
+    assert "servicesubject=inclusionRequest&" in str(resolver.calls[0].request.url)
+    resolver.replace(responses.GET, RESOLVER, body=EXCLUDED)
+    assert command(ready, "unregister-archive").data == f"{EXCLUDED}\n"
+    assert "servicesubject=exclusionRequest&" in str(resolver.calls[1].request.url)
+    resolver.replace(responses.GET, RESOLVER, body=SUCCESSFUL)
+    assert command(ready, "register-archive").data == f"{SUCCESSFUL}\n"
+
+
+def test_an_inclusion_that_is_not_confirmed_ends_with_3(
+    ready: Flask, resolver: responses.RequestsMock
+) -> None:
+    resolver.replace(responses.GET, RESOLVER, body=UNSUCCESSFUL)
+    outcome = command(ready, "register-archive")
+    assert (outcome.status, outcome.out) == (3, f"{UNSUCCESSFUL}\n")
+    assert outcome.err.startswith("Warning: the Archive is included; the resolver got no confirm")
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["register-archive", "unregister-archive"])
+def test_an_answer_without_a_status_is_one_line_with_its_own_exit_status(
+    ready: Flask, resolver: responses.RequestsMock, name: str
+) -> None:
+    answers: list[tuple[dict[str, Any], int, str]] = [
+        (
+            {"status": 403, "body": "alert {unknown key}"},
+            4,
+            "refuses the request: unknown key; check whether IBI_",
+        ),
+        ({"body": ""}, 5, "sends an empty answer; the resolver may not know the Archive"),
+        ({"body": "<html>"}, 5, "sends an HTML page instead of a status; check whether IBI_"),
+        ({"status": 302, "headers": {"Location": "https://x/"}}, 5, "redirects to https://x/"),
+        ({"status": 404}, 5, "answers with status 404; check whether IBI_RESOLVER_URL"),
+        ({"status": 500}, 5, "answers with status 500; try again later"),
+    ]
+    for answer, status, reason in answers:
+        resolver.replace(responses.GET, RESOLVER, **answer)
+        outcome = command(ready, name)
+        assert (outcome.status, outcome.out) == (status, ""), reason
+        [line] = outcome.err.splitlines()
+        assert line.startswith(f"Error: the resolver {RESOLVER} {reason}")
+        outcome = command(ready, name, "--json")
+        result = json.loads(outcome.out)
+        assert outcome.status == status, reason
+        assert (result["status.archive"], f"Error: {result['error']}") == (None, line)
+
+
+def test_a_resolver_that_cannot_be_reached_ends_with_5(new_app: NewApp) -> None:
+    with nobody() as address:
+        app = new_app(**SETTINGS, IBI_RESOLVER_URL=f"http://{address}")
+        archive_of(app).init()
+        outcome = command(app, "register-archive")
+    assert (outcome.status, outcome.out) == (5, "")
+    assert "can't be reached (Connection refused); check whether IBI_RESOLVER_URL" in outcome.err
+
+
+def test_register_prints_json(ready: Flask, resolver: responses.RequestsMock) -> None:
+    assert json.loads(command(ready, "register-archive", "--json").data) == {
+        "service": SERVICE,
+        "resolver": RESOLVER,
+        "status.archive": "included",
+        "status.confirmation": "successful",
+        "error": None,
+    }
+
+
+def test_a_missing_setting_is_an_error_that_names_it(ready: Flask, new_app: NewApp) -> None:
+    for key in ("IBI_REGISTRATION_KEY", "IBI_ARCHIVE_IP", "IBI_ARCHIVE_ADMIN_EMAIL"):
+        app = new_app(**{**SETTINGS, key: None})
+        for name in ("register-archive", "unregister-archive"):
+            with responses.RequestsMock():
+                assert command(app, name).error.startswith(f"{key} is not set; it should be ")
+
+
+@pytest.mark.no_tables
+def test_before_init_the_error_says_to_run_it(new_app: NewApp) -> None:
+    app = new_app(**SETTINGS)
+    for name in ("register-archive", "unregister-archive", "registration-email"):
+        assert command(app, name).error.endswith("run: flask ibi init")
+
+
+def test_a_copy_of_the_database_is_refused_without_the_option_moved(
+    new_app: NewApp, ready: Flask, resolver: responses.RequestsMock
+) -> None:
+    command(ready, "register-archive")
+    clone = new_app(**SETTINGS, IBI_ARCHIVE_ADDRESS="staging.sid.inpe.br")
+    resolver.get(f"http://staging.sid.inpe.br/{SERVICE}", body="confirmation yes")
+    for name in ("register-archive", "unregister-archive"):
+        assert command(clone, name).error == (
+            "IBI_ARCHIVE_ADDRESS is staging.sid.inpe.br, but the Archive is registered at "
+            "mtc-m16c.sid.inpe.br; if the Archive has moved, use --moved; if this database is a "
+            "copy, do not register this Archive"
+        )
+    outcome = command(clone, "check")
+    assert outcome.status == 1
+    assert "FAIL registration: included since " in outcome.out
+    assert command(clone, "register-archive", "--moved").data == f"{SUCCESSFUL}\n"
+    assert command(clone, "check").status == 0
+
+
+# --- check and list ------------------------------------------------------------------------------
+
+
+def registration_check(app: Flask) -> tuple[int, str]:
+    """Return the exit status of check, and its line about the registration."""
+    outcome = command(app, "check")
+    [line] = [line for line in outcome.out.splitlines() if line[5:].startswith("registration: ")]
+    return outcome.status, line
+
+
+def test_check_and_list_show_the_registration_state(
+    ready: Flask, resolver: responses.RequestsMock
+) -> None:
+    def listed() -> list[str]:
+        return str(command(ready, "list", "--archives").data).removesuffix("\n").split("\t")
+
+    assert registration_check(ready)[0] == 0
+    assert registration_check(ready)[1].startswith("ok   registration: not registered yet; ")
+    assert listed() == [SERVICE, "mtc-m16c.sid.inpe.br", "not registered", "", ""]
+    assert command(ready, "list").data == ""
+    command(ready, "register-archive")
+    assert registration_check(ready)[0] == 0
+    assert registration_check(ready)[1].endswith("Z, and confirmed")
+    assert command(ready, "list").data == ""
+    assert listed()[2] == "included"
+    assert listed()[3].endswith("Z")
+    resolver.replace(responses.GET, RESOLVER, body="alert {unknown key}", status=403)
+    command(ready, "unregister-archive")
+    status, line = registration_check(ready)
+    assert status == 1
+    assert line.startswith("FAIL registration: included since ")
+    assert f": the resolver {RESOLVER} refuses the request: unknown key; " in line
+    assert listed()[4].startswith(f"the resolver {RESOLVER} refuses the request: unknown key; ")
+    outcome = command(ready, "list")
+    assert (outcome.status, outcome.out) == (0, "")
+    assert outcome.err.startswith("registration: included since ")
+    resolver.replace(responses.GET, RESOLVER, body=EXCLUDED)
+    command(ready, "unregister-archive")
+    assert registration_check(ready)[0] == 0
+    assert registration_check(ready)[1].startswith("ok   registration: excluded since ")
+    [row] = json.loads(command(ready, "list", "--archives", "--json").data)
+    assert (row["service"], row["state"], row["resolver"]) == (SERVICE, "excluded", RESOLVER)
+    assert row["excluded_at"] == row["since"]
+    assert (row["included_at"], row["error"], row["error_at"]) == (None, None, None)
+    assert row["registered_at"] is not None
+
+
+def test_list_shows_every_archive_of_the_database(
+    new_app: NewApp, ready: Flask, resolver: responses.RequestsMock
+) -> None:
+    other = "sid.inpe.br/mtc-m99/2008/03.17.15.17"
+    archive_of(new_app(**SETTINGS, IBI_ARCHIVE_SERVICE_IBI=other)).init()
+    command(ready, "register-archive")
+    for app in (ready, new_app(IBI_ARCHIVE_SERVICE_IBI=None)):
+        lines = [line.split("\t") for line in command(app, "list", "--archives").lines]
+        assert [(line[0], line[2]) for line in lines] == [
+            (SERVICE, "included"),
+            (other, "not registered"),
+        ]
+
+
+# --- key and e-mail ------------------------------------------------------------------------------
+
+
+def test_generate_key_prints_a_new_key_without_any_app() -> None:
+    def no_app() -> Flask:
+        raise AssertionError("a key needs no app")
+
+    keys = {command(no_app, "generate-key").data for _ in range(5)}
+    assert len(keys) == 5
+    assert all(is_key(key.removesuffix("\n")) for key in keys)
+    assert "IBI_REGISTRATION_KEY" in command(no_app, "generate-key", "--help").data
+
+
+@pytest.fixture
+def example(new_app: NewApp) -> Callable[..., Flask]:
+    """Create an app with the Archive of the e-mail in [R] Example 5.1."""
+
+    def make(**config: Any) -> Flask:
+        app = new_app(
+            **{
+                **SETTINGS,
+                "IBI_ARCHIVE_SERVICE_IBI": EXAMPLE["archiveserviceibi"],
+                "IBI_REGISTRATION_KEY": EXAMPLE["registrationkey"],
+                **config,
+            }
+        )
+        archive_of(app).init()
+        return app
+
+    return make
+
+
+def test_the_email_is_printed_byte_for_byte(example: Callable[..., Flask]) -> None:
+    text = f"Subject: {EXAMPLE['subject']}\n\n{EXAMPLE['body']}\n"
+    printed = command(example(), "registration-email")
+    assert printed.data == text
+    assert printed.raw == text.encode()
+    there = example(IBI_RESOLVER_EMAIL="urlib@example.org")
+    assert command(there, "registration-email").data == f"To: urlib@example.org\n{text}"
+    other = command(there, "registration-email", "--to", "other@example.org")
+    assert other.data == f"To: other@example.org\n{text}"
+
+
+def test_the_email_is_sent_and_nothing_is_printed(example: Callable[..., Flask]) -> None:
+    resolver = {"IBI_RESOLVER_EMAIL": "urlib@example.org"}
+    cases: list[tuple[dict[str, str], list[str], str]] = [
+        (resolver, [], "urlib@example.org"),
+        (resolver, ["--to", "a@b.org"], "a@b.org"),
+        ({}, ["--to", "a@b.org"], "a@b.org"),
+    ]
+    for config, words, recipient in cases:
+        with post_office() as post:
+            app = example(**config, MAIL_SERVER=post.address[0], MAIL_PORT=post.address[1])
+            assert command(app, "registration-email", "--send", *words).data == ""
+        sender, recipients, data = post.accepted.get()
+        assert (sender, recipients) == ("banon@dpi.inpe.br", [recipient])
+        received = message_from_bytes(data, policy=policy.default)
+        assert received["Subject"] == EXAMPLE["subject"]
+        assert received.get_content().replace("\r\n", "\n") == EXAMPLE["body"] + "\n"
+
+
+def test_an_email_that_cannot_be_sent_is_one_line(example: Callable[..., Flask]) -> None:
+    send = ("registration-email", "--send")
+    assert command(example(), *send).error.startswith("IBI_RESOLVER_EMAIL is not set; ")
+    to = (*send, "--to", "a@b.org")
+    assert command(example(), *to).error.startswith("MAIL_SERVER is not set; it should be ")
+    with nobody() as address:
+        host, _, port = address.partition(":")
+        error = command(example(MAIL_SERVER=host, MAIL_PORT=port), *to).error
+    assert error.startswith(f"the mail server {address} can't be reached (Connection refused)")
+    assert EXAMPLE["registrationkey"] not in error
+    without = example(IBI_REGISTRATION_KEY=None)
+    assert command(without, "registration-email").error.startswith("IBI_REGISTRATION_KEY is not")
+    assert "'nobody' is not an e-mail address" in command(example(), *send, "--to", "nobody").usage

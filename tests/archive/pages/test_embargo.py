@@ -1,0 +1,320 @@
+"""Embargoes: nobody reads the files of an item before the first day, everybody may on that day."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import insert
+from sqlalchemy.exc import IntegrityError
+from support.accesses import acknowledge
+from support.archives import archive_of, close, import_records, make_app
+from support.cases import for_each
+from support.databases import BACKENDS, new_database
+from support.full import SECOND
+from support.web import CONTENTS, INSIDE, NETWORK, OUTSIDE, ask, ask_urls, rep, source
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.tables import Item
+
+DAY = date(2027, 3, 1)
+RULES: list[dict[str, Any] | None] = [
+    None,
+    {"networks": [NETWORK]},
+    {"networks": [NETWORK], "others": "none"},
+    {"networks": ["0.0.0.0/0", "::/0"]},
+]
+EMBARGOES = [None, DAY, DAY + timedelta(days=1), date(9999, 12, 31)]
+#: The item for each rule and embargo.
+ITEMS = {
+    rep(number): divmod(number, len(EMBARGOES)) for number in range(len(RULES) * len(EMBARGOES))
+}
+#: Metadata that are an item, an item with an embargo that has them, and the reverse.
+METADATA, WITH_METADATA, CLOSED_METADATA, WITH_CLOSED = (rep(number) for number in range(40, 44))
+UNTITLED = rep(44)
+SHOWN = "available from 1 March 2027"
+
+
+@dataclass
+class StoppedClock:
+    """A clock that a test sets."""
+
+    now: datetime = datetime(2027, 2, 28, 12, tzinfo=timezone.utc)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def set_day(self, day: date) -> None:
+        self.now = datetime(day.year, day.month, day.day, 12, tzinfo=timezone.utc)
+
+
+def records(folder: Path) -> Iterator[dict[str, Any]]:
+    files = [{"path": "report.pdf", "source": source(folder, "report.pdf")}]
+    for ibi, (rule, number) in ITEMS.items():
+        embargo = EMBARGOES[number]
+        yield {
+            "rep": ibi,
+            "files": files,
+            "metadata": {"dc": {"title": [f"Item {ibi}"]}},
+            **({"access": RULES[rule]} if RULES[rule] else {}),
+            **({"embargo": str(embargo)} if embargo else {}),
+        }
+    closed = {"files": files, "embargo": str(DAY)}
+    yield {"rep": METADATA, "content_type": "Metadata", "files": files}
+    yield {"rep": WITH_METADATA, "metadata": {"ibi": METADATA}, **closed}
+    yield {"rep": CLOSED_METADATA, "content_type": "Metadata", **closed}
+    yield {"rep": WITH_CLOSED, "metadata": {"ibi": CLOSED_METADATA}, "files": files}
+    yield {"rep": UNTITLED, **closed}
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def site(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Flask, StoppedClock]]:
+    """An app with the items, and its clock; tests set the clock and change nothing else."""
+    folder, clock = tmp_path_factory.mktemp("embargo"), StoppedClock()
+    with new_database(request.param, folder, ready=True) as uri:
+        app = make_app(uri, folder, IBIArchive(clock=clock), PROPAGATE_EXCEPTIONS=True)
+        archive_of(app).init()
+        import_records(archive_of(app), list(records(folder / "sources")))
+        yield app, clock
+        close(app)
+
+
+@pytest.mark.slow_on_postgresql
+@given(
+    ibi=st.sampled_from(list(ITEMS)),
+    day=st.dates(DAY - timedelta(days=3), DAY + timedelta(days=3)),
+    user=st.sampled_from([INSIDE, OUTSIDE, "2001:db8::1", "0.0.0.0"]),
+)
+def test_pages_downloads_and_url_lists_agree_on_each_day(
+    site: tuple[Flask, StoppedClock], ibi: str, day: date, user: str
+) -> None:
+    app, clock = site
+    clock.set_day(day)
+    rule, embargo = RULES[ITEMS[ibi][0]], EMBARGOES[ITEMS[ibi][1]]
+    # 0.0.0.0 is no address of a user: it stands for an unknown user, who is in no network
+    is_inside = rule is None or (
+        user != "0.0.0.0"
+        and any(ip_address(user) in ip_network(network) for network in rule["networks"])
+    )
+    may_read = is_inside and (embargo is None or embargo <= day)
+    is_hidden = bool(rule and rule.get("others")) and not may_read
+
+    file = ask(app, f"/col/{ibi}/doc/report.pdf", remote=user)
+    assert (file.status, file.body == CONTENTS["report.pdf"]) == (
+        (200, True) if may_read else (403, False)
+    )
+    is_public = rule is None and may_read
+    assert file.headers["Cache-Control"] == ("no-cache" if is_public else "private, no-cache")
+    files = ask(app, f"/col/{ibi}/files", remote=user)
+    assert (files.status, "report.pdf" in files.text) == (file.status, may_read)
+    landing = ask(app, f"/col/{ibi}/", remote=user)
+    assert (landing.status, "report.pdf" in landing.text) == (403 if is_hidden else 200, may_read)
+    for choice in ("?choice=oai_dc", ""):
+        metadata = ask(app, f"/col/{ibi}/metadata{choice}", remote=user)
+        assert metadata.status == landing.status
+        assert (f"Item {ibi}" in metadata.text) == (not is_hidden)
+    # the persistent URL of a closed item leads to the address of its metadata
+    for page in (landing, files, metadata):
+        is_said = embargo is not None and embargo > day and (is_inside or not is_hidden)
+        assert ("available from" in page.text) == is_said
+    if user != "0.0.0.0":  # an unknown user is not known to a resolver either
+        pairs = ask_urls(app, ibi, user=user)
+        expected = ("Data",) if may_read else None if is_hidden else ("Metadata",)
+        assert pairs.get("contenttype") == expected
+        for verbs in ("GetMetadata", "GetMetadata(oai_dc)"):
+            urls = [name for name in ask_urls(app, ibi, verbs, user=user) if name[:4] == "url."]
+            assert bool(urls) == (not is_hidden)
+
+
+@pytest.mark.slow_on_postgresql
+@for_each(
+    ("moment", "status"),
+    [
+        ("2027-02-28T23:59:59+00:00", 403),
+        ("2027-03-01T00:00:00+00:00", 200),
+        ("2027-02-28T20:59:59-03:00", 403),
+        ("2027-02-28T21:00:00-03:00", 200),
+        ("2027-03-01T08:59:59+09:00", 403),
+        ("9999-12-30T00:00:00+00:00", 200),
+    ],
+)
+def test_an_embargo_ends_by_itself_at_midnight_utc(
+    site: tuple[Flask, StoppedClock], moment: str, status: int
+) -> None:
+    app, clock = site
+    clock.now = datetime.fromisoformat(moment)
+    ibi = next(ibi for ibi, (rule, embargo) in ITEMS.items() if (rule, embargo) == (0, 1))
+    assert ask(app, f"/col/{ibi}/doc/report.pdf").status == status
+    pairs = ask_urls(app, ibi)
+    assert pairs["contenttype"] == (("Data",) if status == 200 else ("Metadata",))
+
+
+@pytest.mark.slow_on_postgresql
+@pytest.mark.parametrize("rest", ["", "doc/report.pdf", "doc/missing.pdf", "files"])
+def test_pages_say_the_day_in_the_language_of_the_reader(
+    site: tuple[Flask, StoppedClock], rest: str
+) -> None:
+    app, clock = site
+    clock.set_day(date(2027, 2, 28))
+    for language, text in (
+        ("en", SHOWN),
+        ("pt-BR", "disponível a partir de 1 de março de 2027"),
+    ):
+        answer = ask(app, f"/col/{rep(1)}/{rest}", headers={"Accept-Language": language})
+        assert answer.status == (403 if rest else 200)
+        assert text in answer.text
+        assert "network" not in answer.text
+        # the links to other languages, before <main>, repeat the requested path
+        assert "report.pdf" not in answer.text.partition("<main")[2]
+
+
+@pytest.mark.slow_on_postgresql
+def test_ranges_and_conditions_do_not_open_a_file(site: tuple[Flask, StoppedClock]) -> None:
+    app, clock = site
+    clock.set_day(date(2027, 2, 28))
+    for headers in ({"Range": "bytes=0-1"}, {"If-None-Match": "*"}):
+        for method in ("GET", "HEAD"):
+            answer = ask(app, f"/col/{rep(1)}/doc/report.pdf", method, headers)
+            assert (answer.status, "ETag" in answer.headers) == (403, False)
+
+
+@pytest.mark.slow_on_postgresql
+def test_the_name_of_a_file_is_a_title_only_after_the_embargo(
+    site: tuple[Flask, StoppedClock],
+) -> None:
+    app, clock = site
+    for day, is_shown in ((28, False), (1, True)):
+        clock.set_day(date(2027, 2 if day == 28 else 3, day))
+        assert ("<h1>report.pdf" in ask(app, f"/col/{UNTITLED}/").text) == is_shown
+
+
+@pytest.mark.slow_on_postgresql
+def test_metadata_that_are_an_item_have_their_own_embargo(
+    site: tuple[Flask, StoppedClock],
+) -> None:
+    app, clock = site
+    clock.set_day(date(2027, 2, 28))
+    # the reader of a closed item gets its metadata, unless they are closed themselves
+    assert ask_urls(app, WITH_METADATA)["url"][0].endswith(f"/col/{METADATA}/doc/report.pdf")
+    assert "url.metadata" not in ask_urls(app, WITH_CLOSED, "GetMetadata")
+    assert ask(app, f"/col/{WITH_METADATA}/metadata").status == 302
+    assert ask(app, f"/col/{WITH_CLOSED}/metadata").status == 403
+    clock.set_day(DAY)
+    assert ask_urls(app, WITH_METADATA)["url"][0].endswith(f"/col/{WITH_METADATA}/doc/report.pdf")
+    assert ask(app, f"/col/{WITH_CLOSED}/metadata").status == 302
+
+
+@pytest.mark.slow_on_postgresql
+def test_accesses_to_files_count_from_the_first_day(
+    site: tuple[Flask, StoppedClock],
+) -> None:
+    app, clock = site
+    url = f"http://mtc-m16c.sid.inpe.br/col/{rep(1)}/doc/report.pdf"
+    outcomes = []
+    for day in (date(2027, 2, 28), DAY):
+        clock.set_day(day)
+        claimed = acknowledge(archive_of(app), rep(1), url=url, content_type="Data", ibi=None)
+        outcomes.append(archive_of(app).take_acknowledgment(claimed))
+    assert outcomes == [Outcome.REFUSED, Outcome.COUNTED]
+
+
+# --- operations
+
+
+@pytest.fixture
+def two(new_app: Callable[..., Flask]) -> tuple[Archive, Archive]:
+    """Two Archives of one database."""
+    archives = tuple(archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=ibi)) for ibi in (rep(50), SECOND))
+    for archive in archives:
+        archive.init()
+    return archives[0], archives[1]
+
+
+def embargo_of(archive: Archive, ibi: str) -> date | None:
+    item = archive.get(ibi)
+    assert item is not None
+    return item.record.embargo
+
+
+@pytest.mark.slow_on_postgresql
+def test_copies_and_transferred_items_keep_their_embargo(two: tuple[Archive, Archive]) -> None:
+    first, second = two
+    ibi = first.deposit(embargo=DAY).rep
+    first.make_copy(ibi, SECOND)
+    assert embargo_of(second, ibi) == DAY
+    first.transfer(ibi, SECOND, keep_copy=True)
+    assert (embargo_of(first, ibi), embargo_of(second, ibi)) == (DAY, DAY)
+    other = first.deposit(embargo=DAY).rep
+    first.transfer(other, SECOND)
+    assert (embargo_of(first, other), embargo_of(second, other)) == (None, DAY)
+
+
+def test_an_edit_sets_and_removes_an_embargo_at_once(app: Flask, tmp_path: Path) -> None:
+    archive = archive_of(app)
+    clock = StoppedClock()
+    archive.clock = clock
+    path = tmp_path / "a.txt"
+    path.write_text("a")
+    ibi = archive.deposit(files=[path]).rep
+    for embargo, status in ((DAY, 403), (date(2027, 2, 28), 200), (DAY, 403), (None, 200)):
+        archive.edit(ibi, embargo=embargo)
+        assert embargo_of(archive, ibi) == embargo
+        assert ask(app, f"/col/{ibi}/doc/a.txt").status == status
+
+
+@pytest.mark.slow_on_postgresql
+def test_new_editions_do_not_inherit_and_tombstones_do_not_keep_an_embargo(app: Flask) -> None:
+    archive = archive_of(app)
+    ibi = archive.deposit(embargo=DAY).rep
+    assert embargo_of(archive, archive.new_edition(ibi).rep) is None
+    archive.delete(ibi, "withdrawn")
+    assert embargo_of(archive, ibi) is None
+
+
+def test_the_clock_of_an_archive_sets_timestamps_and_the_times_of_accesses(app: Flask) -> None:
+    archive = archive_of(app)
+    clock = StoppedClock(datetime(2031, 5, 6, 7, 8, 9, 500_000, timezone(timedelta(hours=-3))))
+    archive.clock = clock
+    item = archive.get(archive.deposit().rep)
+    assert item is not None
+    assert item.record.timestamp == datetime(2031, 5, 6, 10, 8, 9, tzinfo=timezone.utc)
+    assert int(archive.accesses.clock()) == int(clock.now.timestamp())
+
+
+def test_the_database_allows_no_embargo_of_a_service_or_a_stub(app: Flask) -> None:
+    values = {"archive_id": 1, "rep": rep(1), "timestamp": datetime.now(timezone.utc)}
+    for wrong in (
+        {"state": "Elsewhere"},
+        {"state": "Original", "is_service": True, "transferable": False},
+    ):
+        with (
+            pytest.raises(IntegrityError, match="ck_ibi_item_embargo"),
+            archive_of(app).database.writing() as connection,
+        ):
+            connection.execute(insert(Item).values(**values, **wrong, embargo=DAY))
+
+
+@pytest.mark.slow_on_postgresql
+def test_an_embargo_is_exported_and_shown(site: tuple[Flask, StoppedClock]) -> None:
+    app, _ = site
+    runner = app.test_cli_runner()
+    shown = json.loads(runner.invoke(args=["ibi", "show", rep(1), "--json"]).output)
+    assert shown["embargo"] == "2027-03-01"
+    lines = runner.invoke(args=["ibi", "export", "-"]).output.splitlines()
+    exported = {item["rep"]: item.get("embargo") for item in map(json.loads, lines)}
+    assert {ibi: exported[ibi] for ibi in ITEMS} == {
+        ibi: EMBARGOES[number] and str(EMBARGOES[number]) for ibi, (_, number) in ITEMS.items()
+    }

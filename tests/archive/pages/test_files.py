@@ -1,0 +1,632 @@
+"""Downloads: content, name and type of files, ranges and conditions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+from collections.abc import Callable
+from datetime import datetime, timezone
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urljoin
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, import_records
+from support.cases import for_each
+from support.loopback import serving
+from support.web import (
+    CLOSED,
+    CLOSED_URL,
+    CONTENTS,
+    DOC,
+    EMPTY,
+    GONE,
+    LATIN_1_URL,
+    NEW,
+    NOBODY,
+    ONLY_IBIP,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    SERVED_ELSEWHERE,
+    TRAP,
+    Answer,
+    ask,
+    ask_urls,
+    follow,
+    rep,
+)
+
+from flask_ibi_archive.archive.pages.item_pages import name_file_type
+
+pytestmark = pytest.mark.one_database
+
+PDF = CONTENTS["report.pdf"]
+ETAG = f'"{hashlib.sha256(PDF).hexdigest()}"'
+
+
+def get(app: Flask, name: str, ibi: str = REPORT, **headers: str) -> Answer:
+    """Send a request for a file with a name."""
+    named = {key.replace("_", "-"): value for key, value in headers.items()}
+    return ask(app, f"/col/{ibi}/doc/{quote(name)}", headers=named)
+
+
+# --- whole files and ranges
+
+
+@for_each("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, REPORT.upper(), REPORT_IBIP.lower()])
+def test_a_file_can_be_read_by_every_identifier_of_its_item(web: Flask, ibi: str) -> None:
+    answer = get(web, "report.pdf", ibi)
+    assert (answer.status, answer.body) == (200, PDF)
+    assert answer.headers["Content-Length"] == str(len(PDF))
+    assert answer.headers["ETag"] == ETAG
+    assert answer.headers["Accept-Ranges"] == "bytes"
+    assert answer.headers["Cache-Control"] == "no-cache"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_head_returns_the_same_headers_without_the_content(web: Flask) -> None:
+    target = f"/col/{REPORT}/doc/report.pdf"
+    head, whole = ask(web, target, "HEAD"), ask(web, target)
+    head.headers.remove("Date")
+    whole.headers.remove("Date")
+    assert (head.status, head.body) == (200, b"")
+    assert dict(head.headers) == dict(whole.headers)
+
+
+@for_each("method", ["POST", "PUT", "DELETE", "PATCH"])
+@for_each("rest", ["", "doc/report.pdf", "files", "metadata"])
+def test_other_methods_are_refused(web: Flask, method: str, rest: str) -> None:
+    assert ask(web, f"/col/{REPORT}/{rest}", method).status == 405
+
+
+@for_each(
+    ("wanted", "first", "last"),
+    [
+        ("bytes=0-0", 0, 0),
+        ("bytes=0-", 0, 2056),
+        ("bytes=10-19", 10, 19),
+        ("bytes=2000-9999", 2000, 2056),
+        ("bytes=-5", 2052, 2056),
+        ("bytes=2056-", 2056, 2056),
+    ],
+)
+def test_a_range_returns_its_part(web: Flask, wanted: str, first: int, last: int) -> None:
+    answer = get(web, "report.pdf", Range=wanted)
+    assert (answer.status, answer.body) == (206, PDF[first : last + 1])
+    assert answer.headers["Content-Range"] == f"bytes {first}-{last}/2057"
+    assert answer.headers["Content-Length"] == str(last - first + 1)
+    assert answer.headers["ETag"] == ETAG
+    assert answer.headers["Content-Type"] == "application/pdf"
+
+
+@pytest.mark.parametrize("wanted", ["bytes=2057-", "bytes=99999999-"])
+def test_a_range_after_the_end_is_refused_with_the_length(web: Flask, wanted: str) -> None:
+    answer = get(web, "report.pdf", Range=wanted)
+    assert answer.status == 416
+    assert answer.headers["Content-Range"] == "bytes */2057"
+
+
+@for_each(
+    "wanted", ["bytes=0-1,5-6", "bytes=5-1", "lines=1-2", "bytes", "bytes=", "bytes=a-b", "5-6", ""]
+)
+def test_an_invalid_range_or_several_ranges_return_the_whole_file(web: Flask, wanted: str) -> None:
+    answer = get(web, "report.pdf", Range=wanted)
+    assert (answer.status, answer.body) == (200, PDF)
+
+
+@pytest.mark.parametrize(("validator", "status"), [(ETAG, 206), ('"other"', 200)])
+def test_if_range_returns_a_part_only_of_the_same_content(
+    web: Flask, validator: str, status: int
+) -> None:
+    answer = get(web, "report.pdf", Range="bytes=0-4", If_Range=validator)
+    assert answer.status == status
+    assert answer.body == (PDF[:5] if status == 206 else PDF)
+
+
+@for_each(
+    ("validator", "status"),
+    [(ETAG, 304), ("W/" + ETAG, 304), (f'"x", {ETAG}', 304), ("*", 304), ('"other"', 200)],
+)
+def test_if_none_match_returns_304_for_the_same_content(
+    web: Flask, validator: str, status: int
+) -> None:
+    answer = get(web, "report.pdf", If_None_Match=validator)
+    assert answer.status == status
+    assert answer.body == (b"" if status == 304 else PDF)
+    assert answer.headers["ETag"] == ETAG
+
+
+def test_an_entity_tag_has_precedence_over_a_date(web: Flask) -> None:
+    later = "Fri, 31 Dec 2100 00:00:00 GMT"
+    assert get(web, "report.pdf", If_Modified_Since=later, If_None_Match='"x"').status == 200
+
+
+EARLIER, LATER = "Sat, 01 Jan 2000 00:00:00 GMT", "Fri, 31 Dec 2100 00:00:00 GMT"
+OTHER = '"other"'
+#: Conditions, and the status of a request for a range with them (RFC 9110, 13.1 and 13.2.2).
+CONDITIONS: list[tuple[dict[str, str], int]] = [
+    ({}, 206),
+    ({"If-Match": ETAG}, 206),
+    ({"If-Match": f"{OTHER}, {ETAG}"}, 206),
+    ({"If-Match": "*"}, 206),
+    ({"If-Match": OTHER}, 412),
+    ({"If-Match": "W/" + ETAG}, 412),  # strong comparison
+    ({"If-Match": ""}, 412),
+    ({"If-Unmodified-Since": LATER}, 206),
+    ({"If-Unmodified-Since": "{modified}"}, 206),
+    ({"If-Unmodified-Since": EARLIER}, 412),
+    ({"If-Unmodified-Since": "yesterday"}, 206),
+    # the tag has precedence over the date
+    ({"If-Match": ETAG, "If-Unmodified-Since": EARLIER}, 206),
+    ({"If-Match": OTHER, "If-Unmodified-Since": LATER}, 412),
+    ({"If-None-Match": ETAG}, 304),
+    ({"If-None-Match": "W/" + ETAG}, 304),  # weak comparison
+    ({"If-None-Match": f"{OTHER}, {ETAG}"}, 304),
+    ({"If-None-Match": "*"}, 304),
+    ({"If-None-Match": OTHER}, 206),
+    ({"If-Modified-Since": LATER}, 304),
+    ({"If-Modified-Since": "{modified}"}, 304),
+    ({"If-Modified-Since": EARLIER}, 206),
+    ({"If-Modified-Since": "yesterday"}, 206),
+    ({"If-None-Match": OTHER, "If-Modified-Since": LATER}, 206),
+    ({"If-None-Match": ETAG, "If-Modified-Since": EARLIER}, 304),
+    # If-Match has precedence over If-None-Match
+    ({"If-Match": OTHER, "If-None-Match": ETAG}, 412),
+    ({"If-Match": ETAG, "If-None-Match": ETAG}, 304),
+    ({"If-Match": ETAG, "If-None-Match": OTHER}, 206),
+    ({"If-Unmodified-Since": EARLIER, "If-None-Match": ETAG}, 412),
+    ({"If-Unmodified-Since": LATER, "If-Modified-Since": LATER}, 304),
+    # If-Range only concerns the range and is evaluated last
+    ({"If-Range": ETAG}, 206),
+    ({"If-Range": OTHER}, 200),
+    ({"If-Range": "W/" + ETAG}, 200),  # strong comparison
+    ({"If-Range": LATER}, 200),
+    ({"If-Range": "{modified}"}, 200),
+    ({"If-Range": "nonsense"}, 200),
+    ({"If-Range": ETAG, "If-Match": OTHER}, 412),
+    ({"If-Range": ETAG, "If-None-Match": ETAG}, 304),
+    ({"If-Range": OTHER, "If-Match": ETAG}, 200),
+    ({"If-Range": OTHER, "If-None-Match": ETAG}, 304),
+    ({"If-Range": OTHER, "If-Unmodified-Since": EARLIER}, 412),
+]
+
+
+@for_each("method", ["GET", "HEAD"])
+@for_each("wanted", [None, "bytes=0-4", "bytes=9999-"])
+def test_conditions_are_evaluated_before_the_range(
+    web: Flask, wanted: str | None, method: str
+) -> None:
+    target = f"/col/{REPORT}/doc/report.pdf"
+    modified = ask(web, target).headers["Last-Modified"]
+    in_range = 206 if wanted == "bytes=0-4" else 416
+    if wanted is None or method == "HEAD":  # only GET has ranges
+        in_range = 200
+    for conditions, expected in CONDITIONS:
+        headers = {name: value.format(modified=modified) for name, value in conditions.items()}
+        if wanted is not None:
+            headers["Range"] = wanted
+        answer = ask(web, target, method, headers=headers)
+        status = in_range if expected == 206 else expected
+        assert (answer.status, headers) == (status, headers)
+        if status in (200, 206, 304):
+            whole = PDF if method == "GET" else b""
+            assert answer.body == {200: whole, 206: PDF[:5], 304: b""}[status]
+            assert answer.headers["ETag"] == ETAG
+
+
+@pytest.mark.parametrize(
+    ("header", "condition", "status"),
+    [("ETag", "If-Match", 412), ("Last-Modified", "If-Unmodified-Since", 412),
+     ("ETag", "If-Range", 200), ("Last-Modified", "If-Range", 200)],
+)  # fmt: skip
+def test_parts_of_two_versions_of_a_file_are_never_combined(
+    app: Flask, tmp_path: Path, header: str, condition: str, status: int
+) -> None:
+    """This also applies if the new content is stored already when the old content arrives."""
+    archive = archive_of(app)
+    long_ago = datetime(2001, 1, 1, tzinfo=timezone.utc)
+    for number, (ibi, text) in enumerate(((NEW, "second version"), (REPORT, "first version"))):
+        source = tmp_path / str(number)
+        source.write_text(text)
+        files = [{"path": "a.txt", "source": str(source)}]
+        record = {"rep": ibi, "files": files, "timestamp": f"{long_ago:%Y-%m-%dT%H:%M:%SZ}"}
+        import_records(archive, [record])
+        content = archive.files_folder.path(hashlib.sha256(text.encode()).hexdigest())
+        os.utime(content, (number, number))
+    first = get(app, "a.txt", Range="bytes=0-4")
+    assert (first.status, first.body) == (206, b"first")
+    archive.edit(REPORT, files=[tmp_path / "0"])
+    target = f"/col/{REPORT}/doc/0"
+    replaced = ask(app, target)
+    assert replaced.body == b"second version"
+    headers = {"Range": "bytes=5-", condition: first.headers[header]}
+    second = ask(app, target, headers=headers)
+    assert second.status == status
+    if status == 200:
+        assert second.body == replaced.body
+
+
+def test_an_empty_file_is_sent_empty(web: Flask) -> None:
+    for headers in ({}, {"Range": "bytes=0-"}, {"Range": "bytes=-1"}):
+        answer = get(web, "empty.txt", **headers)
+        assert answer.body == b""
+        assert answer.status in (200, 416)
+
+
+# --- types and names
+
+
+@for_each(
+    ("name", "content_type"),
+    [
+        ("report.pdf", "application/pdf"),
+        ("table.csv", "text/csv; charset=utf-8"),
+        ("new.txt", "text/plain; charset=utf-8"),
+        ("old.txt", "text/plain"),
+        ("empty.txt", "text/plain; charset=utf-8"),
+        ("picture.png", "image/png"),
+        ("data.tar.gz", "application/gzip"),
+        ("README", "application/octet-stream"),
+        ("odd.xyzzy", "application/octet-stream"),
+        ("page.html", "text/html; charset=utf-8"),
+        ("image.svg", "image/svg+xml"),
+    ],
+)
+def test_a_file_has_the_type_of_its_name(web: Flask, name: str, content_type: str) -> None:
+    answer = get(web, name)
+    assert answer.status == 200
+    assert answer.headers.getlist("Content-Type") == [content_type]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "Content-Encoding" not in answer.headers
+    assert answer.body == CONTENTS[name]
+    policy = answer.headers.get("Content-Security-Policy", "")
+    assert policy.startswith("sandbox") is (name in ("page.html", "image.svg"))
+    assert "allow-same-origin" not in policy
+
+
+@for_each(
+    ("name", "shown"),
+    [
+        ("report.pdf", "PDF"),
+        ("data/table.CSV", "CSV"),
+        ("new.txt", "Texto"),
+        ("picture.png", "Imagem (PNG)"),
+        ("interview.mp3", "Áudio (MP3)"),
+        ("lecture.mp4", "Vídeo (MP4)"),
+        ("data.tar.gz", "GZ"),
+        ("thesis.docx", "DOCX"),
+        ("odd.xyzzy", "XYZZY"),
+        ("README", "Arquivo"),
+        ("v1.0/README", "Arquivo"),
+        ("a title. With a sentence", "Arquivo"),
+    ],
+)
+def test_readers_see_a_name_of_the_type(app: Flask, name: str, shown: str) -> None:
+    with app.test_request_context(headers={"Accept-Language": "pt"}):
+        assert name_file_type(name) == shown
+
+
+def test_a_file_with_scripts_is_sent_with_the_sandbox_policy(app: Flask, tmp_path: Path) -> None:
+    page = tmp_path / "page"
+    page.write_bytes(b"<script>1</script>")
+    names = ["a.xhtml", "a.xml", "a.xsl", "a.rdf", "A.HTML", "a.htm", "a.SVG", "data:text.html"]
+    files = [{"path": name, "source": str(page)} for name in [*names, "a.b.html"]]
+    import_records(archive_of(app), [{"rep": rep(1), "files": files}])
+    for file in files:
+        answer = get(app, file["path"], rep(1))
+        assert answer.status == 200
+        # browsers do not execute scripts in this type
+        if answer.headers["Content-Type"] != "application/octet-stream":
+            assert answer.headers["Content-Security-Policy"].startswith("sandbox"), file
+
+
+@for_each(
+    ("name", "disposition"),
+    [
+        ("report.pdf", "inline; filename=report.pdf"),
+        ("doc/a+b=c @100%.txt", 'inline; filename="a+b=c @100%.txt"'),
+        ('it\'s "quoted".txt', 'inline; filename="it\'s \\"quoted\\".txt"'),
+        (
+            "Relatório Final.txt",
+            "inline; filename=\"Relatorio Final.txt\"; filename*=UTF-8''Relat%C3%B3rio%20Final.txt",
+        ),
+        ("日本語.txt", "inline; filename=.txt; filename*=UTF-8''%E6%97%A5%E6%9C%AC%E8%AA%9E.txt"),
+    ],
+)
+def test_a_file_is_sent_with_its_name(web: Flask, name: str, disposition: str) -> None:
+    answer = get(web, name)
+    assert answer.status == 200
+    assert answer.headers["Content-Disposition"] == disposition
+
+
+# --- the addresses in URL lists
+
+
+@for_each("name", [*CONTENTS, "doc/a+b=c @100%.txt", "a%20b.txt", 'it\'s "quoted".txt'])
+def test_the_url_of_a_url_list_downloads_the_file(web: Flask, name: str) -> None:
+    url = ask_urls(web, REPORT_IBIP, filepath=name)["url"][0]
+    assert url == f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/{quote(name)}"
+    answer = follow(web, url)
+    assert answer.status == 200
+    assert answer.body == CONTENTS.get(name, CONTENTS["new.txt"])
+
+
+def test_the_url_of_an_item_with_only_an_ibip_downloads_its_file(web: Flask) -> None:
+    url = ask_urls(web, ONLY_IBIP)["url"][0]
+    assert url == f"http://mtc-m16c.sid.inpe.br/col/{ONLY_IBIP}/doc/new.txt"
+    assert follow(web, url).body == CONTENTS["new.txt"]
+
+
+def test_a_word_of_an_ibi_may_be_doc(web: Flask) -> None:
+    url = ask_urls(web, DOC)["url"][0]
+    assert follow(web, url).body == CONTENTS["new.txt"]
+
+
+def random_name(chance: random.Random) -> str:
+    """Return a random path that a record may contain."""
+    signs = "aZ09-._~!$&'()*+,;=:@%#?[]{}|\\^`\"<> éãçñßøĀ\u0301日本語😀\u200f\ufeff\u00a0"
+    segments = []
+    for _ in range(chance.randrange(1, 4)):
+        segment = "".join(chance.choice(signs) for _ in range(chance.randrange(1, 12)))
+        segments.append(segment if segment not in (".", "..") else "x")
+    return "/".join(segments)
+
+
+def test_the_url_list_has_a_working_url_for_every_file_name(app: Flask, tmp_path: Path) -> None:
+    chance = random.Random(16066)
+    names = sorted({random_name(chance) for _ in range(20)} | {"%2e%2e", "%", "a%2Fb", "%41", "A"})
+    files = []
+    for number, name in enumerate(names):
+        place = tmp_path / f"source{number}"
+        place.write_text(name)
+        files.append({"path": name, "source": str(place)})
+    import_records(archive_of(app), [{"rep": REPORT, "files": files}])
+    listed = ask(app, f"/col/{REPORT}/files").text
+    for name in names:
+        url = ask_urls(app, REPORT, filepath=name)["url"][0]
+        assert url.isascii()
+        assert unquote(url).endswith("/doc/" + name)
+        answer = follow(app, url)
+        assert (answer.status, answer.body.decode()) == (200, name)
+        assert f'href="{url}"' in listed
+
+
+@for_each(
+    "path",
+    ["Relat%F3rio%20Final.txt", "Relat%f3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt",
+     "Relat%25F3rio%20Final.txt", "Relat%25C3%25B3rio%2520Final.txt"],
+)  # fmt: skip
+def test_a_file_is_found_by_its_name_in_any_encoding(web: Flask, path: str) -> None:
+    answer = ask(web, f"/col/{REPORT}/doc/{path}")
+    assert (answer.status, answer.body) == (200, CONTENTS["old.txt"])
+
+
+def test_a_server_that_decodes_paths_also_finds_the_file(web: Flask) -> None:
+    with serving(web) as address:
+        connection = HTTPConnection(address)
+        for target, status in (
+            (f"/col/{REPORT}/doc", 200),
+            (f"/{REPORT}", 302),
+            (f"/{NOBODY}", 302),
+        ):
+            connection.request("GET", f"{target}/Relat%F3rio%20Final.txt?x=1")
+            answer = connection.getresponse()
+            body = answer.read()
+            assert answer.status == status
+            assert body == CONTENTS["old.txt"] or status != 200
+        assert answer.getheader("Location", "").endswith(f"{NOBODY}/Relat%F3rio%20Final.txt?x=1")
+
+
+def test_relative_links_between_items_work(web: Flask) -> None:
+    page = ask_urls(web, TRAP)["url"][0]
+    assert page == f"http://mtc-m16c.sid.inpe.br/col/{TRAP}/doc/doc/cgi/a.html"
+    # [D] 5: the path of the page is cgi/a.html
+    page = page.replace("/doc/doc/cgi/", "/doc/cgi/")
+    link = urljoin(page, f"../../../../../../{REPORT}/doc/table.csv")
+    assert link == f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/table.csv"
+    assert follow(web, link).body == CONTENTS["table.csv"]
+    beside = urljoin(
+        f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/", "doc/a%2Bb%3Dc%20%40100%25.txt"
+    )
+    assert follow(web, beside).body == CONTENTS["new.txt"]
+
+
+# --- missing files and items
+
+
+@for_each(
+    "path",
+    [
+        "../../../../../../etc/passwd",
+        "..%2F..%2F..%2Fetc%2Fpasswd",
+        "%2e%2e/%2e%2e/etc/passwd",
+        "..%252f..%252fetc%252fpasswd",
+        "..%5C..%5Cetc%5Cpasswd",
+        "..\\..\\etc\\passwd",
+        "%2Fetc%2Fpasswd",
+        "%252Fetc%252Fpasswd",
+        "C:%5Cwindows%5Cwin.ini",
+        "file:%2F%2F%2Fetc%2Fpasswd",
+        f"../../../../2009/{NEW.rpartition('/')[2]}/doc/page.html",
+        "a.html%00.txt",
+        "doc/cgi/a.html%00",
+        "%00",
+        "doc/cgi/../cgi/a.html",
+        "./doc/cgi/a.html",
+        "doc/cgi/a.html/",
+        "doc/cgi",
+        "doc%c0%afcgi%c0%afa.html",
+        "~root/.bashrc",
+        "%ff%fe",
+    ],
+)
+def test_no_path_leaves_its_item(web: Flask, path: str) -> None:
+    target = f"/col/{TRAP}/doc/{path}"
+    answer = ask(web, target)
+    if answer.status == 308:  # werkzeug merges adjacent slashes
+        answer = follow(web, answer.headers["Location"])
+    assert answer.status == 404
+    assert b"root:" not in answer.body
+
+
+@for_each("path", ["..a/b..", "a%5Cb.txt", "doc/cgi/a.html", "doc%2Fcgi%2Fa.html"])
+def test_odd_names_that_are_files_are_found(web: Flask, path: str) -> None:
+    assert ask(web, f"/col/{TRAP}/doc/{path}").status == 200
+
+
+def test_a_checksum_is_not_a_file_name(web: Flask) -> None:
+    assert get(web, ETAG.strip('"')).status == 404
+
+
+@for_each("ibi", [NOBODY, "8JMKD3MGP8W/35MME4I", "..%2F../x", "x/y", "%00/%00"])
+@for_each("rest", ["", "doc/report.pdf", "files", "metadata"])
+def test_every_page_of_an_unknown_item_is_404(web: Flask, ibi: str, rest: str) -> None:
+    assert ask(web, f"/col/{ibi}/{rest}").status == 404
+
+
+@for_each("rest", ["", "doc/new.txt", "doc/none", "files", "metadata", "metadata?choice=x"])
+def test_every_page_of_a_deleted_item_is_its_tombstone(web: Flask, rest: str) -> None:
+    answer = ask(web, f"/col/{GONE}/{rest}")
+    assert answer.status == 410
+    assert "This item was removed" in answer.text
+    assert "2010-01-02" in answer.text
+    assert NEW in answer.text
+
+
+@pytest.mark.parametrize("name", ["named.pdf", "none.pdf"])
+def test_the_page_for_a_missing_file_shows_the_reason(web: Flask, name: str) -> None:
+    answer = get(web, name, SERVED_ELSEWHERE)
+    assert answer.status == 404
+    said = {"named.pdf": "not available here", "none.pdf": "does not have this file"}[name]
+    assert said in answer.text
+    assert "See the list of files" in answer.text
+    assert f"/col/{SERVED_ELSEWHERE}/" in answer.text
+
+
+def test_a_file_without_its_content_in_the_folder_is_not_found(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("a")
+    import_records(
+        archive_of(app), [{"rep": REPORT, "files": [{"path": "a.txt", "source": str(path)}]}]
+    )
+    archive_of(app).files_folder.path(hashlib.sha256(b"a").hexdigest()).unlink()
+    answer = get(app, "a.txt")
+    assert answer.status == 404
+    assert "not available here" in answer.text
+
+
+@pytest.mark.parametrize("name", ["report.pdf", "new.txt"])
+@pytest.mark.parametrize("kind", [PermissionError, FileNotFoundError, IsADirectoryError])
+def test_a_file_that_cannot_be_read_is_not_found_and_the_reason_is_logged(
+    web: Flask,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    kind: type[OSError],
+) -> None:
+    def refuse(*args: Any) -> Any:
+        raise kind(13, "No luck", "/the/content")
+
+    monkeypatch.setattr("werkzeug.utils.open", refuse, raising=False)
+    answer = get(web, name)
+    assert answer.status == 404
+    assert "not available here" in answer.text
+    assert "/the/content" not in answer.text
+    [record] = caplog.records
+    assert REPORT in record.message
+    assert "No luck: '/the/content'" in record.message
+    assert record.exc_info is None
+
+
+# --- files on other servers
+
+
+@pytest.mark.parametrize("path", ["Relat%C3%B3rio%20Final.pdf", "Relat%f3rio%20Final.pdf"])
+def test_a_redirect_to_a_file_on_another_server_has_the_unchanged_url(
+    web: Flask, path: str
+) -> None:
+    answer = ask(web, f"/col/{SERVED_ELSEWHERE}/doc/{path}")
+    assert answer.status == 302
+    assert answer.headers.getlist("Location") == [LATIN_1_URL]
+    assert answer.body == b""
+
+
+def test_the_url_of_a_file_on_another_server_is_not_changed(app: Flask) -> None:
+    urls = [
+        "https://example.org/a?b=c&d=%20#e",
+        "http://example.org:8080/%5bx%5D",
+        "http://h/~a;b=c,d/@:!$'()*",
+        "https://example.org/user@host",
+        "http://[2001:db8::1]/x",
+        "http://example.org//a/../b",
+    ]
+    files = [{"path": str(number), "url": url} for number, url in enumerate(urls)]
+    import_records(archive_of(app), [{"rep": REPORT, "files": files}])
+    for file in files:
+        assert get(app, file["path"]).headers.getlist("Location") == [file["url"]]
+        assert ask_urls(app, REPORT, filepath=file["path"])["url"] == (file["url"],)
+
+
+def test_a_url_outside_ascii_is_sent_as_in_the_url_list(web: Flask) -> None:
+    answer = get(web, "日本.pdf", SERVED_ELSEWHERE)
+    listed = ask_urls(web, SERVED_ELSEWHERE, filepath="日本.pdf")["url"]
+    assert answer.headers.getlist("Location") == [*listed]
+    assert listed == ("https://example.org/%E6%97%A5%E6%9C%AC.pdf",)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_file_whose_url_is_its_own_address_causes_no_redirect_loop(
+    web_with: Callable[..., Flask], scheme: str
+) -> None:
+    app = web_with(PREFERRED_URL_SCHEME=scheme)
+    target = f"/col/{SERVED_ELSEWHERE}/doc/self%20%C3%A9.pdf"
+    hops = 0
+    while (answer := ask(app, target)).status == 302:
+        target = answer.headers["Location"].removeprefix("http://mtc-m16c.sid.inpe.br")
+        hops += 1
+        assert hops < 3
+    assert answer.status == 404
+    assert "not available here" in answer.text
+    # also with another host name
+    assert ask(app, target, headers={"Host": "other.example"}).status == 404
+
+
+# --- storage of contents
+
+
+def test_a_relative_files_folder_works(
+    new_app: Callable[..., Flask], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = new_app(IBI_FILES_FOLDER="files")
+    archive_of(app).init()
+    (tmp_path / "a.txt").write_text("a")
+    records: list[dict[str, Any]] = [
+        {"rep": REPORT, "files": [{"path": "a.txt", "source": "a.txt"}]}
+    ]
+    import_records(archive_of(app), records, tmp_path)
+    assert (tmp_path / "files").is_dir()
+    answer = get(app, "a.txt")
+    assert (answer.status, answer.body) == (200, b"a")
+
+
+def test_x_sendfile_leaves_sending_to_the_server(web_with: Callable[..., Flask]) -> None:
+    answer = get(web_with(USE_X_SENDFILE=True), "report.pdf")
+    assert answer.status == 200
+    assert Path(answer.headers["X-Sendfile"]).read_bytes() == PDF
+
+
+def test_shared_caches_must_not_store_restricted_files(web: Flask) -> None:
+    assert get(web, "report.pdf", CLOSED).headers["Cache-Control"] == "private, no-cache"
+    answer = get(web, "far.pdf", CLOSED_URL)
+    assert answer.status == 302
+    assert answer.headers["Cache-Control"] == "private, no-cache"
+
+
+def test_the_page_of_an_item_without_files_says_so(web: Flask) -> None:
+    assert get(web, "a.txt", EMPTY).status == 404
+    assert "The item has no files." in ask(web, f"/col/{EMPTY}/files").text

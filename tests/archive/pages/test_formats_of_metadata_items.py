@@ -1,0 +1,140 @@
+"""The formats of an item whose metadata are an item of their own: the main case of the standard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, close, import_records, make_app
+from support.web import INSIDE, NETWORK, OUTSIDE, ask, ask_urls, rep
+
+from flask_ibi_archive import CatalogueRecord, IBIArchive, MetadataItem, RecordCatalogue
+from flask_ibi_archive.core.records.record import AccessRule
+from flask_ibi_archive.core.records.work import Work
+
+pytestmark = pytest.mark.one_database
+ORIGIN = "http://mtc-m16c.sid.inpe.br"
+REPORT, ABOUT, TRANSLATED = rep(1), rep(2), rep(3)
+MOMENT = "2010-05-06T07:08:09Z"
+ELSEWHERE = "http://a.example/marc.xml"
+Create = Callable[..., Flask]
+
+
+class Shelf(RecordCatalogue):
+    """A report and its metadata, in the catalogue of a host."""
+
+    def __init__(self, **about: Any) -> None:
+        moment = datetime(2010, 5, 6, 7, 8, 9, tzinfo=timezone.utc)
+        if "access" in about:
+            about["access"] = AccessRule((NETWORK,), about["access"]["others"])
+        about = {"rep": ABOUT, "language": "en", "title": "Rain", **about}
+        chuva = {"rep": TRANSLATED, "language": "pt", "title": "Chuva"}
+        described = {"content_type": "Metadata", "timestamp": moment}
+        self.items = {
+            REPORT: CatalogueRecord(rep=REPORT, metadata=MetadataItem(ABOUT), timestamp=moment),
+            ABOUT: CatalogueRecord(**described, **about, translations={"pt": TRANSLATED}),
+            TRANSLATED: CatalogueRecord(**described, **chuva, translations={"en": ABOUT}),
+        }
+
+    def record(self, ibi: str) -> CatalogueRecord | None:
+        return self.items.get(ibi)
+
+
+@pytest.fixture(params=["tables of the package", "catalogue of a host"])
+def create(request: pytest.FixtureRequest, uri: str, tmp_path: Path) -> Iterator[Create]:
+    apps = []
+
+    def make(**about: Any) -> Flask:
+        is_host = request.param == "catalogue of a host"
+        ibi = IBIArchive(catalogue=Shelf(**about)) if is_host else IBIArchive()
+
+        @ibi.metadata_format(
+            "note", media_type="application/xml", schema="http://a.example/x", namespace="urn:x"
+        )
+        def write(work: Work) -> str:
+            return f"<note about='{work.ibi}'>{work.title}</note>"
+
+        app = make_app(uri, tmp_path, ibi)
+        apps.append(app)
+        archive_of(app).init()
+        if not is_host:
+            described = {"content_type": "Metadata", "timestamp": MOMENT}
+            rain, chuva = ({"metadata": {"dc": {"title": [title]}}} for title in ("Rain", "Chuva"))
+            languages = {"language": "en", "translations": {"pt": TRANSLATED}}
+            import_records(
+                archive_of(app),
+                [
+                    {"rep": REPORT, "metadata": {"ibi": ABOUT}, "timestamp": MOMENT},
+                    {"rep": ABOUT, **described, **rain, **languages, **about},
+                    {"rep": TRANSLATED, **described, **chuva},
+                ],
+            )
+        return app
+
+    yield make
+    for app in apps:
+        close(app)
+
+
+def test_the_url_list_states_the_formats_that_the_archive_writes(create: Create) -> None:
+    app = create()
+    for name, text in (("oai_dc", "<dc:title>Rain</dc:title>"), ("note", f"'{REPORT}'>Rain<")):
+        urls = ask_urls(app, REPORT, f"GetMetadata({name})")
+        relation = f".metadata({name})"
+        url = f"{ORIGIN}/col/{REPORT}/metadata?choice={name}"
+        assert urls[f"url{relation}"] == (url,)
+        assert urls[f"contenttype{relation}"] == ("Metadata",)
+        assert urls[f"timestamp{relation}"] == (MOMENT,)
+        assert urls[f"ibi{relation}"] == ("rep", ABOUT)
+        answer = ask(app, url.removeprefix(ORIGIN))
+        assert answer.status == 200
+        assert text in answer.text
+    assert "url.metadata(datacite)" not in ask_urls(app, REPORT, "GetMetadata(datacite)")
+    assert ask_urls(app, REPORT, "GetMetadata")["ibi.metadata"] == ("rep", ABOUT)
+
+
+def test_the_translations_of_metadata_items_are_written_too(create: Create) -> None:
+    app = create()
+    rain, chuva = "<dc:title>Rain</dc:title>", "<dc:title>Chuva</dc:title>"
+    for persistent_url, place, text in [
+        (f"/{REPORT}:(oai_dc)+(en)", REPORT, rain),
+        (f"/{REPORT}:(oai_dc)+(pt)", TRANSLATED, chuva),
+        # a resolver continues with the metadata item if another Archive has the report
+        (f"/{ABOUT}:(oai_dc)", ABOUT, rain),
+        (f"/{ABOUT}:(oai_dc)+(pt)", TRANSLATED, chuva),
+    ]:
+        answer = ask(app, persistent_url)
+        url = f"{ORIGIN}/col/{place}/metadata?choice=oai_dc"
+        assert (answer.status, answer.headers.get("Location")) == (302, url), persistent_url
+        document = ask(app, url.removeprefix(ORIGIN))
+        assert (document.status, text in document.text) == (200, True)
+
+
+def test_a_format_that_the_metadata_item_states_has_precedence(create: Create) -> None:
+    app = create(formats={"note": ELSEWHERE})
+    urls = ask_urls(app, REPORT, "GetMetadata(note)")
+    assert urls["url.metadata(note)"] == (ELSEWHERE,)
+    assert urls["ibi.metadata(note)"] == ("rep", ABOUT)
+    answer = ask(app, f"/col/{REPORT}/metadata?choice=note")
+    assert (answer.status, answer.headers["Location"]) == (302, ELSEWHERE)
+
+
+def test_hidden_metadata_are_written_in_no_format(create: Create) -> None:
+    app = create(access={"networks": [NETWORK], "others": "none"})
+    for user in (INSIDE, OUTSIDE):
+        assert "url.metadata(note)" not in ask_urls(app, REPORT, "GetMetadata(note)", user=user)
+        answer = ask(app, f"/col/{REPORT}/metadata?choice=note", remote=user)
+        assert answer.status != 200
+        assert "Rain" not in answer.text
+
+
+def test_metadata_whose_files_are_restricted_are_written_for_all(create: Create) -> None:
+    app = create(access={"networks": [NETWORK], "others": "metadata"})
+    for user in (INSIDE, OUTSIDE):
+        assert "url.metadata(note)" in ask_urls(app, REPORT, "GetMetadata(note)", user=user)
+        answer = ask(app, f"/col/{REPORT}/metadata?choice=note", remote=user)
+        assert (answer.status, "Rain" in answer.text) == (200, True)

@@ -1,0 +1,335 @@
+"""The language of a page: the URL, the cookie and the browser choose it; a switch keeps it."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from jinja2 import DictLoader
+from markupsafe import Markup
+from support.cases import for_each
+from support.marked_language import (
+    MARKED,
+    NAMES,
+    TAG,
+    list_unmarked_words,
+    list_words,
+    marked_language,
+)
+from support.pages import LANGUAGES, Page, reading, see
+from support.resolver_app import resolver_app
+from support.web import (
+    CLOSED,
+    EMPTY,
+    GONE,
+    HIDDEN,
+    METADATA,
+    NEW,
+    NOBODY,
+    OLD,
+    OUTSIDE,
+    REPORT,
+    UNLISTED,
+    URL_METADATA,
+    WITH_METADATA,
+    ask,
+    shelf,
+)
+
+from flask_ibi_archive.archive.pages.item_pages import TYPE_NAMES
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.records.work_types import WorkType
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
+from flask_ibi_archive.server.pages import texts as translations
+from flask_ibi_archive.server.pages.alerts import alert_response
+
+pytestmark = pytest.mark.one_database
+
+IBI = "8JMKD3MGP8W/35MMLL8"
+HOST = "http://mtc-m16c.sid.inpe.br"
+BROWSER = {"Accept": "text/html"}
+
+
+# --- the language of a page
+
+
+@for_each(
+    ("query", "cookie", "browser", "language"),
+    [
+        ("", "", "", "en"),
+        ("", "", "*", "en"),
+        ("", "", "de, ja;q=0.9", "en"),
+        ("", "", "pt-BR", "pt"),
+        ("", "", "PT-br;q=0.1", "pt"),
+        ("", "", "es-419, pt;q=0.9", "es"),
+        ("", "", "en;q=0.3, pt;q=0.5, es;q=0.4", "pt"),
+        ("", "", "pt;q=0, es;q=0.1", "es"),
+        ("", "", "pt;q=0", "en"),
+        ("", "", "fr, en;q=0.5, pt;q=0.3", "en"),
+        ("", "", "pt;q=x, es", "es"),
+        ("", "es", "pt", "es"),
+        ("", "xx", "pt", "pt"),
+        ("", "../../x", "pt", "pt"),
+        ("?lang=es", "", "pt", "es"),
+        ("?lang=es", "pt", "en", "es"),
+        ("?lang=es-MX", "", "pt", "es"),
+        ("?lang=xx", "", "pt", "pt"),
+        ("?lang=", "es", "pt", "es"),
+        ("?lang=%FF", "", "pt", "pt"),
+        ("?x=%FF&lang=es&lang=pt", "", "en", "pt"),
+        ("?slang=es", "", "pt", "pt"),
+    ],
+)
+def test_the_url_precedes_the_cookie_and_the_browser(
+    web: Flask, query: str, cookie: str, browser: str, language: str
+) -> None:
+    headers = {"Cookie": f"ibi_language={cookie}" if cookie else "", "Accept-Language": browser}
+    answer = ask(web, f"/col/{REPORT}/files{query}", headers=headers)
+    assert answer.headers["Content-Language"] == language
+    assert {"Accept-Language", "Cookie"} <= set(answer.headers["Vary"].split(", "))
+    assert Page(answer.text).html["lang"] == language
+
+
+def test_pages_are_in_the_same_language_of_another_country_rather_than_in_another_language(
+    web: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = translations._catalogues()
+    brazilian = {"en": found["en"], "pt-br": found["pt"]}
+    monkeypatch.setattr(translations, "_catalogues", lambda: brazilian)
+    answer = ask(web, f"/col/{REPORT}/files", headers={"Accept-Language": "pt-AO, en;q=0.9"})
+    assert answer.headers["Content-Language"] == "pt"
+
+
+# --- the language switch
+
+
+def links_of(text: str) -> dict[str, str]:
+    """Return the links of the language switch by language."""
+    found = [attrs for tag, attrs in Page(text).tags if tag == "a" and "hreflang" in attrs]
+    assert [attrs["lang"] for attrs in found] == [attrs["hreflang"] for attrs in found]
+    return {str(attrs["hreflang"]): str(attrs["href"]) for attrs in found}
+
+
+@for_each(
+    ("target", "kept"),
+    [
+        (f"/col/{REPORT}/", f"/col/{REPORT}/?"),
+        (f"/col/{REPORT}/?lang=pt", f"/col/{REPORT}/?"),
+        (f"/col/{REPORT}/statistics?by=day&lang=x&until=2026", None),
+        (f"/col/{REPORT}/statistics?by=day&until=2026-01-01", None),
+        ("/col/x%FF/y/?a=%FF&b=<&c", "/col/x%FF/y/?a=%FF&b=%3C&c&"),
+    ],
+)
+def test_the_switch_keeps_the_address_and_the_query(
+    web: Flask, target: str, kept: str | None
+) -> None:
+    text = ask(web, target).text
+    links = links_of(text)
+    assert tuple(sorted(links)) == LANGUAGES
+    if kept is None:
+        path, _, query = target.partition("?")
+        rest = [pair for pair in query.split("&") if not pair.startswith("lang=")]
+        kept = f"{path}?{'&'.join(rest)}&"
+    for language, link in links.items():
+        assert link == f"{kept}lang={language}"
+        assert ask(web, link).headers["Content-Language"] == language
+
+
+def test_the_switch_names_the_languages_and_marks_the_current_one(web: Flask) -> None:
+    page = Page(ask(web, f"/col/{REPORT}/?lang=pt").text)
+    current = [attrs["hreflang"] for _, attrs in page.tags if attrs.get("aria-current") == "true"]
+    assert current == ["pt"]
+    for name in ("English", "español", "português"):
+        assert name in page.text("a")
+
+
+def test_the_switch_of_a_mounted_app_and_of_an_alert_stays_on_the_host() -> None:
+    unknown = Alert(AlertKind.UNKNOWN, parse_identifier(IBI))
+    app = resolver_app(lambda *asked: alert_response(unknown))
+    client = app.test_client()
+    text = client.get(f"/{IBI}?x=1", base_url=f"{HOST}/app", headers=BROWSER).text
+    assert links_of(text)["es"] == f"/app/{IBI}?x=1&lang=es"
+    # browsers read two slashes at the beginning as another host
+    text = ask(resolver_app(lambda *asked: None), "//a.br/x;", headers=BROWSER).text
+    assert not [link for link in links_of(text).values() if link.startswith("//")]
+
+
+@for_each(
+    ("target", "headers", "cookie"),
+    [
+        # the switch of another page
+        ("?lang=es", {"Referer": f"{HOST}/x"}, "es"),
+        ("?lang=es", {"Sec-Fetch-Site": "same-origin"}, "es"),
+        # a link from elsewhere, or an address that the reader enters
+        ("?lang=es", {}, None),
+        ("?lang=es", {"Referer": "http://example.org/"}, None),
+        ("?lang=es", {"Sec-Fetch-Site": "cross-site", "Referer": f"{HOST}/"}, None),
+        ("?lang=es", {"Sec-Fetch-Site": "none"}, None),
+        # the browser prefers the language anyway
+        ("?lang=pt", {"Referer": f"{HOST}/x"}, None),
+        ("?lang=pt", {"Referer": f"{HOST}/x", "Cookie": "ibi_language=es"}, ""),
+        ("?lang=xx", {"Referer": f"{HOST}/x"}, None),
+        ("", {"Referer": f"{HOST}/x", "Cookie": "ibi_language=es"}, None),
+    ],
+)
+def test_only_the_switch_sets_a_cookie_and_only_if_it_is_needed(
+    web: Flask, target: str, headers: dict[str, str], cookie: str | None
+) -> None:
+    answer = ask(
+        web, f"/col/{REPORT}/files{target}", headers={"Accept-Language": "pt-BR", **headers}
+    )
+    found = answer.headers.getlist("Set-Cookie")
+    if cookie is None:
+        assert found == []
+    elif cookie == "":
+        assert "Max-Age=0" in found[0]
+    else:
+        assert found == [f"ibi_language={cookie}; HttpOnly; Path=/; SameSite=Lax"]
+
+
+# --- values
+
+
+@for_each(
+    ("value", "width", "english", "spanish", "portuguese"),
+    [
+        (date(2027, 3, 1), "long", "1 March 2027", "1 de marzo de 2027", "1 de março de 2027"),
+        ("2026-12-31", "long", "31 December 2026", "31 de diciembre de 2026", None),
+        ("2026-12-31", "short", "31/12/2026", "31/12/2026", "31/12/2026"),
+        ("2026-12", "long", "December 2026", "diciembre de 2026", "dezembro de 2026"),
+        ("2026-12", "short", "12/2026", "12/2026", "12/2026"),
+        *(
+            (text, "long", text, text, text)
+            for text in ("2026", "", "2026-13", "spring", "0000-01")
+        ),
+    ],
+)
+def test_dates_are_written_as_readers_write_them(
+    value: date | str, width: str, english: str, spanish: str, portuguese: str | None
+) -> None:
+    for language, text in zip(LANGUAGES, (english, spanish, portuguese), strict=True):
+        with reading(language):
+            if text is not None:
+                assert translations.format_date(value, width) == text  # type: ignore[arg-type]
+
+
+def test_numbers_and_sizes_have_the_separators_of_the_language() -> None:
+    for language, number, size in (
+        ("en", "1,234,567", "1.5\xa0MB"),
+        ("es", "1.234.567", "1,5\xa0MB"),
+        ("pt", "1.234.567", "1,5\xa0MB"),
+    ):
+        with reading(language):
+            assert translations.format_number(1234567) == number
+            assert translations.format_size(1_500_000) == size
+
+
+def test_a_number_chooses_the_plural_form() -> None:
+    forms = ("{count} view", "{count} views")
+    for language, one, many in (
+        ("en", "1 view", "1,000 views"),
+        ("es", "1 visualización", "1.000 visualizaciones"),
+        ("pt", "1 visualização", "1.000 visualizações"),
+    ):
+        with reading(language):
+            assert translations.ngettext(*forms, 1) == one
+            assert translations.ngettext(*forms, 1000) == many
+
+
+def test_html_in_a_message_is_kept_and_other_values_are_escaped() -> None:
+    with reading("es"):
+        link = Markup("<a>x</a>")
+        text = translations.gettext("Did you mean {identifier}?", identifier=link)
+        assert isinstance(text, Markup)
+        assert text == "¿Quiso decir <a>x</a>?"
+        plain = translations.gettext("Did you mean {identifier}?", identifier="<b>")
+        assert (plain, isinstance(plain, Markup)) == ("¿Quiso decir <b>?", False)
+
+
+# --- templates of a host
+
+
+def test_layouts_of_a_host_keep_their_own_functions(web: Flask) -> None:
+    """The function ``_`` of a layout is that of Flask-Babel, also in the layout of our pages."""
+    env = web.jinja_env.overlay()
+    env.globals = {**env.globals, "_": lambda text: f"host: {text}"}
+    sources = {
+        "layout.html": "{{ _('Files') }} {{ x._('y') }}|{% block content %}{% endblock %}",
+        "ibi_archive/files.html": (
+            "{% extends 'layout.html' %}{% from 'ibi_archive/macros.html' import m %}"
+            "{% block content %}{{ _('Files') }}|{{ m() }}|{{ x._('y') }}{% endblock %}"
+        ),
+        "ibi_archive/macros.html": "{% macro m() %}{{ _('Title') }}{% endmacro %}",
+    }
+    env.loader = DictLoader(sources)
+    with web.test_request_context(headers={"Accept-Language": "pt"}):
+        text = env.get_template("ibi_archive/files.html").render(x={"_": str.upper})
+    assert text == "host: Files Y|Arquivos|Título|Y"
+
+
+# --- no text without a translation
+
+ITEM_PAGES = [
+    *(("", ibi, OUTSIDE) for ibi in (REPORT, NEW, OLD, GONE, CLOSED, HIDDEN, NOBODY, UNLISTED)),
+    *(("", ibi, OUTSIDE) for ibi in (EMPTY, METADATA, WITH_METADATA, URL_METADATA)),
+    *(("files", ibi, OUTSIDE) for ibi in (REPORT, CLOSED, UNLISTED, EMPTY)),
+    *(("metadata", ibi, OUTSIDE) for ibi in (REPORT, EMPTY)),
+    *(("statistics", ibi, OUTSIDE) for ibi in (REPORT, EMPTY)),
+    ("metadata?choice=marc", REPORT, OUTSIDE),
+    ("files?format=x", REPORT, OUTSIDE),
+    ("statistics?by=x", REPORT, OUTSIDE),
+    ("doc/none", REPORT, OUTSIDE),
+]
+
+
+@for_each(("rest", "ibi", "remote"), ITEM_PAGES)
+def test_pages_of_items_have_no_text_without_a_translation(
+    web: Flask, tmp_path: Path, rest: str, ibi: str, remote: str
+) -> None:
+    records = str(shelf(tmp_path))
+    # lists of files contain the extensions, such as PDF
+    data = list_words(f"{records} {records.upper()}")
+    with marked_language():
+        text = ask(web, f"/col/{ibi}/{rest}", headers=MARKED, remote=remote).text
+    assert f'lang="{TAG}"' in text
+    assert list_unmarked_words(text) - data <= NAMES
+
+
+@for_each("path", ["/ibi/statistics", "/ibi/items", "/ibi/items/2009", "/ibi/items/2009?after=x"])
+def test_pages_of_the_archive_have_no_text_without_a_translation(
+    web: Flask, tmp_path: Path, path: str
+) -> None:
+    data = list_words(f"{HOST} {shelf(tmp_path)}")
+    with marked_language():
+        text = ask(web, path, headers=MARKED).text
+    assert f'lang="{TAG}"' in text
+    assert list_unmarked_words(text) - data <= NAMES
+
+
+@for_each("language", ["es", "pt"])
+def test_lists_of_items_are_translated(web: Flask, language: str) -> None:
+    headings = {
+        "es": (
+            "Todos los ítems por año de la última modificación",
+            "Ítems modificados por última vez en 2009",
+        ),
+        "pt": (
+            "Todos os itens por ano da última alteração",
+            "Itens alterados pela última vez em 2009",
+        ),
+    }[language]
+    for path, heading in zip(("", "/2009"), headings, strict=True):
+        assert see(web, f"/ibi/items{path}", language=language).text("h1") == heading
+
+
+@for_each("language", ["es", "pt"])
+def test_the_names_of_types_and_moments_are_translated(language: str) -> None:
+    with reading(language):
+        names = {kind: translations.gettext(name) for kind, name in TYPE_NAMES.items()}
+        assert translations.format_moment("2009-02-16T17:46:00Z").startswith("16 de ")
+    assert names.keys() == set(WorkType) - {WorkType.OTHER}
+    # words that are the same in the languages
+    same = {TYPE_NAMES[kind] for kind in names if names[kind] == TYPE_NAMES[kind]}
+    assert same <= {"Preprint", "Software"}

@@ -1,0 +1,353 @@
+"""Programs find metadata, files and citations of an item from its landing page."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from hypothesis import given
+from link_header import parse
+from sqlalchemy import event
+from support.archives import archive_of, close, import_records, make_app
+from support.cases import for_each
+from support.databases import new_database
+from support.web import EMPTY, INSIDE, NETWORK, OUTSIDE, REPORT, Answer, ask, ask_urls, rep, source
+from support.works import works
+from werkzeug.datastructures import MIMEAccept
+from werkzeug.http import parse_accept_header
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.archive.pages.machine_readable import choose_format
+from flask_ibi_archive.core.records.formats import BUILT_IN
+from flask_ibi_archive.core.records.meta_tags import list_meta_tags
+from flask_ibi_archive.core.records.work import Work
+
+pytestmark = pytest.mark.one_database
+
+ORIGIN = "http://mtc-m16c.sid.inpe.br"
+MARC = {
+    "media_type": "application/marcxml+xml",
+    "schema": "http://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd",
+    "namespace": "http://www.loc.gov/MARC21/slim",
+}
+FORMATS: dict[str, str | None] = {format.name: format.media_type for format in BUILT_IN}
+CHROME = (
+    "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;"
+    "q=0.8,application/signed-exchange;v=b3;q=0.7"
+)
+
+
+class Head(HTMLParser):
+    """The elements of the head of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.meta: list[tuple[str, str, str | None]] = []
+        self.links: dict[str, str] = {}
+        self.json_ld = ""
+        self._is_json_ld = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        if tag == "meta" and "name" in values:
+            self.meta.append((values["name"], values["content"], values.get("lang")))
+        elif tag == "link":
+            self.links[values["rel"]] = values["href"]
+        elif tag == "script":
+            self._is_json_ld = values.get("type") == "application/ld+json"
+
+    def handle_data(self, data: str) -> None:
+        if self._is_json_ld:
+            self.json_ld += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script":
+            self._is_json_ld = False
+
+    def values(self, name: str) -> list[str]:
+        return [content for found, content, _ in self.meta if found == name]
+
+
+def links_of(answer: Answer) -> dict[str, list[str]]:
+    """Return the targets of the Link header of an answer, by relation."""
+    found: dict[str, list[str]] = {}
+    [header] = answer.headers.getlist("Link")
+    for link in parse(header).links:
+        found.setdefault(link.rel, []).append(link.href)
+    return found
+
+
+@for_each(
+    ("accept", "expected"),
+    [
+        ("", ""),
+        ("*/*", ""),
+        (CHROME, ""),
+        ("text/html", ""),
+        ("application/xhtml+xml", ""),
+        ("text/*", ""),
+        ("application/xml", "oai_dc"),
+        ("text/xml", "oai_dc"),
+        ("application/vnd.datacite.datacite+xml", "datacite"),
+        ("application/ld+json", "json-ld"),
+        ('application/ld+json;profile="http://www.w3.org/ns/json-ld#compacted"', "json-ld"),
+        ("application/x-bibtex", "bibtex"),
+        ("application/x-bibtex; charset=utf-8", "bibtex"),
+        ("APPLICATION/X-BIBTEX", "bibtex"),
+        ("application/x-research-info-systems", "ris"),
+        ("application/vnd.citationstyles.csl+json", "csl-json"),
+        ("application/x-bibtex, text/html", ""),
+        ("application/x-bibtex, text/html;q=0.9", "bibtex"),
+        ("application/x-bibtex;q=0.5, application/ld+json;q=0.6", "json-ld"),
+        ("application/x-bibtex;q=0.5, */*;q=0.1", "bibtex"),
+        ("application/x-bibtex;q=0.1, */*;q=0.5", ""),
+        ("text/html;q=0, application/xhtml+xml;q=0, */*;q=0.1", "oai_dc"),
+        ("text/html;q=0.1, image/png", ""),
+        ("application/*", "datacite"),
+        ("application/*, text/html", ""),
+        ("application/*, text/html;q=0.9", "datacite"),
+        ("application/*, application/xhtml+xml", ""),
+        ("APPLICATION/XHTML+XML", ""),
+        # a formatted citation (DOI Content Negotiation), which the Archive does not send
+        ("text/bibliography", None),
+        ("text/x-bibliography; style=apa", None),
+        ("image/png", None),
+        ("text/html;q=0", None),
+        ("application/x-bibtex;q=0", None),
+        ("nonsense", None),
+    ],
+)
+def test_the_quality_values_decide_the_format(accept: str, expected: str | None) -> None:
+    assert choose_format(parse_accept_header(accept, MIMEAccept), FORMATS) == expected
+
+
+def test_an_item_without_metadata_has_only_html() -> None:
+    accept = parse_accept_header("application/ld+json, text/html;q=0.1", MIMEAccept)
+    assert choose_format(accept, {}) == ""
+    assert choose_format(parse_accept_header("application/ld+json", MIMEAccept), {}) is None
+
+
+@for_each("name", list(FORMATS))
+def test_a_program_is_redirected_to_the_metadata_it_prefers(web: Flask, name: str) -> None:
+    media_type = str(FORMATS[name])
+    answer = ask(web, f"/col/{REPORT}/", headers={"Accept": media_type})
+    assert answer.status == 303
+    assert "Accept" in answer.headers["Vary"]
+    place = answer.headers["Location"]
+    assert place == f"{ORIGIN}/col/{REPORT}/metadata?choice={name}"
+    found = ask(web, place.removeprefix(ORIGIN))
+    assert found.status == 200
+    assert found.headers["Content-Type"].partition(";")[0] == media_type
+    extension = next(format.extension for format in BUILT_IN if format.name == name)
+    assert found.headers["Content-Disposition"].endswith(f'.{extension}"')
+    assert links_of(found)["describes"] == [f"{ORIGIN}/col/{REPORT}/"]
+
+
+def test_a_program_that_accepts_nothing_of_it_gets_406_and_the_links(web: Flask) -> None:
+    for ibi, accept in ((REPORT, "image/png"), (EMPTY, "application/ld+json")):
+        answer = ask(web, f"/col/{ibi}/", headers={"Accept": accept})
+        assert answer.status == 406
+        assert "cite-as" in links_of(answer)
+    assert ask(web, f"/col/{REPORT}/", headers={"Accept": CHROME}).status == 200
+
+
+def test_the_links_of_a_landing_page_lead_to_its_parts(web: Flask) -> None:
+    answer = ask(web, f"/col/{REPORT}/")
+    assert "Accept" in answer.headers["Vary"]
+    found = links_of(answer)
+    assert len(found["cite-as"]) == 1
+    assert len(found["describedby"]) == len(FORMATS)
+    for url in (*found["describedby"], *found["item"], *found["linkset"]):
+        part = ask(web, url.removeprefix(ORIGIN))
+        assert part.status == 200, url
+        if url not in found["linkset"]:
+            assert links_of(part)["cite-as"] == found["cite-as"]
+
+
+def test_the_linkset_has_two_media_types(web: Flask) -> None:
+    target = f"/col/{REPORT}/linkset"
+    answer = ask(web, target)
+    assert answer.headers["Content-Type"] == "application/linkset+json"
+    [page, *parts] = json.loads(answer.body)["linkset"]
+    assert page["anchor"] == f"{ORIGIN}/col/{REPORT}/"
+    assert {part["anchor"] for part in parts} == {
+        link["href"] for name in ("describedby", "item") for link in page[name]
+    }
+    text = ask(web, target, headers={"Accept": "application/linkset"})
+    assert text.headers["Content-Type"] == "application/linkset"
+    assert 'rel="describedby"' in text.text
+    assert ask(web, "/col/8JMKD3MGP8W/35MMEZZ/linkset").status == 404
+
+
+def test_the_head_of_the_page_describes_the_item(web: Flask) -> None:
+    head = Head(ask(web, f"/col/{REPORT}/?lang=pt").text)
+    assert head.links["canonical"] == f"{ORIGIN}/col/{REPORT}/"
+    assert head.values("citation_title") == ["A report"]
+    assert head.values("citation_author") == ["Banon"]
+    assert ("DC.title", "A report", "en") in head.meta
+    [pdf] = head.values("citation_pdf_url")
+    assert ask(web, pdf.removeprefix(ORIGIN)).body.startswith(b"")
+    assert json.loads(head.json_ld)["name"] == "A report"
+
+
+def test_a_page_without_metadata_claims_nothing(web: Flask) -> None:
+    answer = ask(web, f"/col/{EMPTY}/")
+    head = Head(answer.text)
+    assert not head.json_ld
+    assert not [name for name, *_ in head.meta if name.startswith(("citation", "DC"))]
+    assert "describedby" not in links_of(answer)
+
+
+@given(works)
+def test_any_text_of_a_tag_is_read_back(web: Flask, work: Work) -> None:
+    tags = list(list_meta_tags(work))
+    template = web.jinja_env.from_string(
+        '{% for t in tags %}<meta name="{{ t.name }}" content="{{ t.content }}">{% endfor %}'
+    )
+    found = Head(template.render(tags=tags)).meta
+    assert [(name, value) for name, value, _ in found] == [(t.name, t.content) for t in tags]
+
+
+#: A function that creates an app with records.
+Create = Callable[..., Flask]
+HOSTILE = '</script><script>alert(1)</script><!-- "&\u2028 😀'
+
+
+@pytest.fixture
+def new_shelf(tmp_path: Path) -> Iterator[Create]:
+    """A function that creates an app with records, for an extension object of the test."""
+    apps: list[Flask] = []
+    with new_database("sqlite", tmp_path, ready=True) as uri:
+
+        def create(records: list[dict[str, Any]], ibi: IBIArchive | None = None) -> Flask:
+            app = make_app(uri, tmp_path, ibi)
+            apps.append(app)
+            archive_of(app).init()
+            import_records(archive_of(app), records)
+            return app
+
+        yield create
+        for app in apps:
+            close(app)
+
+
+def test_json_ld_never_ends_its_element(new_shelf: Create) -> None:
+    app = new_shelf([{"rep": rep(1), "metadata": {"dc": {"title": [HOSTILE]}}}])
+    answer = ask(app, f"/col/{rep(1)}/")
+    assert json.loads(Head(answer.text).json_ld)["name"] == " ".join(HOSTILE.split())
+    assert answer.text.count("</script>") == 2
+
+
+def test_hidden_items_show_nothing_in_links_tags_and_formats(
+    new_shelf: Create, tmp_path: Path
+) -> None:
+    hidden = {
+        "rep": rep(1),
+        "metadata": {"dc": {"title": ["Secret"]}},
+        "access": {"networks": [NETWORK], "others": "none"},
+        "files": [{"path": "report.pdf", "source": source(tmp_path / "s", "report.pdf")}],
+    }
+    closed = {**hidden, "rep": rep(2), "access": {"networks": [NETWORK]}}
+    app = new_shelf([hidden, closed])
+    for accept in ("text/html", *filter(None, FORMATS.values()), "image/png"):
+        for rest in ("", "linkset"):
+            answer = ask(app, f"/col/{rep(1)}/{rest}", headers={"Accept": accept}, remote=OUTSIDE)
+            assert answer.status == 403
+            assert "Secret" not in answer.text
+            assert not set(answer.headers.keys()) & {"Link", "Location"}
+    for name in FORMATS:
+        for ibi in (rep(1), rep(2)):
+            answer = ask(app, f"/col/{ibi}/metadata?choice={name}", remote=OUTSIDE)
+            assert "report.pdf" not in answer.text + str(answer.headers)
+    for remote, shows in ((INSIDE, True), (OUTSIDE, False)):
+        answer = ask(app, f"/col/{rep(2)}/", remote=remote)
+        assert ("item" in links_of(answer)) is shows
+        assert (Head(answer.text).values("citation_pdf_url") != []) is shows
+        assert ("report.pdf" in answer.text) is shows
+        assert ("report.pdf" in ask(app, f"/col/{rep(2)}/linkset", remote=remote).text) is shows
+
+
+def test_a_format_of_the_host_is_served_and_listed(new_shelf: Create) -> None:
+    ibi = IBIArchive()
+
+    @ibi.metadata_format("marcxml", **MARC)
+    def write_marc(work: Work) -> str:
+        return f"<record>{work.title}</record>"
+
+    @ibi.metadata_format("plain", media_type="text/plain", extension="txt", label="Text")
+    def write_plain(work: Work) -> bytes:
+        return work.title.encode()
+
+    app = new_shelf([{"rep": rep(1), "metadata": {"dc": {"title": ["Rain"]}}}], ibi)
+    answer = ask(app, f"/col/{rep(1)}/metadata?choice=marcxml")
+    assert answer.headers["Content-Type"] == "application/marcxml+xml; charset=utf-8"
+    assert answer.headers["Content-Disposition"].endswith('.xml"')
+    assert answer.text == "<record>Rain</record>"
+    assert ask(app, f"/col/{rep(1)}/metadata?choice=plain").text == "Rain"
+    page = ask(app, f"/col/{rep(1)}/")
+    assert f"{ORIGIN}/col/{rep(1)}/metadata?choice=marcxml" in links_of(page)["describedby"]
+    assert ">marcxml</a>" in page.text
+    assert ">Text</a>" in page.text
+    # resolvers get the XML formats of the host and oai_dc
+    urls = ask_urls(app, rep(1), "GetMetadata(marcxml)")
+    assert urls["url.metadata(marcxml)"] == (f"{ORIGIN}/col/{rep(1)}/metadata?choice=marcxml",)
+    for name, is_listed in (("oai_dc", True), ("plain", False), ("datacite", False)):
+        found = ask_urls(app, rep(1), f"GetMetadata({name})")
+        assert (f"url.metadata({name})" in found) is is_listed
+
+
+@pytest.mark.parametrize("result", [ValueError("no author"), None, 7])
+def test_an_error_of_the_host_is_logged_and_the_document_is_an_error_page(
+    new_shelf: Create, caplog: pytest.LogCaptureFixture, result: object
+) -> None:
+    ibi = IBIArchive()
+
+    @ibi.metadata_format("marcxml", **MARC)
+    def write_marc(work: Work) -> Any:
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    app = new_shelf([{"rep": rep(1), "metadata": {"dc": {"title": ["Rain"]}}}], ibi)
+    with caplog.at_level(logging.ERROR):
+        answer = ask(app, f"/col/{rep(1)}/metadata?choice=marcxml")
+    assert answer.status == 500
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "can't be written in the format marcxml" in caplog.text
+
+
+@for_each(
+    ("name", "options"),
+    [
+        ("marc xml", MARC),
+        ("marcxml", {"media_type": "xml"}),
+        ("marcxml", {"media_type": "text/x\r\nX: y"}),
+        ("marcxml", {**MARC, "schema": None}),
+    ],
+)
+def test_a_wrong_format_is_refused(name: str, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"format|media type|schema"):
+        IBIArchive().metadata_format(name, **options)(str)
+
+
+def test_a_landing_page_needs_four_statements(web: Flask) -> None:
+    statements: list[str] = []
+    engine = archive_of(web).database.reader
+    ask(web, f"/col/{REPORT}/")
+
+    def count(*parts: Any) -> None:
+        statements.append(parts[2])
+
+    event.listen(engine, "before_cursor_execute", count)
+    try:
+        ask(web, f"/col/{REPORT}/")
+    finally:
+        event.remove(engine, "before_cursor_execute", count)
+    assert 1 <= len(statements) <= 4

@@ -1,0 +1,310 @@
+"""The pages: well formed, in the reader's language, and without external resources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, close, import_records, make_app
+from support.cases import for_each
+from support.pages import Page, see
+from support.web import (
+    CLOSED,
+    EMPTY,
+    FAR_METADATA,
+    GONE,
+    HIDDEN,
+    HOSTILE,
+    METADATA,
+    NEW,
+    NOBODY,
+    OLD,
+    ONLY_IBIP,
+    OUTSIDE,
+    PORTUGUESE,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    SERVED_ELSEWHERE,
+    SERVICE_PATH,
+    TRAP,
+    UNLISTED,
+    URL_METADATA,
+    WITH_METADATA,
+    ask,
+    follow,
+)
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.core.records.dublin_core import ELEMENTS
+
+pytestmark = pytest.mark.one_database
+
+HOST = "http://mtc-m16c.sid.inpe.br/"
+
+#: The path after ``/col/<ibi>/``, the IBI, the status, and the address of the user.
+PAGES = [
+    ("", REPORT, 200, ""),
+    ("", PORTUGUESE, 200, ""),
+    ("", EMPTY, 200, ""),
+    ("", METADATA, 200, ""),
+    ("", WITH_METADATA, 200, ""),
+    ("", FAR_METADATA, 200, ""),
+    ("", URL_METADATA, 200, ""),
+    ("", SERVED_ELSEWHERE, 200, ""),
+    ("", TRAP, 200, ""),
+    ("", ONLY_IBIP, 200, ""),
+    ("", OLD, 200, ""),
+    ("", NEW, 200, ""),
+    ("", UNLISTED, 200, ""),
+    ("", SERVICE_PATH[1:], 200, ""),
+    ("", CLOSED, 200, OUTSIDE),
+    ("", HIDDEN, 403, OUTSIDE),
+    ("", GONE, 410, ""),
+    ("", NOBODY, 404, ""),
+    ("", "8JMKD3MGP8W/35MME4I", 404, ""),
+    ("", "8JMKD3MGP8W/35MME4V", 404, ""),
+    ("", "<b>/x", 404, ""),
+    ("files", REPORT, 200, ""),
+    ("files", EMPTY, 200, ""),
+    ("files", UNLISTED, 200, ""),
+    ("files", CLOSED, 403, OUTSIDE),
+    ("files", HIDDEN, 403, OUTSIDE),
+    ("files", GONE, 410, ""),
+    ("metadata", REPORT, 200, ""),
+    ("metadata", NEW, 200, ""),
+    ("metadata", EMPTY, 404, ""),
+    ("metadata?choice=marc", REPORT, 404, ""),
+    ("metadata?choice=marc", EMPTY, 404, ""),
+    ("doc/none", REPORT, 404, ""),
+    ("doc/%3Cb%3E", REPORT, 404, ""),
+    ("doc/named.pdf", SERVED_ELSEWHERE, 404, ""),
+]
+
+
+@for_each(("rest", "ibi", "status", "remote"), PAGES)
+def test_every_page_is_well_formed_in_both_languages(
+    web: Flask, rest: str, ibi: str, status: int, remote: str
+) -> None:
+    options = {"remote": remote} if remote else {}
+    titles = set()
+    for language in ("pt", "en"):
+        page = see(web, f"/col/{ibi}/{rest}", status, language, **options)
+        assert page.html == {"lang": language}
+        titles.add(page.text("h1"))
+        if status != 200:  # an error page has advice or links
+            assert page.links or page.text("p")
+    assert len(titles) == (2 if status != 200 or rest else 1)
+
+
+@for_each(
+    ("accepted", "language"),
+    [
+        ("pt", "pt"),
+        ("pt-BR", "pt"),
+        ("pt-PT,en;q=0.5", "pt"),
+        ("PT-br", "pt"),
+        ("en", "en"),
+        ("en-GB", "en"),
+        ("en;q=0.4,pt;q=0.6", "pt"),
+        ("fr,en;q=0.3,pt;q=0.2", "en"),
+        ("fr", "en"),
+        ("*", "en"),
+        ("*,pt;q=0.5", "pt"),
+        ("pt;q=0", "en"),
+        ("pt;q=0,en", "en"),
+        ("xx;q=y", "en"),
+        ("", "en"),
+    ],
+)
+def test_a_page_is_in_the_language_that_the_reader_prefers(
+    web: Flask, accepted: str, language: str
+) -> None:
+    page = see(web, f"/col/{GONE}/", 410, accepted)
+    assert page.html["lang"] == language
+    said = {"pt": "Este item foi removido", "en": "This item was removed"}[language]
+    assert page.text("h1") == said
+
+
+def test_the_landing_page_describes_the_item_and_links_to_its_files(web: Flask) -> None:
+    page = see(web, f"/col/{REPORT_ALIAS}/")
+    assert page.text("h1") == page.text("title") == "A report"
+    for text in (REPORT, REPORT_IBIP, REPORT_ALIAS):
+        assert text in page.text("code")
+    assert page.text("time") == "21 July 2009"
+    assert f"{HOST}col/{PORTUGUESE}/" in page.links
+    assert page.text("cite") == "Um relatório"
+    assert f"{HOST}col/{REPORT}/metadata?choice=oai_dc" in page.links
+    files = [link for link in page.links if "/doc/" in link]
+    assert len(files) > 10
+    for link in page.links:
+        if link.startswith(HOST):
+            assert follow(web, link).status == 200
+
+
+def test_labels_and_names_of_languages_are_translated(web: Flask) -> None:
+    for language, expected in (
+        ("pt", ("Título", "Autor", "Metadados", "inglês")),
+        ("en", ("Title", "Creator", "Metadata", "English")),
+    ):
+        texts = [
+            see(web, f"/col/{REPORT}/{rest}", language=language).source for rest in ("", "metadata")
+        ]
+        for name in expected:
+            assert any(name in text for text in texts), (language, name)
+
+
+def test_every_element_of_dublin_core_has_a_label(web: Flask) -> None:
+    values = {name: ((name, None),) for name in ELEMENTS}
+    with web.test_request_context():
+        macros = web.jinja_env.get_template("ibi_archive/identifiers.html").module
+        page = Page(str(macros.dublin_core(values)))
+    assert page.words["dt"] == [name.capitalize() for name in ELEMENTS]
+
+
+def test_every_internal_link_of_every_page_works(web: Flask) -> None:
+    links = set()
+    for rest, ibi, status, remote in PAGES:
+        options = {"remote": remote} if remote else {}
+        found = see(web, f"/col/{ibi}/{rest}", status, **options).all_links
+        # the links to other languages lead to the page itself, which may be an error
+        links |= {(link, remote) for link in found if "lang=" not in link}
+    internal = {(link, remote) for link, remote in links if link.startswith((HOST, "/"))}
+    assert len(internal) > 50
+    # a removed edition, and a file without content, are linked on purpose
+    other = {f"{HOST}col/{GONE}/": 410, f"{HOST}col/{SERVED_ELSEWHERE}/doc/named.pdf": 404}
+    assert other.keys() <= {link for link, _ in internal}
+    for link, remote in internal:
+        options = {"remote": remote} if remote else {}
+        status = follow(web, link, **options).status
+        assert status == other[link] if link in other else status in (200, 302), link
+
+
+@for_each("rest", ["", "metadata", "files"])
+def test_markup_in_a_title_is_escaped(web: Flask, rest: str) -> None:
+    page = see(web, f"/col/{NEW}/{rest}")
+    assert HOSTILE in page.text("h1")
+    assert HOSTILE in page.text("title")
+
+
+def test_markup_in_the_requested_path_is_escaped(web: Flask) -> None:
+    for target in ("/col/%3Cscript%3E/x/", f"/col/{REPORT}/doc/%3Cscript%3E",
+                   f"/col/{REPORT}/metadata?choice=%3Cscript%3E",
+                   "/col/x/x/?%3Cscript%3E"):  # fmt: skip
+        see(web, target, 404)
+
+
+def test_a_tombstone_shows_the_identifier_and_the_next_edition(web: Flask) -> None:
+    page = see(web, f"/col/{GONE}/", 410)
+    assert GONE in page.text("code")
+    assert page.text("time") == "2 January 2010"
+    assert page.links == ["/ibi/items", f"{HOST}col/{NEW}/", f"http://urlib.net/{GONE}"]
+    assert "The identifier remains valid" in page.text("p")
+
+
+def test_the_list_of_files_is_not_shown_if_the_owner_forbids_it(web: Flask) -> None:
+    for rest in ("files", ""):
+        page = see(web, f"/col/{UNLISTED}/{rest}")
+        assert "does not allow its list of files to be shown" in page.text("p")
+        assert not [link for link in page.links if "old.txt" in link]
+    page = see(web, f"/col/{UNLISTED}/files", language="pt")
+    assert "não permite a divulgação da lista de arquivos" in page.text("p")
+    # only the list is secret, not the files
+    assert ask(web, f"/col/{UNLISTED}/doc/old.txt").status == 200
+
+
+def test_an_unknown_item_can_be_searched_in_all_archives(web: Flask) -> None:
+    page = see(web, f"/col/{NOBODY.upper()}/", 404)
+    assert page.links == ["/ibi/items", f"http://urlib.net/{NOBODY}"]
+    assert "may be in another Archive" in page.text("p")
+
+
+def test_the_page_for_a_mistyped_identifier_links_to_the_similar_one(web: Flask) -> None:
+    page = see(web, "/col/8JMKD3MGP8W/35MME4V/", 404)
+    assert page.links == ["/ibi/items", "http://urlib.net/8JMKD3MGP8W/35MME4U"]
+    assert see(web, "/col/8JMKD3MGP8W/35MME4I/", 404).links == ["/ibi/items"]
+
+
+def test_the_name_of_a_restricted_file_is_not_used_as_title(web: Flask) -> None:
+    for rest in ("", "metadata"):
+        answer = ask(web, f"/col/{CLOSED}/{rest}", remote=OUTSIDE)
+        assert ">report.pdf<" not in answer.text
+
+
+@for_each("ibi", [REPORT, REPORT_IBIP, REPORT_ALIAS, GONE, NOBODY])
+def test_an_address_without_its_last_slash_is_redirected(web: Flask, ibi: str) -> None:
+    answer = ask(web, f"/col/{ibi}")
+    assert answer.status == 308
+    assert answer.headers["Location"] == f"{HOST}col/{ibi}/"
+
+
+@for_each(
+    ("target", "path"),
+    [
+        (f"/col/{REPORT}", f"/col/{REPORT}/"),
+        (f"/col/{REPORT}?x=%F3&y=a?b", f"/col/{REPORT}/?x=%F3&y=a?b"),
+        (f"//col//{REPORT}/", f"/col/{REPORT}/"),
+        (f"/col//{REPORT}/statistics", f"/col/{REPORT}/statistics"),
+        ("/ibi//statistics", "/ibi/statistics"),
+        ("/ibi//health", "/ibi/health"),
+        (f"/{REPORT_IBIP}".replace("/", "//"), None),
+        (f"//evil.example//{REPORT}", None),
+    ],
+)
+def test_a_redirect_to_a_corrected_path_uses_the_configured_address(
+    web_with: Callable[..., Flask], target: str, path: str | None
+) -> None:
+    app = web_with(PREFERRED_URL_SCHEME="https")
+    for host in ("evil.example", "[::1]:8080", ""):
+        answer = ask(app, target, headers={"Host": host})
+        assert "evil" not in answer.headers.get("Location", "")
+        if path is not None:
+            assert answer.status == 308
+            assert answer.headers["Location"] == f"https://mtc-m16c.sid.inpe.br{path}"
+            assert answer.headers["Cache-Control"] == "private, no-cache"
+            assert "evil" not in answer.text
+
+
+def test_a_redirect_of_a_mounted_app_contains_the_path_of_the_app(web: Flask) -> None:
+    with web.test_client() as client:
+        answer = client.get(f"/col/{REPORT}", base_url="http://evil.example/r%C3%A9po")
+        assert answer.headers["Location"] == f"{HOST}r%C3%A9po/col/{REPORT}/"
+
+
+def test_the_name_of_the_archive_leads_to_the_home_page_or_to_the_list_of_items(web: Flask) -> None:
+    for path in (f"/col/{REPORT}/", f"/col/{NOBODY}/", "/ibi/statistics"):
+        page = see(web, path, 404 if NOBODY in path else 200)
+        assert page.all_links[1] == "/ibi/items"
+    host = Flask("host", instance_path=web.instance_path)
+    host.config.update(web.config)
+    host.add_url_rule("/", "home", lambda: "home")
+    IBIArchive(host)
+    assert see(host, f"/col/{REPORT}/").all_links[1] == "/"
+    close(host)
+
+
+def test_the_citation_names_the_repository_and_the_day_of_access(uri: str, tmp_path: Path) -> None:
+    moment = datetime(2026, 11, 23, 15, tzinfo=timezone.utc)
+    ibi = IBIArchive(clock=lambda: moment)
+    app = make_app(uri, tmp_path, ibi, IBI_ARCHIVE_NAME="Acervo do Vale")
+    archive_of(app).init()
+    dc = {"title": ["Chuva"], "creator": ["Silva, Ana"], "date": ["2001"]}
+    import_records(archive_of(app), [{"rep": REPORT, "metadata": {"dc": dc}}])
+    page = see(app, f"/col/{REPORT}/")
+    assert (
+        ">SILVA, Ana. <strong>Chuva</strong>. Acervo do Vale, 2001. "
+        f"Disponível em: http://urlib.net/{REPORT}. Acesso em: 23 nov. 2026.<"
+    ) in page.source
+    close(app)
+
+
+def test_an_orcid_is_a_link_beside_the_name(app: Flask) -> None:
+    url = "https://orcid.org/0000-0002-1825-0097"
+    dc = {"title": ["Chuva"], "creator": [f"Silva, Ana ({url})"]}
+    import_records(archive_of(app), [{"rep": REPORT, "metadata": {"dc": dc}}])
+    page = see(app, f"/col/{REPORT}/")
+    assert url in page.links
+    assert "Silva, Ana</span>" in page.source

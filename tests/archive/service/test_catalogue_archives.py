@@ -1,0 +1,225 @@
+"""Answers of an Archive whose database contains other Archives too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import SERVICE, archive_of, import_records
+from support.stores import moment_of, rep_of
+
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.verbs import parse_verb_list
+
+OTHER = rep_of(9, "sid.inpe.br/other")
+X, Y, Z, M = (rep_of(number) for number in range(4))
+
+
+def ask(app: Flask, ibi: str, verbs: str = "", path: str = "") -> dict[str, Any]:
+    request = UrlRequest(parse_identifier(ibi), ("192.0.2.1",), path, parse_verb_list(verbs))
+    return dict(archive_of(app).list_urls(request))
+
+
+@pytest.fixture
+def apps(new_app: Callable[..., Flask]) -> tuple[Flask, Flask]:
+    """Two apps with one database, each with its own Archive."""
+    here = new_app(IBI_FILTER_URL_LIST=False)
+    there = new_app(
+        IBI_ARCHIVE_SERVICE_IBI=OTHER,
+        IBI_ARCHIVE_ADDRESS="there.example",
+        IBI_FILTER_URL_LIST=False,
+    )
+    archive_of(here).init()
+    archive_of(there).init()
+    return here, there
+
+
+@pytest.mark.slow_on_postgresql
+def test_the_url_of_the_service_item_is_the_address_of_the_service(app: Flask) -> None:
+    pairs = ask(app, SERVICE.upper())
+    assert pairs["url"] == f"http://mtc-m16c.sid.inpe.br/{SERVICE}"
+    assert (pairs["ibi"], pairs["state"], pairs["contenttype"]) == (
+        ("rep", SERVICE),
+        "Original",
+        "Data",
+    )
+    assert ask(app, SERVICE, "GetLastEdition")["url.lastedition"] == pairs["url"]
+    assert "url" not in ask(app, SERVICE, path="a.txt")
+
+
+def test_an_item_of_another_archive_of_the_database_is_unknown(apps: tuple[Flask, Flask]) -> None:
+    here, there = apps
+    import_records(archive_of(there), [{"rep": X}])
+    assert ask(here, X) == {}
+    assert ask(there, X)["archiveaddress"] == "there.example"
+    assert ask(here, OTHER) == {}
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_only_the_ibi_of_an_item_in_another_archive_is_returned(
+    apps: tuple[Flask, Flask], order: int
+) -> None:
+    here, there = apps
+    records = [
+        {
+            "rep": X,
+            "language": "en",
+            "next_edition": Y,
+            "translations": {"pt": Z},
+            "metadata": {"ibi": M},
+        }
+    ]
+    others = [
+        {"rep": Y, "ibip": "8JMKD3MGP8W/34PGRBS"},
+        {"rep": Z, "metadata": {"url": "https://m.example/"}},
+        {"rep": M, "content_type": "Metadata", "formats": {"marc": "https://m.example/marc"}},
+    ]
+    steps = [(here, records), (there, others)]
+    for app, imported in steps if order == 0 else reversed(steps):
+        import_records(archive_of(app), imported)
+    pairs = ask(here, X)
+    assert pairs["ibi.nextedition"] == ("rep", Y)
+    assert "ibi.lastedition" not in pairs
+    for relation, ibi in ((".translation(pt)", Z), (".metadata", M), (".metadata(oai_dc)", M)):
+        assert pairs["ibi" + relation] == ("rep", ibi)
+        assert "url" + relation not in pairs
+    assert "ibi.metadata(marc)" not in pairs
+    assert "ibi.translation(pt).metadata" not in pairs
+    assert ask(there, Z)["url.metadata"] == "https://m.example/"
+    assert "ibi.translation(pt)" not in ask(there, Z)
+
+
+@pytest.mark.slow_on_postgresql
+def test_an_item_that_is_only_mentioned_is_unknown(app: Flask) -> None:
+    record = {"rep": X, "language": "en", "translations": {"pt": Z}, "metadata": {"ibi": M}}
+    import_records(archive_of(app), [{**record, "next_edition": Y}])
+    for ibi in (Y, Z, M):
+        assert ask(app, ibi) == {}
+
+
+def test_each_archive_answers_for_its_own_copy_or_original(
+    apps: tuple[Flask, Flask],
+) -> None:
+    here, there = apps
+    import_records(archive_of(here), [{"rep": X, "timestamp": moment_of(1)}])
+    import_records(
+        archive_of(there),
+        [{"rep": X, "state": "Copy", "original_archive": SERVICE, "timestamp": moment_of(2)}],
+    )
+    assert (ask(here, X)["state"], ask(there, X)["state"]) == ("Original", "Copy")
+    assert ask(there, X)["timestamp"] == moment_of(2)
+    assert ask(there, X)["url"] == f"http://there.example/col/{X}/"
+
+
+@pytest.mark.slow_on_postgresql
+def test_an_unusual_path_gets_an_answer(app: Flask) -> None:
+    import_records(archive_of(app), [{"rep": X, "files": [{"path": "a"}]}])
+    for path in ("nul\0", "x" * 4000, "\udcff\udcfe", "%00", "%25%30%30", "日本"):
+        assert "url" not in ask(app, X, path=path), path
+        assert ask(app, X)["url"].endswith("/doc/a"), path
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, {"url.lastedition", "urlkey"}),
+        ({"IBI_FOLLOW_EDITIONS": False}, set()),
+        ({"IBI_RELATIONS": ["", ".metadata"]}, set()),
+        (
+            {"IBI_FILTER_URL_LIST": False, "IBI_FOLLOW_EDITIONS": False},
+            {"url", "urlkey", "url.translation"},
+        ),
+    ],
+)
+def test_settings_determine_the_answer(
+    new_app: Callable[..., Flask], config: dict[str, Any], expected: set[str]
+) -> None:
+    app = new_app(**config)
+    archive_of(app).init()
+    import_records(archive_of(app), [{"rep": X, "next_edition": Y}, {"rep": Y}])
+    pairs = ask(app, X, "GetLastEdition")
+    assert {name for name in pairs if name.startswith("url")} == expected
+    assert ("ibi.nextedition" in pairs) is ("url.lastedition" not in pairs)
+
+
+@pytest.mark.slow_on_postgresql
+def test_the_ibi_of_the_platform_software_is_returned(new_app: Callable[..., Flask]) -> None:
+    for ibi, words in ((X, ("rep", X)), ("8jmkd3mgp8w/34pgrbs", ("ibip", "8JMKD3MGP8W/34PGRBS"))):
+        app = new_app(IBI_PLATFORM_SOFTWARE_IBI=ibi)
+        archive_of(app).init()
+        assert ask(app, SERVICE)["ibi.platformsoftware"] == words
+
+
+@pytest.mark.slow_on_postgresql
+def test_every_answer_has_a_different_key(app: Flask) -> None:
+    assert len({ask(app, SERVICE)["urlkey"] for _ in range(20)}) == 20
+
+
+@pytest.mark.slow_on_postgresql
+def test_transferred_items_are_treated_as_items_of_another_archive(
+    apps: tuple[Flask, Flask],
+) -> None:
+    here, there = apps
+    import_records(
+        archive_of(here),
+        [
+            {
+                "rep": X,
+                "language": "en",
+                "next_edition": Y,
+                "translations": {"pt": Z},
+                "metadata": {"ibi": M},
+            },
+            *({"rep": rep} for rep in (Y, Z)),
+            {"rep": M, "content_type": "Metadata"},
+        ],
+    )
+    for rep in (Y, Z, M):
+        archive_of(here).transfer(rep, OTHER)
+    pairs = ask(here, X)
+    assert pairs["ibi.nextedition"] == ("rep", Y)
+    for relation, ibi in ((".translation(pt)", Z), (".metadata", M), (".metadata(oai_dc)", M)):
+        assert pairs["ibi" + relation] == ("rep", ibi)
+        assert "url" + relation not in pairs
+        assert "state" + relation not in pairs
+    assert not [name for name in pairs if name.startswith(("ibi.lastedition", "url.lastedition"))]
+    assert "ibi.translation(pt).metadata" not in pairs
+    # requests for the tombstones themselves, and to the other Archive, have the usual answers
+    assert set(ask(here, Z)) >= {"state", "timestamp"}
+    assert ask(here, Z)["state"] == "Deleted"
+    assert ask(there, Z)["ibi.translation(en)"] == ("rep", X)
+
+
+@pytest.mark.slow_on_postgresql
+def test_a_removed_copy_is_treated_as_an_item_of_another_archive(apps: tuple[Flask, Flask]) -> None:
+    here, there = apps
+    import_records(
+        archive_of(here), [{"rep": Z, "language": "pt", "translations": {"en": X}}, {"rep": X}]
+    )
+    archive_of(here).make_copy(X, OTHER)
+    archive_of(here).make_copy(Z, OTHER)
+    assert "url.translation(pt)" in ask(there, X)
+    archive_of(there).delete(Z, "too large")
+    pairs = ask(there, X)
+    assert pairs["ibi.translation(pt)"] == ("rep", Z)
+    assert "url.translation(pt)" not in pairs
+    # permanently deleted items are not in the answer
+    archive_of(there).delete(X, "too large")
+    archive_of(here).delete(Z, "wrong")
+    assert not [name for name in ask(here, X) if "(pt)" in name]
+
+
+@pytest.mark.slow_on_postgresql
+def test_an_item_that_is_transferred_back_is_a_translation_again(apps: tuple[Flask, Flask]) -> None:
+    here, there = apps
+    import_records(
+        archive_of(here), [{"rep": X, "language": "en", "translations": {"pt": Z}}, {"rep": Z}]
+    )
+    archive_of(here).transfer(Z, OTHER)
+    archive_of(there).transfer(Z, SERVICE)
+    assert ask(here, X)["url.translation(pt)"].endswith(f"/col/{Z}/")
+    assert ask(here, Z)["url.translation(en)"].endswith(f"/col/{X}/")

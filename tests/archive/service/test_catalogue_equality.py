@@ -1,0 +1,151 @@
+"""The stored catalogue returns the same answers as a catalogue of the records in memory."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.databases import BACKENDS, new_database
+from support.stores import (
+    RELATIONS,
+    MemoryCatalogue,
+    StoreMaker,
+    expect_url_list,
+    identifiers_of,
+    make_facts,
+    make_request,
+    rep_of,
+)
+
+from flask_ibi_archive.archive.service.stored_catalogue import StoredCatalogue
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
+from flask_ibi_archive.core.protocol.verbs import parse_verb_list
+
+ADDRESS, KEY = "archive.example", "1234567890-0"
+MAKER = StoreMaker(2014, 250)
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def store(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Flask]:
+    """An app whose Archive has many items; all tests share it."""
+    folder = tmp_path_factory.mktemp("store")
+    with new_database(request.param, folder, ready=True) as uri:
+        app = make_app(uri, folder)
+        archive_of(app).init()
+        assert import_records(archive_of(app), MAKER.records).added == len(MAKER.records)
+        yield app
+        close(app)
+
+
+def sort_pairs(pairs: Collection[UrlPair]) -> list[UrlPair]:
+    assert len({name for name, _ in pairs}) == len(pairs)
+    return sorted(pairs)
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("filtered", [True, False], ids=["filtered", "whole"])
+def test_the_stored_catalogue_agrees_with_the_records(
+    store: Flask, filtered: bool, seed: int
+) -> None:
+    archive = archive_of(store)
+    memory = MemoryCatalogue(MAKER.records)
+    random_ = random.Random(seed)
+    with archive.database.reading() as connection:
+        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
+        for _ in range((150 if filtered else 50) if seed else (60 if filtered else 20)):
+            record = random_.choice(MAKER.records)
+            ibi = MAKER.in_any_case(random_.choice(identifiers_of(record)))
+            request = make_request(random_, ibi)
+            facts = make_facts(
+                ADDRESS,
+                SERVICE,
+                random_.choice(RELATIONS),
+                filter_url_list=filtered,
+                follow_editions=random_.random() < 0.7,
+            )
+            stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
+            expected = answer_url_request(memory, request, facts, lambda item: KEY)
+            assert sort_pairs(stored) == sort_pairs(expected), (request, facts)
+
+
+def test_the_complete_list_contains_the_targets_of_all_relations(store: Flask) -> None:
+    archive = archive_of(store)
+    memory = MemoryCatalogue(MAKER.records)
+    random_ = random.Random(7)
+    facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)
+    with archive.database.reading() as connection:
+        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
+        for record in random_.sample(MAKER.records, 80):
+            request = make_request(random_, random_.choice(identifiers_of(record)))
+            stored = answer_url_request(catalogue, request, facts, lambda item: KEY)
+            expected = expect_url_list(memory, request, address=ADDRESS, service=SERVICE, key=KEY)
+            assert sort_pairs(stored) == sort_pairs(expected), request
+
+
+def test_each_item_has_its_own_key_which_is_the_same_for_all_its_identifiers(store: Flask) -> None:
+    archive = archive_of(store)
+    keys: dict[int, str] = {}
+    facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=False)
+    with archive.database.reading() as connection:
+        catalogue = StoredCatalogue(connection, archive.served().id, archive.today)
+        for record in MAKER.records[:60]:
+            if record.get("state") == "Deleted":
+                continue
+            seen: list[int] = []
+            for ibi in identifiers_of(record):
+                request = make_request(random.Random(1), ibi)
+                pairs = answer_url_request(catalogue, request, facts, lambda item: str(item.key))
+                seen.append(int(str(dict(pairs)["urlkey"])))
+            assert len(set(seen)) == 1
+            assert seen[0] not in keys
+            keys[seen[0]] = identifiers_of(record)[0]
+
+
+def test_a_format_of_a_translated_description_does_not_replace_the_one_that_is_written(
+    uri: str, tmp_path: Path
+) -> None:
+    """Only the translation states oai_dc; the Archive writes oai_dc from the description itself."""
+    report, about, translated = (rep_of(number) for number in range(3))
+    stated = "https://a.example/oai_dc"
+    records = [
+        {"rep": report, "metadata": {"ibi": about}},
+        {
+            "rep": about,
+            "content_type": "Metadata",
+            "language": "en",
+            "translations": {"pt": translated},
+            "metadata": {"dc": {"title": ["Rain"]}},
+        },
+        {
+            "rep": translated,
+            "content_type": "Metadata",
+            "language": "pt",
+            "formats": {"oai_dc": stated},
+        },
+    ]
+    app = make_app(uri, tmp_path)
+    archive = archive_of(app)
+    archive.init()
+    import_records(archive, records)
+    expected = {
+        "GetMetadata(oai_dc)": f"http://{ADDRESS}/col/{report}/metadata?choice=oai_dc",
+        "GetMetadata(oai_dc) GetTranslation(pt)": stated,
+    }
+    with archive.database.reading() as connection:
+        stored = StoredCatalogue(connection, archive.served().id, archive.today)
+        for catalogue, filtered in product((stored, MemoryCatalogue(records)), (True, False)):
+            facts = make_facts(ADDRESS, SERVICE, None, filter_url_list=filtered)
+            for verbs, url in expected.items():
+                wanted = parse_verb_list(verbs)
+                request = UrlRequest(parse_identifier(report), ("10.0.0.1",), "", wanted)
+                pairs = dict(answer_url_request(catalogue, request, facts, lambda item: KEY))
+                assert pairs.get(f"url{wanted.relation.name}") == url, (catalogue, filtered, verbs)
+    close(app)

@@ -1,0 +1,635 @@
+"""Persistent URLs on an Archive's own host: redirects to its items or to the resolver."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Blueprint, Flask, Response, abort, request
+from sqlalchemy import event
+from support.accesses import stored
+from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records
+from support.operations import make_archives
+from support.pages import Page
+from support.resolver_app import add_resolver
+from support.web import (
+    CLOSED,
+    CLOSED_URL,
+    FAR_METADATA,
+    GONE,
+    HIDDEN_BARE,
+    INSIDE,
+    LATIN_1_URL,
+    METADATA,
+    NEW,
+    NOBODY,
+    OLD,
+    ONLY_IBIP,
+    OUTSIDE,
+    PORTUGUESE,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    SERVED_ELSEWHERE,
+    SERVICE_PATH,
+    URL_METADATA,
+    WITH_METADATA,
+    Answer,
+    ask,
+    ask_urls,
+    rep,
+)
+
+from flask_ibi_archive.archive.service import local_answers as local_resolution
+
+NewApp = Callable[..., Flask]
+HOST = "http://mtc-m16c.sid.inpe.br"
+BASE = "http://urlib.net"
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+@pytest.fixture(autouse=True)
+def _without_counting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Switch off the counting of accesses in tests with the shared store, which must not change."""
+    if {"web", "web_with"} & set(request.fixturenames):
+        monkeypatch.setattr(local_resolution, "count_after_response", lambda *parts: None)
+
+
+FILES = "?ibiurl.verblist=GetFileList"
+#: The parts that the report has.
+PARTS = [":", ":(oai_dc)", "+(en)", "+(pt)", FILES]
+
+
+def col(ibi: str, rest: str) -> str:
+    """Return the URL of a page or file of an item."""
+    return f"{HOST}/col/{ibi}/{rest}"
+
+
+def redirect_of(answer: Answer) -> str:
+    """Check that a response is a redirect and return its URL."""
+    assert answer.status == 302, (answer.status, answer.body)
+    assert answer.headers["Cache-Control"].startswith("private")
+    return answer.headers["Location"]
+
+
+def ask_with(app: Flask, target: str, language: str = "", accept: str = "", **more: Any) -> Answer:
+    """Request a target with the preferences of a reader."""
+    headers = {"Accept-Language": language, "Accept": accept}
+    return ask(app, target, headers={name: text for name, text in headers.items() if text}, **more)
+
+
+# --- items of this Archive
+
+
+def test_a_persistent_url_of_an_item_of_this_archive_redirects_to_it(web: Flask) -> None:
+    for target, url in [
+        (REPORT, col(REPORT, "doc/report.pdf")),
+        (REPORT.upper(), col(REPORT, "doc/report.pdf")),
+        (REPORT_IBIP.lower(), col(REPORT, "doc/report.pdf")),
+        (REPORT_ALIAS, col(REPORT, "doc/report.pdf")),
+        (ONLY_IBIP, col(ONLY_IBIP, "doc/new.txt")),
+        (f"ibi/{REPORT}", col(REPORT, "doc/report.pdf")),
+        (f"rep/{REPORT}", col(REPORT, "doc/report.pdf")),
+        (f"upn:EEAFFE:{REPORT_IBIP}", col(REPORT, "doc/report.pdf")),
+        (f"{REPORT}:", col(REPORT, "metadata")),
+        (f"{REPORT}%3A", col(REPORT, "metadata")),
+        (f"{REPORT}??", col(REPORT, "metadata")),
+        (f"{REPORT}:(oai_dc)", col(REPORT, "metadata?choice=oai_dc")),
+        (f"{REPORT}:(oai_dc)?x=1&y=%2F", col(REPORT, "metadata?choice=oai_dc&x=1&y=%2F")),
+        (f"{REPORT}?x=1&ibiurl.language=pt&y", col(REPORT, "doc/report.pdf?x=1&y")),
+        (f"{REPORT}?ibiurl.verblist=GetFileList", col(REPORT, "files")),
+        (f"{REPORT}?ibiurl.requireditemstatus=Original", col(REPORT, "doc/report.pdf")),
+        (f"{REPORT}/table.csv", col(REPORT, "doc/table.csv")),
+        (f"{REPORT}/Relat%C3%B3rio%20Final.txt", col(REPORT, "doc/Relat%C3%B3rio%20Final.txt")),
+        (f"{REPORT}/a%2520b.txt", col(REPORT, "doc/a%2520b.txt")),
+        (f"{REPORT}/doc/a+b=c%20@100%25.txt", col(REPORT, "doc/doc/a%2Bb%3Dc%20%40100%25.txt")),
+        (f"{REPORT}+(pt)", col(PORTUGUESE, "doc/new.txt")),
+        (f"{REPORT}%2B(pt):", col(PORTUGUESE, "metadata")),
+        (f"{OLD}!", col(NEW, "doc/page.html")),
+        (f"{WITH_METADATA}:", col(METADATA, "doc/page.html")),
+        (f"{URL_METADATA}:", "https://example.org/m?x=1"),
+        (f"{URL_METADATA}:?x=2", "https://example.org/m?x=1&x=2"),
+        (SERVED_ELSEWHERE, LATIN_1_URL),
+        (f"{SERVICE}:", None),
+    ]:
+        if url is None:
+            # the service is an item without metadata
+            assert ask(web, f"/{target}").status == 404, target
+            continue
+        for method in ("GET", "HEAD"):
+            assert redirect_of(ask(web, f"/{target}", method)) == url, target
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize(
+    ("language", "found"),
+    [("pt-BR", PORTUGUESE), ("de, pt;q=0.5, en;q=0.4", PORTUGUESE), ("en", REPORT), ("", REPORT)],
+)
+def test_a_plus_sign_redirects_to_the_translation_that_the_reader_prefers(
+    web: Flask, language: str, found: str
+) -> None:
+    answer = ask_with(web, f"/{REPORT}+", language)
+    assert redirect_of(answer).startswith(col(found, "doc/"))
+    assert "Accept-Language" in answer.headers["Vary"]
+    assert "Vary" not in ask_with(web, f"/{REPORT}+(pt)", language).headers
+
+
+@pytest.mark.one_database
+def test_the_redirect_is_the_url_of_the_url_list(web: Flask) -> None:
+    for ibi, modifier, verbs in (
+        (REPORT, ":", "GetMetadata"),
+        (OLD, "!", "GetLastEdition"),
+        (REPORT, "+(pt):", "GetTranslation(pt) GetMetadata"),
+        (WITH_METADATA, "!", "GetLastEdition"),
+    ):
+        pairs = ask_urls(web, ibi, verbs)
+        [url] = [words for name, words in pairs.items() if name.partition(".")[0] == "url"]
+        assert (redirect_of(ask(web, f"/{ibi}{modifier}")),) == url
+
+
+@pytest.mark.one_database
+def test_access_rules_apply_to_the_address_of_the_reader(web: Flask, web_with: NewApp) -> None:
+    assert redirect_of(ask(web, f"/{CLOSED}", remote=INSIDE)) == col(CLOSED, "doc/report.pdf")
+    assert redirect_of(ask(web, f"/{CLOSED}", remote=OUTSIDE)) == col(CLOSED, "metadata")
+    assert redirect_of(ask(web, f"/{CLOSED}", remote=None)) == col(CLOSED, "metadata")
+    assert ask(web, f"/{CLOSED_URL}", remote=OUTSIDE).status == 404
+    assert ask(web, f"/{HIDDEN_BARE}", remote=OUTSIDE).status == 404
+    proxied = web_with(IBI_TRUSTED_PROXIES=f"{OUTSIDE}/32")
+    forwarded = {"X-Forwarded-For": INSIDE}
+    assert redirect_of(ask(proxied, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith(
+        ".pdf"
+    )
+    assert redirect_of(ask(web, f"/{CLOSED}", headers=forwarded, remote=OUTSIDE)).endswith(
+        "metadata"
+    )
+
+
+@pytest.mark.one_database
+def test_a_redirect_to_the_requested_url_is_a_loop(app: Flask) -> None:
+    here = {"path": "a.txt", "url": f"{HOST}/{rep(1)}"}
+    import_records(archive_of(app), [{"rep": rep(1), "files": [here]}])
+    assert ask(app, f"/{rep(1)}").status == 508
+    # the same item with another path is not a loop
+    assert redirect_of(ask(app, f"/{rep(1)}/a.txt")) == f"{HOST}/{rep(1)}"
+
+
+def test_each_question_is_one_statement(web: Flask) -> None:
+    archive = archive_of(web)
+    statements: list[str] = []
+
+    def record(*parts: Any) -> None:
+        statements.append(parts[2])
+
+    reader = archive.database.reader
+    ask(web, f"/{REPORT}")
+    event.listen(reader, "before_cursor_execute", record)
+    try:
+        for target in (REPORT, f"{REPORT}+(pt):", f"{OLD}!", NOBODY):
+            statements.clear()
+            assert ask(web, f"/{target}", "HEAD").status == 302
+            assert len(statements) == 1, target
+            assert statements[0].startswith(("SELECT", "WITH"))
+    finally:
+        event.remove(reader, "before_cursor_execute", record)
+
+
+# --- items of other Archives
+
+
+@pytest.mark.one_database
+def test_other_items_are_left_to_the_resolver_with_the_same_target(web: Flask) -> None:
+    for target in [
+        NOBODY,
+        f"{NOBODY}!+(pt-BR):(oai_dc)/a%20b.pdf?x=1&ibiurl.requireditemstatus=Original",
+        f"{NOBODY}??",
+        f"ibi/{NOBODY}/%E9",
+        "83LX3pFwXQZeBBx/BBsSs",
+        "8JMKD3MGP8W/2222",
+        "8jmkd3mgp8w/2222",
+        "AAA2W/BBB2",
+        f"{FAR_METADATA}:",
+    ]:
+        for method in ("GET", "HEAD"):
+            assert redirect_of(ask(web, f"/{target}", method)) == f"{BASE}/{target}", target
+
+
+@pytest.mark.one_database
+def test_a_translation_in_another_archive_is_left_to_the_resolver(app: Flask) -> None:
+    import_records(
+        archive_of(app),
+        [
+            {"rep": rep(1), "language": "en", "translations": {"pt": NOBODY}},
+            {"rep": rep(2), "next_edition": NOBODY},
+        ],
+    )
+    assert redirect_of(ask_with(app, f"/{rep(1)}+", "pt")) == f"{BASE}/{rep(1)}+"
+    assert redirect_of(ask_with(app, f"/{rep(1)}+", "en")) == col(rep(1), "")
+    assert redirect_of(ask_with(app, f"/{rep(1)}+(pt)", "en")) == f"{BASE}/{rep(1)}+(pt)"
+    assert redirect_of(ask(app, f"/{rep(2)}!?x=1")) == f"{BASE}/{rep(2)}!?x=1"
+
+
+@pytest.mark.one_database
+def test_a_modifier_is_passed_to_the_resolver_decoded(web: Flask) -> None:
+    assert redirect_of(ask(web, f"/{NOBODY}%21%2b%3a")) == f"{BASE}/{NOBODY}!+:"
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("base", [HOST, f"{HOST}:80/", HOST.upper(), "http://127.0.0.1:8000"])
+def test_a_host_that_is_its_own_resolver_answers_404_for_unknown_items(
+    web_with: NewApp, base: str
+) -> None:
+    app = web_with(IBI_PERSISTENT_URL_BASE=base)
+    host = {"Host": "127.0.0.1:8000"} if "8000" in base else {}
+    answer = ask(app, f"/{NOBODY}", headers=host)
+    assert answer.status == 404
+    assert answer.pairs["ibi"] == ("rep", NOBODY)
+    assert NOBODY in " ".join(answer.pairs["alert"])
+    page = Page(ask(app, f"/{NOBODY}", headers={"Accept": BROWSER, **host}).text)
+    assert page.text("h1") == "This Archive does not have what was requested"
+
+
+@pytest.mark.one_database
+def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
+    new_app: NewApp,
+) -> None:
+    here, there = make_archives(new_app, 2)
+    import_records(
+        here,
+        [{"rep": rep(number)} for number in (1, 2, 3)],
+    )
+    here.transfer(rep(1), there.served().service_ibi)
+    here.transfer(rep(2), there.served().service_ibi, keep_copy=True)
+    # this Archive does not know that the other Archive removed the item
+    here.transfer(rep(3), there.served().service_ibi)
+    there.delete(rep(3), "withdrawn")
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=here.served().service_ibi)
+    assert redirect_of(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
+    assert redirect_of(ask(app, f"/{rep(2)}")) == col(rep(2), "")
+    original = f"/{rep(2)}?ibiurl.requireditemstatus=Original"
+    assert redirect_of(ask(app, original)) == BASE + original
+    assert redirect_of(ask(app, f"/{rep(3)}")) == f"{BASE}/{rep(3)}"
+
+
+@pytest.mark.one_database
+def test_a_missing_part_of_a_copy_is_left_to_the_resolver(new_app: NewApp) -> None:
+    app = new_app()
+    archive_of(app).init()
+    copy = {"state": "Copy", "original_archive": FAR_SERVICE}
+    import_records(
+        archive_of(app), [{"rep": rep(1), "next_edition": rep(2), **copy}, {"rep": rep(2)}]
+    )
+    for target in (f"{rep(1)}/new.txt", f"{rep(1)}+(pt)", f"{rep(1)}!:"):
+        assert redirect_of(ask(app, f"/{target}")) == f"{BASE}/{target}"
+    assert ask(app, f"/{rep(2)}/new.txt").status == 404
+
+
+@pytest.mark.one_database
+def test_a_removed_copy_is_left_to_the_resolver(new_app: NewApp) -> None:
+    app = new_app()
+    archive_of(app).init()
+    import_records(
+        archive_of(app), [{"rep": rep(1), "state": "Copy", "original_archive": FAR_SERVICE}]
+    )
+    assert redirect_of(ask(app, f"/{rep(1)}")) == col(rep(1), "")
+    archive_of(app).delete(rep(1), "no room")
+    assert redirect_of(ask(app, f"/{rep(1)}")) == f"{BASE}/{rep(1)}"
+    page = ask(app, f"/col/{rep(1)}/", headers={"Accept": BROWSER})
+    assert page.status == 410
+    assert f"<dt>Archive that contains the original</dt><dd><code>{FAR_SERVICE}</code>" in page.text
+
+
+# --- alerts
+
+
+@pytest.mark.one_database
+def test_a_removed_item_has_a_tombstone_page_or_pairs(web: Flask) -> None:
+    for target in (GONE, f"{GONE}:", f"{GONE}/new.txt"):
+        answer = ask(web, f"/{target}")
+        assert answer.status == 410
+        assert answer.headers["Content-Type"] == "text/plain"
+        assert answer.pairs["ibi"] == ("rep", GONE)
+        assert answer.pairs["state"] == ("Deleted",)
+        assert answer.pairs["url.persistent"] == (f"{BASE}/{target}",)
+        assert answer.pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
+        shown = ask_with(web, f"/{target}", "pt", BROWSER)
+        assert shown.status == 410
+        assert shown.headers["Vary"] == "Accept, Accept-Language, Cookie"
+        page = Page(shown.text)
+        assert page.text("h1") == "Este item foi removido"
+        # readers get the page in this Archive, and programs the persistent URL
+        assert col(NEW, "") in page.links
+        assert shown.headers["Link"] == f'<{BASE}/{NEW}>; rel="successor-version"'
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_removed_edition_is_passed_over_whether_or_not_editions_are_followed(
+    new_app: NewApp, follows: bool
+) -> None:
+    app = new_app(IBI_FOLLOW_EDITIONS=follows)
+    archive_of(app).init()
+    deleted = {"state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"}
+    import_records(
+        archive_of(app),
+        [
+            {"rep": rep(1), "next_edition": rep(2)},
+            {"rep": rep(2), "next_edition": rep(3)},
+            {"rep": rep(3), **deleted},
+        ],
+    )
+    assert redirect_of(ask(app, f"/{rep(1)}!")) == col(rep(2), "")
+    assert redirect_of(ask(app, f"/{rep(2)}!")) == col(rep(2), "")
+    missing = ask(app, f"/{rep(2)}!:")
+    assert (missing.status, missing.pairs["ibi"]) == (404, ("rep", rep(2)))
+    assert ask(app, f"/{rep(3)}!").status == 410
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize(
+    ("ibi", "rest", "missing_part", "missing_part_pt", "found"),
+    [
+        (REPORT, "/none.txt", "not have the file", "o arquivo", PARTS),
+        # a file is called a%20b.txt
+        (REPORT, "/a%20b.txt", "not have the file", "o arquivo", PARTS),
+        (REPORT, "+(de)", "not have the translation", "a tradução", PARTS),
+        (REPORT, ":(marc)", "no metadata in the format", "no formato", PARTS),
+        (ONLY_IBIP, ":", "no metadata", "metadados", [FILES]),
+    ],
+)  # fmt: skip
+def test_an_alert_links_to_the_parts_that_an_item_has(
+    web: Flask, ibi: str, rest: str, missing_part: str, missing_part_pt: str, found: list[str]
+) -> None:
+    target = ibi + rest
+    alternatives = [f"/{ibi}{one}" for one in found]
+    for language, text, heading in (
+        ("en", missing_part, "The item exists, but does not have what was requested"),
+        ("pt", missing_part_pt, "O item existe, mas não tem o que foi pedido"),
+    ):
+        answer = ask_with(web, f"/{target}", language, BROWSER)
+        assert answer.status == 404
+        page = Page(answer.text)
+        assert page.text("h1") == heading
+        assert text in page.text("p")
+        assert page.links == [
+            "/ibi/items",
+            f"/{ibi}",
+            *alternatives,
+            f"/{ibi}",
+            f"{BASE}/{target}",
+        ]
+    pairs = ask(web, f"/{target}").pairs
+    assert pairs["url.persistent"] == (f"{BASE}/{target}",)
+    assert pairs["ibi"][1] == ibi
+    assert pairs["alternatives"] == tuple(alternatives)
+    for one in alternatives:
+        assert ask(web, one).status == 302
+
+
+@pytest.mark.one_database
+def test_a_malformed_target_that_begins_with_an_ibi_is_explained(web: Flask) -> None:
+    for target, reason in [
+        (f"{REPORT}::", '":" may not follow ":"'),
+        (f"{REPORT}:!", '"!"'),
+        (f"{REPORT}+(xx-YY)", "xx"),
+        (f"{REPORT};x", ";x"),
+        (f"{REPORT}?ibiurl.requireditemstatus=Copy", "Original"),
+        ("sid.inpe.br/mtc-m18@80/2009/O7.21.13.23", "did you mean"),
+        ("dpi.inpe.br/banon/1998/02.30.08.56", "day"),
+        ("rep/dpi.inpe.br/banon/1998/02.28.08.99?x", "minute"),
+        ("8JMKD3MGP8W/35MMLLO", "O"),
+        ("8JMKD3MGP8W", "8JMKD3MGP8W"),
+    ]:
+        answer = ask(web, f"/{target}")
+        assert answer.status == 400, target
+        assert "persistent URL" in " ".join(answer.pairs["alert"]), target
+        assert reason in " ".join(answer.pairs["alert"]), target
+        assert ask_with(web, f"/{target}", accept=BROWSER).status == 400, target
+
+
+@pytest.mark.one_database
+def test_other_paths_get_the_404_of_the_host(web: Flask) -> None:
+    for target in [
+        *(
+            "",
+            "favicon.ico",
+            "robots.txt",
+            "new/gadgets",
+            "wp-admin/x",
+            "a/b/c/d",
+            "x.y/z",
+            "%ff/%00",
+        ),
+        *("news", "news/2009", "blog/posts/2009/07", "blog/posts/2009/07.21", "aaaaw/bbbb"),
+        *("AWS/S3", "NEW/PAGE", "SWF/BANNER/a.swf", "amex", "amex/pay", "pcx/logo_1.png"),
+        *("docs/minutes/2009/02.16.09.pdf", "releases/foo/2023/10.12.13.tar.gz"),
+        *("photos/trip/2009/07.21.13.23.jpg", "software/linux/2023/12.04.01"),
+    ]:
+        for method in ("GET", "POST"):
+            answer = ask_with(web, f"/{target}", accept=BROWSER, method=method)
+            assert answer.status == 404, target
+            assert "<h1>Not Found</h1>" in answer.text, target
+
+
+@pytest.mark.one_database
+def test_only_get_and_head_are_allowed(web: Flask) -> None:
+    for target in (REPORT, NOBODY, f"{REPORT}:"):
+        answer = ask(web, f"/{target}", "POST")
+        assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+        assert "POST" in answer.alert
+
+
+@pytest.mark.one_database
+def test_a_message_to_another_service_is_not_a_persistent_url(web: Flask) -> None:
+    for target in (REPORT, NOBODY):
+        message = f"/{target}?servicesubject=inclusionConfirmationRequest"
+        assert ask(web, message).status == ask(web, message, "POST").status == 404
+
+
+@pytest.mark.one_database
+def test_a_query_with_a_registration_key_is_refused(web: Flask) -> None:
+    for target in (SERVED_ELSEWHERE, NOBODY, f"{REPORT}:"):
+        for query in ("registrationkey=1234567890", "%73ervicesubject=x&Registration%4Bey=1"):
+            answer = ask(web, f"/{target}?{query}")
+            assert answer.status == 400
+            assert "may only be sent to the resolver's service" in answer.alert
+
+
+@pytest.mark.one_database
+def test_local_resolution_can_be_switched_off(web_with: NewApp) -> None:
+    app = web_with(IBI_LOCAL_RESOLUTION=False)
+    for target in (REPORT, f"{REPORT}:", NOBODY, GONE, f"{REPORT}::"):
+        for method in ("GET", "POST"):
+            assert ask(app, f"/{target}", method).status == 404
+    assert ask(app, SERVICE_PATH).status == 400
+
+
+@pytest.mark.one_database
+@pytest.mark.no_tables
+def test_before_init_the_answer_is_503(new_app: NewApp) -> None:
+    app = new_app()
+
+    @app.get("/<first>/<second>")
+    def other(first: str, second: str) -> str:
+        return f"{first} and {second}"
+
+    for target in (REPORT, f"{REPORT}:", SERVICE):
+        answer = ask(app, f"/{target}")
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "10")
+        assert "flask ibi" in answer.alert
+        shown = ask_with(app, f"/{target}", "pt", BROWSER)
+        assert (shown.status, shown.headers["Retry-After"]) == (503, "10")
+        assert "flask" not in shown.text
+    # other pages of the host are still available
+    assert ask(app, f"/{REPORT_IBIP}").text == REPORT_IBIP.replace("/", " and ")
+    assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 503
+
+
+# --- the host's own routes
+
+
+@pytest.mark.one_database
+def test_routes_of_the_host_have_precedence_except_over_the_service_address(
+    web_with: NewApp,
+) -> None:
+    app = web_with()
+    guarded = Blueprint("guarded", __name__)
+    seen = []
+
+    @app.get("/<first>/<second>")
+    def two(first: str, second: str) -> str:
+        return f"two {first} {second} {request.endpoint}"
+
+    @guarded.before_request
+    def guard() -> None:
+        seen.append(request.endpoint)
+        if "secret" in request.args:
+            abort(403)
+
+    @guarded.route("/<path:path>", methods=["GET", "PUT"])
+    def rest(path: str) -> str:
+        return f"rest {path}"
+
+    app.register_blueprint(guarded)
+    assert ask(app, f"/{REPORT_IBIP}").text.startswith("two 8JMKD3MGP8W")
+    assert ask(app, f"/{REPORT_IBIP}").text.endswith(" two")
+    assert ask(app, f"/{REPORT}").text == f"rest {REPORT}"
+    assert ask(app, f"/{REPORT}", "PUT").text == f"rest {REPORT}"
+    assert ask(app, f"/{REPORT}", "POST").status == 405
+    assert ask(app, f"/{REPORT}", "OPTIONS").status == 200
+    # the hooks of the route's blueprint are called
+    assert ask(app, f"/{REPORT}?secret").status == 403
+    assert set(seen) == {"guarded.rest"}
+    for path in (SERVICE_PATH, SERVICE_PATH.upper()):
+        asked = f"{path}?servicesubject=inclusionConfirmationRequest"
+        assert ask(app, asked).body == b"confirmation yes"
+    assert ask(app, SERVICE_PATH, "POST").status == 405
+
+
+@pytest.mark.one_database
+def test_a_redirect_of_the_host_has_precedence(web_with: NewApp) -> None:
+    app = web_with()
+    app.add_url_rule("/<first>/<second>/", "two", lambda first, second: "two")
+    answer = ask(app, f"/{REPORT_IBIP}")
+    assert (answer.status, answer.headers["Location"]) == (308, f"{HOST}/{REPORT_IBIP}/")
+
+
+@pytest.mark.one_database
+def test_a_resolver_of_the_same_app_answers_persistent_urls(web_with: NewApp) -> None:
+    app = web_with()
+    add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
+    for target in (REPORT, f"{REPORT}:", NOBODY, GONE):
+        ibi = target.rstrip(":")
+        assert ask(app, f"/{target}").text == f"resolved {ibi}"
+    assert ask(app, f"/{REPORT}::").status == 400
+    assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 200
+    assert ask(app, f"/col/{REPORT}/").status == 200
+    assert Page(ask(app, "/").text).text("h1") == "Find an item by its identifier"
+
+
+@pytest.mark.one_database
+@pytest.mark.no_tables
+def test_a_resolver_answers_while_the_archive_of_the_app_is_not_ready(new_app: NewApp) -> None:
+    app = new_app(IBI_LOCAL_RESOLUTION=False)
+    add_resolver(app, lambda wanted, *asked: Response(f"resolved {wanted.ibi}"))
+    assert ask(app, f"/{REPORT}").text == f"resolved {REPORT}"
+    assert ask(app, f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest").status == 503
+
+
+# --- counted accesses
+
+
+@pytest.fixture
+def filled(app: Flask) -> Flask:
+    """An app with one item, which has metadata and a file with a non-ASCII name."""
+    import_records(
+        archive_of(app),
+        [
+            {
+                "rep": rep(1),
+                "ibip": REPORT_IBIP,
+                "metadata": {"dc": {"title": ["A report"]}},
+                "files": [{"path": "Relatório 1.pdf"}],
+            }
+        ],
+    )
+    return app
+
+
+@pytest.mark.one_database
+def test_an_access_is_counted_after_the_response(filled: Flask) -> None:
+    headers = {
+        "User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+    }
+    assert redirect_of(ask(filled, f"/{REPORT_IBIP}?x=1", headers=headers)).endswith("1.pdf?x=1")
+    [row] = stored(archive_of(filled))
+    assert (row["asked"], row["delivered"], row["robot"]) == (rep(1), None, False)
+    assert (row["content_type"], row["state"]) == ("Data", "Original")
+    assert row["url"] == col(rep(1), "doc/Relat%C3%B3rio%201.pdf")
+    assert row["persistent_url"] == f"{HOST}:80/{REPORT_IBIP}?x=1"
+    ask(filled, f"/{rep(1)}:", headers=headers)
+    found = archive_of(filled).statistics(rep(1))
+    assert (found.downloads, found.views) == (1, 1)
+
+
+@pytest.mark.one_database
+def test_the_access_of_a_robot_is_marked(filled: Flask) -> None:
+    ask(filled, f"/{rep(1)}", headers={"User-Agent": "Googlebot/2.1"})
+    assert [row["robot"] for row in stored(archive_of(filled))] == [True]
+
+
+@pytest.mark.one_database
+def test_head_requests_and_alerts_are_not_counted(filled: Flask) -> None:
+    assert ask(filled, f"/{rep(1)}", "HEAD").status == 302
+    for target in (f"{rep(1)}/none.txt", NOBODY, f"{rep(1)}::"):
+        ask(filled, f"/{target}")
+    assert stored(archive_of(filled)) == []
+
+
+@pytest.mark.one_database
+def test_an_error_in_counting_does_not_affect_the_response(
+    filled: Flask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise RuntimeError("the disk is full")
+
+    monkeypatch.setattr(archive_of(filled).accesses, "record", fail)
+    with caplog.at_level(logging.ERROR):
+        assert ask(filled, f"/{rep(1)}").status == 302
+    assert "could not be counted" in caplog.text
+
+
+@pytest.mark.one_database
+def test_an_acknowledgment_by_head_is_not_counted(filled: Flask) -> None:
+    key = ask_urls(filled, rep(1))["urlkey"][0]
+    raw = (
+        f"{SERVICE_PATH}?servicesubject=acknowledgment&clientinformation.ipaddress={INSIDE}"
+        f"&contenttype=Data&state=Original&url.persistent=http://urlib.net/{rep(1)}"
+        f"&url={col(rep(1), 'doc/Relat%C3%B3rio%201.pdf')}&ibi=rep%20{rep(1)}&urlkey={key}"
+    )
+    assert ask(filled, raw, "HEAD").status == 200
+    assert stored(archive_of(filled)) == []
+    # the key can still be used
+    assert ask(filled, raw).status == 200
+    assert len(stored(archive_of(filled))) == 1

@@ -1,0 +1,247 @@
+"""What harvesters and crawlers, who are in no network, learn about an item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, close, import_records, make_app
+from support.cases import for_each
+from support.web import ask, rep, source
+
+from flask_ibi_archive import CatalogueRecord, IBIArchive, RecordCatalogue
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.hosts.record_catalogue import read_record
+from flask_ibi_archive.archive.items.reading import ItemReader
+from flask_ibi_archive.archive.service.public_works import describe_host_item, is_public, read_works
+from flask_ibi_archive.core.records.record import (
+    AccessRule,
+    DublinCore,
+    DublinCoreMetadata,
+    FileRecord,
+    MetadataAddress,
+    MetadataItem,
+    Record,
+)
+from flask_ibi_archive.core.records.work import WorkFile
+
+NOW = datetime(2027, 2, 28, 12, tzinfo=timezone.utc)
+TODAY = NOW.date()
+TOMORROW = TODAY + timedelta(days=1)
+NETWORK = "192.0.2.0/24"
+BASE, PAGES = "http://urlib.net", "http://mtc-m16c.sid.inpe.br/col"
+A, IBIP = rep(1), "8JMKD3MGP8W/35MME4E"
+OPEN_METADATA, CLOSED_METADATA, HIDDEN_METADATA, LINKED_METADATA, MISSING = map(rep, range(2, 7))
+CLOSED, HIDDEN = AccessRule((NETWORK,)), AccessRule((NETWORK,), "none")
+
+
+def texts(*values: str) -> tuple[tuple[str, None], ...]:
+    return tuple((value, None) for value in values)
+
+
+def shelved(ibi: str, **fields: Any) -> CatalogueRecord:
+    record = CatalogueRecord(rep=ibi, timestamp=NOW, content_type="Metadata", language="pt")
+    record.update({"title": "Neve", **fields})  # type: ignore[typeddict-item]
+    return record
+
+
+SHELF = {
+    OPEN_METADATA: shelved(OPEN_METADATA),
+    CLOSED_METADATA: shelved(CLOSED_METADATA, access=CLOSED),
+    HIDDEN_METADATA: shelved(HIDDEN_METADATA, access=HIDDEN),
+    LINKED_METADATA: CatalogueRecord(
+        rep=LINKED_METADATA,
+        timestamp=NOW,
+        content_type="Metadata",
+        language="pt",
+        metadata=MetadataAddress("https://a.example/"),
+    ),
+}
+
+
+class Shelf(RecordCatalogue):
+    """A catalogue with items that are metadata."""
+
+    def record(self, ibi: str) -> CatalogueRecord | None:
+        return SHELF.get(ibi)
+
+
+find_record = partial(read_record, Shelf())
+
+
+@pytest.fixture
+def app(uri: str, tmp_path: Path) -> Iterator[Flask]:
+    app = make_app(uri, tmp_path, IBIArchive(clock=lambda: NOW))
+    archive_of(app).init()
+    yield app
+    close(app)
+
+
+@pytest.fixture
+def archive(app: Flask) -> Archive:
+    return archive_of(app)
+
+
+# --- items that are public
+
+
+@for_each(
+    ("fields", "expected"),
+    [
+        ({}, True),
+        ({"state": "Copy"}, True),
+        ({"state": "Deleted"}, False),
+        ({"content_type": "Metadata"}, False),
+        # only the files are closed
+        ({"access": CLOSED}, True),
+        ({"embargo": TOMORROW}, True),
+        ({"access": HIDDEN}, False),
+        ({"state": "Copy", "access": HIDDEN}, False),
+    ],
+)
+def test_the_documents_whose_description_is_not_hidden_are_public(
+    fields: dict[str, Any], expected: bool
+) -> None:
+    assert is_public(Record(rep=A, **fields)) is expected
+
+
+# --- the files
+
+FILES = (FileRecord("a.pdf"), FileRecord("b.xyzzy"), FileRecord("c", "https://a.example/c"))
+LISTED = (
+    WorkFile("a.pdf", f"{PAGES}/{A}/doc/a.pdf", "application/pdf"),
+    WorkFile("b.xyzzy", f"{PAGES}/{A}/doc/b.xyzzy"),
+    WorkFile("c", "https://a.example/c"),
+)
+
+
+@pytest.mark.one_database
+@for_each(
+    ("fields", "files"),
+    [
+        ({}, LISTED),
+        ({"list_files": False}, ()),
+        ({"access": CLOSED}, ()),
+        ({"access": HIDDEN}, ()),
+        ({"embargo": TODAY}, LISTED),
+        ({"embargo": TOMORROW}, ()),
+        ({"embargo": TODAY, "access": CLOSED}, ()),
+    ],
+)
+def test_only_files_that_all_readers_may_read_are_listed(
+    archive: Archive, fields: dict[str, Any], files: tuple[WorkFile, ...]
+) -> None:
+    record = Record(rep=A, files=FILES, **fields)
+    assert describe_host_item(archive, find_record, record).files == files
+
+
+# --- the description
+
+
+@pytest.mark.one_database
+@for_each(
+    ("metadata", "title", "language"),
+    [
+        (None, None, None),
+        (DublinCoreMetadata({"title": texts("Snow")}), "Snow", None),
+        (MetadataAddress("https://a.example/"), None, None),
+        (MetadataItem(OPEN_METADATA), "Neve", "pt"),
+        # the rule of a metadata item closes its files, not the description
+        (MetadataItem(CLOSED_METADATA), "Neve", "pt"),
+        (MetadataItem(HIDDEN_METADATA), None, None),
+        (MetadataItem(LINKED_METADATA), None, "pt"),
+        (MetadataItem(MISSING), None, None),
+    ],
+)
+def test_the_metadata_of_an_item_of_a_host_describe_it_unless_they_are_hidden(
+    archive: Archive, metadata: Any, title: str | None, language: str | None
+) -> None:
+    work = describe_host_item(archive, find_record, Record(rep=A, ibip=IBIP, metadata=metadata))
+    assert (work.title, work.has_title) == (title or IBIP, title is not None)
+    assert work.metadata_language == language
+    assert (work.url, work.page_url) == (f"{BASE}/{IBIP}", f"{PAGES}/{A}/")
+
+
+@pytest.mark.one_database
+@for_each(
+    ("fields", "stated", "written"),
+    [
+        ({"rep": A, "ibip": IBIP}, (), (f"{BASE}/{IBIP}",)),
+        ({"rep": A}, (), (f"{BASE}/{A}",)),
+        ({"rep": A}, ("ISBN 1",), ("ISBN 1", f"{BASE}/{A}")),
+        ({"rep": A}, (f"{BASE}/{A}", "ISBN 1"), (f"{BASE}/{A}", "ISBN 1")),
+    ],
+)
+def test_a_description_contains_the_persistent_url_once(
+    archive: Archive, fields: dict[str, Any], stated: tuple[str, ...], written: tuple[str, ...]
+) -> None:
+    elements: DublinCore = {"title": texts("Snow"), "identifier": texts(*stated)}
+    record = Record(metadata=DublinCoreMetadata(elements), **fields)
+    found = describe_host_item(archive, find_record, record).dublin_core
+    assert found == {"title": texts("Snow"), "identifier": texts(*written)}
+
+
+# --- items in our tables
+
+
+def test_the_public_items_among_some_are_described(archive: Archive, tmp_path: Path) -> None:
+    names = [rep(number) for number in range(10, 17)]
+    plain, linked, hidden, metadata, secret, gone, by_secret = names
+    rule = {"networks": [NETWORK], "others": "none"}
+    file = {"path": "report.pdf", "source": source(tmp_path / "sources", "report.pdf")}
+    dc = {"metadata": {"dc": {"title": ["Neve"]}}, "content_type": "Metadata", "language": "pt"}
+    import_records(archive, [
+        {"rep": plain, "metadata": {"dc": {"title": ["Snow"]}}, "files": [file]},
+        {"rep": linked, "metadata": {"ibi": metadata}},
+        {"rep": hidden, "access": rule},
+        {"rep": metadata, **dc},
+        {"rep": secret, **dc, "access": rule},
+        {"rep": gone, "state": "Deleted", "timestamp": "2026-05-01T00:00:00Z",
+         "tombstone": {"reason": "lost"}},
+        {"rep": by_secret, "metadata": {"ibi": secret}},
+    ])  # fmt: skip
+    ids = [item.id for item in map(archive.get, names) if item and item.id]
+    assert len(ids) == len(names)
+    with archive.database.reading() as connection:
+        assert read_works(archive, connection, []) == {}
+        works = read_works(archive, connection, [*reversed(ids), max(ids) + 100])
+        assert read_works(archive, connection, ids[:1]) == {ids[0]: works[ids[0]]}
+        assert ItemReader(connection, archive.served().id).read_items(ids).keys() == set(ids)
+    assert [work.url for work in works.values()] == [
+        f"{BASE}/{ibi}" for ibi in (by_secret, linked, plain)
+    ]
+    found = {work.url: (work.title, work.metadata_language) for work in works.values()}
+    assert found == {
+        f"{BASE}/{plain}": ("Snow", None),
+        f"{BASE}/{linked}": ("Neve", "pt"),
+        f"{BASE}/{by_secret}": (by_secret, None),
+    }
+    assert [file.name for file in works[ids[0]].files] == ["report.pdf"]
+
+
+def test_harvesters_and_readers_learn_which_item_is_the_original(app: Flask) -> None:
+    archive = archive_of(app)
+    original, portuguese, french, alone = names = [rep(number) for number in range(20, 24)]
+    dc = {"metadata": {"dc": {"title": ["Rain"]}}}
+    import_records(archive, [
+        {"rep": original, **dc, "language": "en",
+         "translations": {"pt": portuguese, "fr": french}},
+        {"rep": portuguese, **dc},
+        {"rep": french, **dc},
+        {"rep": alone, **dc, "language": "en"},
+    ])  # fmt: skip
+    ids = [item.id for item in map(archive.get, names) if item and item.id]
+    with archive.database.reading() as connection:
+        works = read_works(archive, connection, ids).values()
+    assert [work.translation_of for work in works] == [None, *[f"{BASE}/{original}"] * 2, None]
+    translations = [tuple(url for _, url in work.translations) for work in works]
+    assert translations == [(f"{BASE}/{french}", f"{BASE}/{portuguese}"), (), (), ()]
+    for work, ibi in zip(works, names, strict=True):
+        document = ask(app, f"/col/{ibi}/metadata?choice=datacite").text
+        assert ("IsTranslationOf" in document) == (work.translation_of is not None)
+        assert ("HasTranslation" in document) == bool(work.translations)

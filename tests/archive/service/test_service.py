@@ -1,0 +1,706 @@
+"""The answers of the Archive service ([R] 4, 7)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask, request
+from sqlalchemy import text
+from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.cases import for_each
+from support.vectors import load
+from support.web import (
+    CLOSED,
+    GONE,
+    INSIDE,
+    METADATA,
+    NOBODY,
+    ONLY_IBIP,
+    OUTSIDE,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    SERVED_ELSEWHERE,
+    SERVICE_PATH,
+    WITH_METADATA,
+    Answer,
+    ask,
+    ask_service,
+    ask_urls,
+)
+from werkzeug.routing import BaseConverter
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.archive.items.archives import ArchiveRecord, create_archive
+from flask_ibi_archive.resolver import IBIResolver
+
+SUBJECT = ("servicesubject", "urlRequest")
+USER = ("clientinformation.ipaddress", INSIDE)
+IBI = ("parsedibiurl.ibi", REPORT)
+NOTICE = b"notice {acknowledgment received}"
+PAIR = re.compile(rb"[!-z|~]+ (?:[!-z|~]+|\{(?:[!-z|~]+(?: [!-z|~]+)*)?\})")
+
+
+def check_form(answer: Answer) -> None:
+    """Check the format that every answer of the service has."""
+    assert answer.headers.getlist("Content-Type") == ["text/plain"]
+    assert answer.headers.getlist("Cache-Control") == ["no-store"]
+    assert answer.body.isascii()
+    lines = answer.body.split(b"\r\n") if answer.body else []
+    assert all(PAIR.fullmatch(line) for line in lines)
+    names = [line.partition(b" ")[0] for line in lines]
+    assert names == sorted(names)
+
+
+def refused(answer: Answer, status: int = 400) -> str:
+    """Return the alert of an answer that refuses a request."""
+    assert answer.status == status
+    check_form(answer)
+    return answer.alert
+
+
+# --- the four subjects
+
+
+@pytest.mark.one_database
+def test_an_inclusion_confirmation_request_is_confirmed(web: Flask) -> None:
+    answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"))
+    assert (answer.status, answer.body) == (200, b"confirmation yes")
+    check_form(answer)
+
+
+@pytest.mark.one_database
+@for_each("extra", [IBI, ("x", ""), ("state", "Original")])
+def test_other_pairs_of_a_confirmation_request_are_ignored(
+    web: Flask, extra: tuple[str, str]
+) -> None:
+    answer = ask_service(web, ("servicesubject", "inclusionConfirmationRequest"), extra, extra)
+    assert answer.body == b"confirmation yes"
+
+
+def test_a_url_request_is_answered_with_the_url_list(web: Flask) -> None:
+    answer = ask_service(web, SUBJECT, USER, IBI)
+    check_form(answer)
+    pairs = answer.pairs
+    assert re.fullmatch("[0-9]{10,}-[0-9]{10,}", pairs.pop("urlkey")[0])
+    assert pairs == {
+        "archiveaddress": ("mtc-m16c.sid.inpe.br",),
+        "contenttype": ("Data",),
+        "ibi": ("rep", REPORT, "ibip", REPORT_IBIP),
+        "ibi.archiveservice": ("rep", SERVICE),
+        "ibi.platformsoftware": (),
+        "state": ("Original",),
+        "timestamp": ("2009-07-21T13:23:45Z",),
+        "url": (f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/report.pdf",),
+    }
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("missing", [USER, IBI], ids=["ipaddress", "ibi"])
+def test_a_url_request_without_a_required_pair_is_refused(
+    web: Flask, missing: tuple[str, str]
+) -> None:
+    rest = [pair for pair in (SUBJECT, USER, IBI) if pair != missing]
+    assert refused(ask_service(web, *rest)) == f"{missing[0]} is missing"
+    assert refused(ask_service(web, *rest, (missing[0], ""))) == f"{missing[0]} is missing"
+
+
+@pytest.mark.one_database
+@for_each(
+    "pair",
+    [SUBJECT, USER, IBI, ("parsedibiurl.filepath", "new.txt"), ("parsedibiurl.verblist", "")],
+)
+def test_a_url_request_with_a_repeated_pair_is_refused(web: Flask, pair: tuple[str, str]) -> None:
+    pairs = [SUBJECT, USER, IBI]
+    pairs += [pair] * (1 if pair in pairs else 2)
+    expected = f"{pair[0]} appears more than once; it must appear once"
+    assert refused(ask_service(web, *pairs)) == expected
+
+
+@pytest.mark.one_database
+@for_each(
+    ("name", "value", "said"),
+    [
+        ("parsedibiurl.ibi", "x", "'x' is not an IBI"),
+        ("parsedibiurl.ibi", "8JMKD3MGP8W/35MME4I", "'I'"),
+        ("parsedibiurl.ibi", "sid.inpe.br/mtc-m18@80/2009/02.31.13.23", "does not exist"),
+        ("parsedibiurl.ibi", REPORT + "\0", "is not an IBI"),
+        ("parsedibiurl.ibi", REPORT + "/doc/x", "is not an IBI"),
+        ("parsedibiurl.ibi", "{", "is not an IBI"),
+        ("parsedibiurl.ibi", "日本/語", "is not an IBI"),
+        ("clientinformation.ipaddress", " ", "the IP address of the user is missing"),
+        ("clientinformation.ipaddress", "localhost", "localhost"),
+        ("clientinformation.ipaddress", "150.163.2.256", "150.163.2.256"),
+        ("clientinformation.ipaddress", "1.2.3.4 x", "x"),
+        ("clientinformation.ipaddress", "1.2.3.4,1.2.3.5", "1.2.3.4,1.2.3.5"),
+        ("clientinformation.ipaddress", "01.2.3.4", "01.2.3.4"),
+        ("clientinformation.ipaddress", "fe80::1%eth0", "fe80::1"),
+        ("parsedibiurl.verblist", "GetEverything", "GetEverything"),
+        ("parsedibiurl.verblist", "getmetadata", "getmetadata"),
+        ("parsedibiurl.verblist", "GetTranslation(xx)", "xx"),
+        ("parsedibiurl.verblist", "GetTranslation(PT)", "PT"),
+        ("parsedibiurl.verblist", "GetTranslation(pt-br)", "pt-br"),
+        ("parsedibiurl.verblist", "GetMetadata()", "GetMetadata"),
+        ("parsedibiurl.verblist", "GetMetadata(oai_dc", "GetMetadata(oai_dc"),
+        ("parsedibiurl.verblist", "GetLastEdition(1)", "GetLastEdition"),
+        ("parsedibiurl.verblist", "GetMetadata GetLastEdition", "GetLastEdition"),
+        ("parsedibiurl.verblist", "GetTranslation(pt) GetTranslation(en)", "GetTranslation(en)"),
+        ("parsedibiurl.verblist", "GetFileList(x)", "GetFileList"),
+    ],
+)
+def test_the_alert_names_a_wrong_pair_and_the_reason(
+    web: Flask, name: str, value: str, said: str
+) -> None:
+    pairs = dict([SUBJECT, USER, IBI])
+    pairs[name] = value
+    alert = refused(ask_service(web, *pairs.items()))
+    assert alert.startswith(f"{name}: ")
+    assert said in alert
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize(
+    ("slip", "meant"),
+    [
+        ("sid.inpe.br/mtc-m18@80/2009/O7.21.13.O1", REPORT),
+        ("8JMKD3MGP8W/35MME4V", "8JMKD3MGP8W/35MME4U"),
+    ],
+)
+def test_the_alert_for_a_mistyped_ibi_names_a_similar_one(
+    web: Flask, slip: str, meant: str
+) -> None:
+    alert = refused(ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", slip)))
+    assert alert.endswith(f"did you mean {meant}?")
+
+
+@pytest.mark.one_database
+@for_each(
+    "subject",
+    ["urlrequest", "URLREQUEST", "inclusionRequest", "exclusionRequest", "x" * 500, "é", "{", "\0"],
+)
+def test_the_alert_for_an_unknown_subject_names_the_known_subjects(
+    web: Flask, subject: str
+) -> None:
+    alert = refused(ask_service(web, ("servicesubject", subject), USER, IBI))
+    assert (
+        "is unknown; it must be one of urlRequest, acknowledgment, inclusionConfirmation" in alert
+    )
+
+
+@pytest.mark.one_database
+@for_each("query", ["", "?", "?servicesubject", "?servicesubject=", "?x=1", "?&&=&"])
+def test_a_request_without_a_subject_is_refused(web: Flask, query: str) -> None:
+    assert refused(ask(web, SERVICE_PATH + query)) == "servicesubject is missing"
+
+
+@pytest.mark.one_database
+def test_a_repeated_subject_is_refused(web: Flask) -> None:
+    for second in ("urlRequest", "acknowledgment", ""):
+        pairs = (("servicesubject", "acknowledgment"), ("servicesubject", second))
+        expected = "servicesubject appears more than once; it must appear once"
+        assert refused(ask_service(web, *pairs)) == expected
+
+
+# --- acknowledgments
+
+WHOLE = {
+    "clientinformation.ipaddress": INSIDE,
+    "contenttype": "Data",
+    "state": "Original",
+    "url": f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/report.pdf",
+    "url.persistent": f"http://urlib.net/{REPORT}",
+    "urlkey": "1424636122-5331490054869684",
+    "ibi": f"rep {REPORT} ibip {REPORT_IBIP}",
+}
+
+
+ACKNOWLEDGMENTS = [
+    {},
+    WHOLE,
+    *({key: value for key, value in WHOLE.items() if key != name} for name in WHOLE),
+    *({**WHOLE, name: "\0{}é"} for name in WHOLE),
+    *({**WHOLE, name: ""} for name in WHOLE),
+]
+
+
+@for_each("pairs", ACKNOWLEDGMENTS)
+def test_an_acknowledgment_is_always_answered_with_the_notice(
+    web: Flask, pairs: dict[str, str]
+) -> None:
+    # the second request contains each pair twice
+    for more in ({}, pairs):
+        answer = ask_service(
+            web, ("servicesubject", "acknowledgment"), *pairs.items(), *more.items()
+        )
+        assert (answer.status, answer.body) == (200, NOTICE)
+        check_form(answer)
+
+
+@pytest.mark.one_database
+def test_the_notice_never_shows_whether_the_key_was_valid(web: Flask) -> None:
+    key = ask_urls(web, REPORT)["urlkey"][0]
+    for urlkey in (key, key, "1" * 10, key[:-1] + "0"):
+        pairs = {**WHOLE, "urlkey": urlkey}
+        answer = ask_service(web, ("servicesubject", "acknowledgment"), *pairs.items())
+        assert answer.body == NOTICE
+
+
+@pytest.mark.slow_on_postgresql
+@for_each(("number", "body"), [(0, b""), (3, b"confirmation yes"), (4, NOTICE)])
+def test_the_requests_in_the_report_are_answered(
+    web_with: Callable[..., Flask], number: int, body: bytes
+) -> None:
+    request = load("messages.json")["requests"][number]
+    target = "/" + request["url"].partition("//")[2].partition("/")[2]
+    service = target[1:].partition("?")[0]
+    app = web_with(IBI_ARCHIVE_SERVICE_IBI=service)
+    archive_of(app).init()
+    answer = ask(app, target)
+    assert (answer.status, answer.body) == (200, body)
+    check_form(answer)
+
+
+# --- methods and length
+
+
+@pytest.mark.one_database
+@for_each(
+    "method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "BREW"]
+)
+@for_each("subject", ["acknowledgment", "urlRequest", ""])
+def test_methods_other_than_get_and_head_are_refused(web: Flask, method: str, subject: str) -> None:
+    answer = ask_service(web, ("servicesubject", subject), method=method)
+    assert method in refused(answer, 405)
+    assert {word.strip() for word in answer.headers["Allow"].split(",")} == {"GET", "HEAD"}
+
+
+@pytest.mark.one_database
+def test_head_is_answered_like_get_without_the_body(web: Flask) -> None:
+    get = ask_service(web, SUBJECT, USER, IBI)
+    head = ask_service(web, SUBJECT, USER, IBI, method="HEAD")
+    assert (head.status, head.body) == (200, b"")
+    assert dict(head.headers) == dict(get.headers)
+    assert ask_service(web, SUBJECT, method="HEAD").status == 400
+
+
+@pytest.mark.one_database
+def test_a_query_of_more_than_8_kib_is_refused(web: Flask) -> None:
+    start = f"{SERVICE_PATH}?servicesubject=acknowledgment&x="
+    room = 8192 - len(start.partition("?")[2])
+    assert ask(web, start + "a" * room).body == NOTICE
+    assert "8193" in refused(ask(web, start + "a" * (room + 1)), 414)
+    # the limit is for the encoded query
+    assert refused(ask(web, start + "%41" * (room // 3 + 1)), 414)
+    assert refused(ask(web, start + "a" * 1_000_000), 414)
+
+
+# --- encoding of pairs
+
+
+@pytest.mark.one_database
+@for_each("space", ["+", "%20", "%2B", "++", "%20+", "%2B%2B"])
+def test_verbs_are_separated_by_a_space_in_any_encoding(web: Flask, space: str) -> None:
+    target = (
+        f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
+        f"&parsedibiurl.ibi={WITH_METADATA}&parsedibiurl.verblist=GetLastEdition{space}GetFileList"
+    )
+    pairs = ask(web, target).pairs
+    assert pairs["url.lastedition"][0].endswith("/files")
+
+
+@pytest.mark.one_database
+def test_addresses_are_separated_by_spaces_with_the_user_first(web: Flask) -> None:
+    for space in ("+", "%20"):
+        target = (
+            f"{SERVICE_PATH}?servicesubject=urlRequest&parsedibiurl.ibi={CLOSED}"
+            "&clientinformation.ipaddress="
+        )
+        inside = ask(web, f"{target}{INSIDE}{space}{OUTSIDE}").pairs
+        assert inside["contenttype"] == ("Data",)
+        outside = ask(web, f"{target}{OUTSIDE}{space}{INSIDE}").pairs
+        assert outside["contenttype"] == ("Metadata",)
+
+
+@pytest.mark.one_database
+def test_pairs_may_have_any_order_and_unknown_pairs_are_ignored(web: Flask) -> None:
+    expected = ask_service(web, SUBJECT, USER, IBI).pairs
+    expected.pop("urlkey")
+    odd = [
+        ("x", "1"),
+        ("x", "2"),
+        ("Servicesubject", "y"),
+        ("parsedibiurl.IBI", "?"),
+        ("state", ""),
+    ]
+    for pairs in ([IBI, USER, SUBJECT], [*odd, USER, *odd, IBI, SUBJECT, *odd]):
+        found = ask_service(web, *pairs).pairs
+        found.pop("urlkey")
+        assert found == expected
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("name", ["parsedibiurl.filepath", "parsedibiurl.verblist"])
+def test_an_empty_optional_pair_is_ignored(web: Flask, name: str) -> None:
+    pairs = ask_service(web, SUBJECT, USER, IBI, (name, "")).pairs
+    assert pairs["url"][0].endswith("/doc/report.pdf")
+
+
+@for_each(
+    ("written", "path"),
+    [
+        ("table.csv", "table.csv"),
+        ("/table.csv", "table.csv"),
+        ("Relat%c3%b3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt"),
+        ("Relat%f3rio+Final.txt", "Relat%C3%B3rio%20Final.txt"),
+        ("/Relat%25f3rio%2520Final.txt", "Relat%C3%B3rio%20Final.txt"),
+        ("Relat%25C3%25B3rio%20Final.txt", "Relat%C3%B3rio%20Final.txt"),
+        ("doc/a%2Bb%3Dc%20@100%25.txt", "doc/a%2Bb%3Dc%20%40100%25.txt"),
+        ("a%2520b.txt", "a%2520b.txt"),
+        ("%E6%97%A5%E6%9C%AC%E8%AA%9E.txt", "%E6%97%A5%E6%9C%AC%E8%AA%9E.txt"),
+    ],
+)
+def test_a_filepath_may_have_any_encoding(web: Flask, written: str, path: str) -> None:
+    answer = ask(
+        web,
+        f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
+        f"&parsedibiurl.ibi={REPORT}&parsedibiurl.filepath={written}",
+    )
+    check_form(answer)
+    assert answer.pairs["url"] == (f"http://mtc-m16c.sid.inpe.br/col/{REPORT}/doc/{path}",)
+
+
+@for_each("path", ["no.txt", "../table.csv", "/", "//table.csv", "table.csv/", "%"])
+def test_a_filepath_that_the_item_does_not_have_returns_no_url(web: Flask, path: str) -> None:
+    pairs = ask_urls(web, REPORT, filepath=path)
+    if path == "/":  # a slash alone is not a path
+        assert "url" in pairs
+    else:
+        assert {"url", "urlkey", "state"}.isdisjoint(pairs)
+        assert pairs["ibi"]
+
+
+@for_each("path", ["%00", "a%00.txt", "%2500", "%ED%A0%80", "%FF", "%", "%2"])
+def test_a_filepath_with_invalid_bytes_returns_no_url(web: Flask, path: str) -> None:
+    answer = ask(
+        web,
+        f"{SERVICE_PATH}?servicesubject=urlRequest&clientinformation.ipaddress={INSIDE}"
+        f"&parsedibiurl.ibi={REPORT}&parsedibiurl.filepath={path}",
+    )
+    assert answer.status == 200
+    assert "url" not in answer.pairs
+
+
+def test_the_url_of_a_file_is_returned_unchanged(web: Flask) -> None:
+    pairs = ask_urls(web, SERVED_ELSEWHERE)
+    assert pairs["url"] == ("http://mtc-m16d.sid.inpe.br/other/doc/Relat%f3rio%20Final.pdf",)
+
+
+# --- items
+
+
+@for_each("ibi", [NOBODY, "8JMKD3MGP8W/3333333", "83LX3pFwXQZeBBx/aaaaa", METADATA[:-2] + "59"])
+def test_an_unknown_ibi_returns_an_empty_list(web: Flask, ibi: str) -> None:
+    answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", ibi))
+    assert (answer.status, answer.body) == (200, b"")
+    check_form(answer)
+
+
+@for_each(
+    "ibi",
+    [REPORT, REPORT.upper(), REPORT_IBIP, REPORT_IBIP.lower(), REPORT_ALIAS],
+)
+def test_an_item_is_found_by_each_of_its_identifiers_in_any_case(web: Flask, ibi: str) -> None:
+    assert ask_urls(web, ibi)["ibi"] == ("rep", REPORT, "ibip", REPORT_IBIP)
+
+
+def test_a_legacy_identifier_is_case_sensitive(web: Flask) -> None:
+    answer = ask_service(web, SUBJECT, USER, ("parsedibiurl.ibi", REPORT_ALIAS.swapcase()))
+    assert "url" not in answer.pairs
+
+
+def test_a_deleted_item_is_answered_with_its_tombstone(web: Flask) -> None:
+    pairs = ask_urls(web, GONE, "GetMetadata GetFileList")
+    assert set(pairs) == {
+        "archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware", "state", "timestamp"
+    }  # fmt: skip
+    assert pairs["state"] == ("Deleted",)
+    assert pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
+
+
+@pytest.mark.one_database
+def test_the_service_is_an_item_whose_url_is_its_address(web: Flask) -> None:
+    pairs = ask_urls(web, SERVICE)
+    assert pairs["url"] == (f"http://mtc-m16c.sid.inpe.br/{SERVICE}",)
+
+
+# --- the address of the service
+
+
+def test_the_service_answers_at_both_forms_of_its_ibi_in_any_case(
+    new_app: Callable[..., Flask],
+) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    served, _ = archive_of(app).init()
+    assert served.rep is not None
+    assert served.ibip is not None
+    for form in (served.rep, served.ibip):
+        for path in (form, form.lower(), form.upper()):
+            answer = ask(app, f"/{path}?servicesubject=inclusionConfirmationRequest")
+            assert (answer.status, answer.body) == (200, b"confirmation yes")
+    percent = served.rep.replace("@", "%40")
+    assert ask(app, f"/{percent}?servicesubject=inclusionConfirmationRequest").status == 200
+
+
+@pytest.mark.one_database
+@for_each(
+    "path",
+    [
+        f"/{REPORT}",
+        f"/{REPORT_IBIP}",
+        f"/{ONLY_IBIP}",
+        f"/{NOBODY}",
+        "/8JMKD3MGP8W/35MME4I",
+        "/a.b/c/2009/99.99.99.99",
+        "/abc/def",
+        SERVICE_PATH + "/x",
+        SERVICE_PATH + ".5",
+        "/x" + SERVICE_PATH,
+        "/",
+    ],
+)
+@for_each("method", ["GET", "POST"])
+def test_other_paths_are_not_found(web: Flask, path: str, method: str) -> None:
+    target = f"{path}?servicesubject=inclusionConfirmationRequest"
+    assert ask(web, target, method).status == 404
+
+
+# --- an Archive that is not ready
+
+
+def unreachable_uri(tmp_path: Path, kind: str) -> str:
+    """Return the URL of a database that cannot be used."""
+    if kind == "postgresql":
+        return "postgresql+psycopg://nobody:a-password@127.0.0.1:1/none?connect_timeout=3"
+    return f"sqlite:///{tmp_path}"  # a folder instead of a file
+
+
+def add_host_routes(app: Flask) -> None:
+    app.add_url_rule("/", "home", lambda: "home")
+    app.add_url_rule("/<user>/<page>", "page", lambda user, page: f"{user} {page}")
+
+
+def check_host_routes(app: Flask) -> None:
+    assert ask(app, "/").body == b"home"
+    assert ask(app, "/abc/def").body == b"abc def"
+    assert ask(app, "/static/none").status == 404
+
+
+REQUESTS = [
+    "servicesubject=inclusionConfirmationRequest",
+    f"servicesubject=urlRequest&clientinformation.ipaddress=1.2.3.4&parsedibiurl.ibi={REPORT}",
+    "servicesubject=acknowledgment",
+]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_an_unreachable_database_is_503_with_an_alert(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    app = make_app(unreachable_uri(tmp_path, kind), tmp_path)
+    add_host_routes(app)
+    for query in REQUESTS:
+        with caplog.at_level(logging.ERROR):
+            answer = ask(app, f"{SERVICE_PATH}?{query}")
+        alert = refused(answer, 503)
+        assert alert.startswith("the database does not answer")
+        assert "a-password" not in alert + caplog.text
+        assert int(answer.headers["Retry-After"]) > 0
+    assert all(record.exc_info is None for record in caplog.records)
+    for path in ("", "doc/x", "files", "metadata"):
+        answer = ask(app, f"/col/{REPORT}/{path}")
+        assert answer.status == 503
+        assert int(answer.headers["Retry-After"]) > 0
+        assert "Try again" in answer.text
+    check_host_routes(app)
+    close(app)
+
+
+@pytest.mark.no_tables
+def test_the_alert_names_init_and_no_restart_is_needed_after_init(
+    new_app: Callable[..., Flask],
+) -> None:
+    app = new_app()
+    add_host_routes(app)
+    answer = ask_service(app, SUBJECT, USER, IBI)
+    assert "flask ibi init" in refused(answer, 503) or "flask ibi upgrade" in answer.alert
+    assert "Retry-After" in answer.headers
+    assert ask(app, f"/col/{REPORT}/").status == 503
+    check_host_routes(app)
+    other = new_app()
+    archive_of(other).init()
+    import_records(archive_of(other), [{"rep": REPORT}])
+    assert ask_urls(app, REPORT)["state"] == ("Original",)
+    assert ask(app, f"/col/{REPORT}/").status == 200
+    check_host_routes(app)
+
+
+@pytest.mark.slow_on_postgresql
+def test_the_alert_names_init_if_the_archive_is_not_in_the_database(
+    new_app: Callable[..., Flask],
+) -> None:
+    archive_of(new_app()).init()
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY)
+    alert = refused(ask(app, f"/{NOBODY}?servicesubject=acknowledgment"), 503)
+    assert NOBODY in alert
+    assert "flask ibi init" in alert
+
+
+@pytest.mark.slow_on_postgresql
+def test_the_alert_names_the_setting_that_selects_one_of_several_archives(
+    new_app: Callable[..., Flask],
+) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    archive_of(new_app()).init()
+    other = archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
+    with other.database.writing() as connection:
+        create_archive(connection, ArchiveRecord("a.b", None, "1", None), NOBODY, None)
+    add_host_routes(app)
+    alert = refused(ask_service(app, SUBJECT, USER, IBI), 503)
+    assert "IBI_ARCHIVE_SERVICE_IBI" in alert
+    assert SERVICE in alert
+    assert NOBODY in alert
+    assert ask(app, f"/col/{REPORT}/").status == 503
+    check_host_routes(app)
+
+
+@pytest.mark.slow_on_postgresql
+def test_the_only_archive_is_served_without_a_setting(new_app: Callable[..., Flask]) -> None:
+    archive_of(new_app()).init()
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
+
+
+def test_a_running_app_recovers_when_the_database_is_back(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = archive_of(app)
+    assert ask_service(app, SUBJECT, USER, IBI).status == 200
+    gone = make_app("postgresql+psycopg://nobody@127.0.0.1:1/none", Path(app.instance_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "database", archive_of(gone).database)
+        assert refused(ask_service(app, SUBJECT, USER, IBI), 503)
+        # an acknowledgment is stored in the spool if there is no database
+        assert ask_service(app, ("servicesubject", "acknowledgment")).body == NOTICE
+    assert ask_service(app, SUBJECT, USER, IBI).status == 200
+    close(gone)
+
+
+@pytest.mark.slow_on_postgresql
+def test_every_answer_has_the_right_format_for_every_item_and_relation(web: Flask) -> None:
+    verbs = ["", "GetFileList", "GetMetadata", "GetMetadata(oai_dc)", "GetLastEdition",
+             "GetTranslation", "GetTranslation(pt) GetMetadata",
+             "GetLastEdition GetMetadata(oai_dc)"]  # fmt: skip
+    with archive_of(web).database.reading() as connection:
+        found: list[Any] = list(connection.execute(text("SELECT text FROM ibi_identifier")))
+    assert len(found) > 20
+    for (ibi,) in found:
+        for verb_list in verbs:
+            for user in (INSIDE, OUTSIDE):
+                answer = ask_service(
+                    web, SUBJECT, ("clientinformation.ipaddress", user),
+                    ("parsedibiurl.ibi", ibi), ("parsedibiurl.verblist", verb_list),
+                )  # fmt: skip
+                assert answer.status == 200
+                check_form(answer)
+
+
+class Upper(BaseConverter):
+    """A converter of the app that uses the extension."""
+
+    regex = "[A-Z]+"
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_converter_of_the_app_may_have_the_name_ibi(
+    shelf_place: tuple[str, Path], is_first: bool
+) -> None:
+    uri, folder = shelf_place
+    app = Flask("host", instance_path=str(folder / "instance"))
+    app.config.from_mapping(
+        SECRET_KEY="a secret for tests",
+        IBI_DATABASE_URI=uri,
+        IBI_FILES_FOLDER=str(folder / "files"),
+        IBI_ARCHIVE_SERVICE_IBI=SERVICE_PATH[1:],
+    )
+    if is_first:
+        app.url_map.converters.update(ibi=Upper, ibi_service=Upper)
+    IBIArchive(app)
+    app.url_map.converters.update(ibi=Upper, ibi_service=Upper)
+    app.add_url_rule("/own/<ibi:name>/<ibi_service:other>", "own", lambda name, other: name + other)
+    try:
+        assert ask(app, "/own/A/B").text == "AB"
+        assert ask(app, "/own/a/B").status == 404
+        assert ask(app, f"/col/{REPORT}/").status == 200
+        assert ask(app, f"/col/{REPORT}/files").status == 200
+        assert ask(app, f"/{REPORT}").status == 302
+        confirmation = f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest"
+        assert ask(app, confirmation).body == b"confirmation yes"
+    finally:
+        app.extensions["ibi_archive"].archive.database.close()
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("resolver_first", [True, False])
+def test_an_archive_and_a_resolver_can_be_registered_in_any_order(
+    web_with: Callable[..., Flask], tmp_path: Path, resolver_first: bool
+) -> None:
+    config = web_with().config
+    app = Flask("host", instance_path=str(tmp_path / "instance"))
+    app.config.from_mapping(config)
+    extensions = [IBIResolver, IBIArchive]
+    for extension in extensions if resolver_first else reversed(extensions):
+        extension(app)
+    confirmation = f"{SERVICE_PATH}?servicesubject=inclusionConfirmationRequest"
+    try:
+        assert ask(app, confirmation).body == b"confirmation yes"
+        assert "PUT" in refused(ask(app, confirmation, "PUT"), 405)
+        assert ask(app, f"/col/{REPORT}/").status == 200
+    finally:
+        archive_of(app).database.close()
+        app.extensions["ibi_resolver"].resolver.close()
+
+
+@pytest.mark.one_database
+def test_an_app_can_replace_the_service_with_a_route_for_its_address(
+    web_with: Callable[..., Flask],
+) -> None:
+    app = web_with()
+    app.add_url_rule(SERVICE_PATH, "own", lambda: "own")
+    app.add_url_rule("/<one>/<two>/<three>/<four>", "four", lambda **_: "four")
+    assert ask(app, SERVICE_PATH).text == "own"
+    other = f"{SERVICE_PATH.upper()}?servicesubject=inclusionConfirmationRequest"
+    assert ask(app, other).body == b"confirmation yes"
+
+
+@pytest.mark.one_database
+def test_hooks_of_the_app_run_for_requests_to_the_service(web_with: Callable[..., Flask]) -> None:
+    app = web_with()
+    seen: list[str] = []
+    # like a hook that the app registered earlier than the extension
+    app.before_request_funcs[None].insert(0, lambda: seen.append("before"))
+    app.before_request(lambda: seen.append(str(request.endpoint)))
+    app.after_request(lambda response: seen.append("after") or response)
+    app.teardown_request(lambda error: seen.append("teardown"))
+    assert ask(app, f"{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE
+    assert seen == ["before", "ibi_archive.service", "after", "teardown"]
+
+
+@pytest.mark.one_database
+def test_repeated_slashes_at_the_beginning_of_the_address_are_ignored(web: Flask) -> None:
+    assert ask(web, f"/{SERVICE_PATH}?servicesubject=acknowledgment").body == NOTICE

@@ -1,0 +1,146 @@
+"""A PostgreSQL server that does not answer: status 503 in time, and normal service afterwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from time import monotonic, sleep
+
+import pytest
+from flask import Flask
+from support.accesses import acknowledge, stored
+from support.archives import archive_of, close, import_records, make_app
+from support.databases import new_database
+from support.loopback import PATIENCE
+from support.relay import Relay, relaying
+from support.web import SERVICE_PATH, Answer, ask, query_of
+
+from flask_ibi_archive.core.protocol.messages import format_request
+from flask_ibi_archive.resolver import IBIResolver
+
+#: Seconds that a request waits for the database; a normal request is faster, even under load.
+TIMEOUT = 3.0
+#: More seconds for a busy machine; a request that waits twice takes longer.
+SLACK = 2.5
+REP = "sid.inpe.br/mtc-m18@80/2009/07.21.13.01"
+FAR = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
+LIVE = "/ibi/health/live"
+URL_LIST = f"{SERVICE_PATH}?" + query_of(
+    ("servicesubject", "urlRequest"),
+    ("clientinformation.ipaddress", "192.0.2.1"),
+    ("parsedibiurl.ibi", REP),
+)
+#: Requests that cannot be answered without the database.
+NEEDING = {
+    "a URL list": URL_LIST,
+    "a landing page": f"/col/{REP}/",
+    "a file": f"/col/{REP}/doc/a.txt",
+    "a list of files": f"/col/{REP}/files",
+    "metadata": f"/col/{REP}/metadata",
+    "statistics of an item": f"/col/{REP}/statistics",
+    "statistics": "/ibi/statistics",
+    "a persistent URL": f"/{REP}",
+    "readiness": "/ibi/health/ready",
+    "a persistent URL that the resolver asks for": f"/{FAR}",
+    "the resolver's readiness": "/ibi-resolver/health/ready",
+}
+
+
+@pytest.fixture
+def postgresql(tmp_path: Path) -> Iterator[tuple[Relay, str]]:
+    """A relay to a new database, and the database URL with the port of the relay."""
+    with new_database("postgresql", tmp_path, ready=True) as uri, relaying(uri) as found:
+        yield found
+
+
+@pytest.fixture
+def relay(postgresql: tuple[Relay, str]) -> Relay:
+    """The relay to the app's database."""
+    return postgresql[0]
+
+
+@pytest.fixture
+def served(postgresql: tuple[Relay, str], tmp_path: Path) -> Iterator[Flask]:
+    """An app with a resolver and with an Archive of one item; it has no connections yet."""
+    uri = postgresql[1]
+    app = make_app(
+        uri, tmp_path, IBI_DATABASE_TIMEOUT=TIMEOUT, IBI_RESOLVER_DATABASE_URI=uri, TESTING=False
+    )
+    IBIResolver(app)
+    archive_of(app).init()
+    app.extensions["ibi_resolver"].resolver.init()
+    import_records(archive_of(app), [{"rep": REP}])
+    close(app)
+    yield app
+    close(app)
+    app.extensions["ibi_resolver"].resolver.close(0.1)
+    app.extensions["ibi_resolver"].resolver.database.close()
+
+
+def ask_in_time(app: Flask, *targets: str) -> dict[str, Answer]:
+    """Return the answers to simultaneous requests; fail if one does not arrive in time."""
+    answers: SimpleQueue[tuple[str, Answer]] = SimpleQueue()
+
+    def run(target: str) -> None:
+        answers.put((target, ask(app, target)))
+
+    # daemon threads do not prevent the end of the test if a request is never answered
+    for target in targets:
+        threading.Thread(target=run, args=(target,), daemon=True).start()
+    end = monotonic() + TIMEOUT + SLACK
+    return dict(answers.get(timeout=max(0, end - monotonic())) for _ in targets)
+
+
+def is_unavailable(answer: Answer) -> bool:
+    """Return whether an answer has status 503 and Retry-After."""
+    return answer.status == 503 and int(answer.headers["Retry-After"]) > 0
+
+
+def wait_for_service(app: Flask) -> float:
+    """Wait until all requests are answered again, and return the seconds."""
+    began = monotonic()
+    while any(ask(app, target).status == 503 for target in NEEDING.values()):
+        assert monotonic() - began < PATIENCE
+        sleep(0.05)
+    return monotonic() - began
+
+
+@pytest.mark.parametrize("connections", ["open", "new"])
+def test_requests_fail_in_time_and_pages_without_a_database_work(
+    served: Flask, relay: Relay, connections: str
+) -> None:
+    if connections == "open":
+        assert all(ask(served, target).status != 503 for target in NEEDING.values())
+    relay.hangs = True
+    answers = ask_in_time(served, LIVE, *NEEDING.values())
+    assert answers.pop(LIVE).status == 200
+    assert {target: is_unavailable(answer) for target, answer in answers.items()} == dict.fromkeys(
+        NEEDING.values(), True
+    )
+
+
+def test_requests_are_answered_again_when_the_server_is_back(served: Flask, relay: Relay) -> None:
+    assert ask(served, URL_LIST).status == 200
+    relay.hangs = True
+    # the first request had an open connection, the second one opens a new one
+    for _ in range(2):
+        assert is_unavailable(ask_in_time(served, URL_LIST)[URL_LIST])
+    relay.hangs = False
+    # 5 s, and more for a busy machine
+    assert wait_for_service(served) < 10
+
+
+def test_an_acknowledgment_waits_in_the_spool(served: Flask, relay: Relay) -> None:
+    archive = archive_of(served)
+    messages = [acknowledge(archive, REP, persistent_url=f"http://a/{n}") for n in range(2)]
+    before, during = (f"{SERVICE_PATH}?{format_request(message)}" for message in messages)
+    assert ask(served, before).status == 200
+    relay.hangs = True
+    assert ask_in_time(served, during)[during].status == 200
+    relay.hangs = False
+    wait_for_service(served)
+    archive.accesses.store.import_spool()
+    counted = {row["persistent_url"] for row in stored(archive)}
+    assert {"http://a/0", "http://a/1"} <= counted

@@ -1,0 +1,273 @@
+"""URL keys: they identify the item of an answer and cannot be forged ([R] 6.2, Table 5.1)."""
+
+from __future__ import annotations
+
+import hmac
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import event
+from support.archives import archive_of
+from support.cases import for_each
+
+from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY, MAX_LENGTH, URLKeys
+from flask_ibi_archive.core.protocol.registration import is_key
+
+NOW = 1_424_636_122.75
+
+
+def keys(*secrets: str | bytes, now: float = NOW, max_age: float = 3600) -> URLKeys:
+    return URLKeys(secrets or ("a secret",), max_age, lambda: now)
+
+
+@for_each("item", [0, 1, 77, 2**31, 2**63 - 1])
+@for_each("now", [1.0, NOW, 99_999_999_999.0])
+def test_a_key_contains_the_unix_second_and_the_item(item: int, now: float) -> None:
+    ours = keys(now=now)
+    key = ours.issue(item)
+    assert is_key(key)
+    assert re.fullmatch(rf"0*{int(now)}-[0-9]{{70,90}}", key)
+    assert len(key) <= MAX_LENGTH
+    facts = ours.verify(key)
+    assert facts is not None
+    assert (facts.item, facts.issued, len(facts.nonce)) == (item, int(now), 8)
+
+
+@for_each(
+    "item", ["8JMKD3MGP8W/35MME4E", "sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "é", "x" * 255]
+)
+def test_a_key_contains_the_identifier_of_an_item_of_a_host(item: str) -> None:
+    key = keys().issue(item)
+    assert is_key(key)
+    assert len(key) <= MAX_LENGTH
+    facts = keys().verify(key)
+    assert facts is not None
+    assert (facts.item, facts.issued, len(facts.nonce)) == (item, int(NOW), 8)
+    changed = key[:-1] + ("1" if key.endswith("0") else "0")
+    assert keys().verify(changed) is keys("another").verify(key) is None
+
+
+@for_each("item", [77, "8JMKD3MGP8W/35MME4E"])
+def test_a_key_is_valid_only_for_the_network_to_which_it_is_bound(item: int | str) -> None:
+    first, second, none = "150.163.34.0/24", "2001:db8:1:2::/64", ""
+    for network, others in ((first, (second, none)), (second, (first, none)), (none, (first,))):
+        key = keys().issue(item, network)
+        assert keys().verify(key, others) is None
+        facts = keys().verify(key, (*others, network))
+        assert facts is not None
+        assert facts.item == item
+        assert (keys().verify(key) is None) is bool(network)
+
+
+def test_all_keys_are_different() -> None:
+    ours = keys()
+    issued = [ours.issue(7) for _ in range(2000)]
+    assert len(set(issued)) == len(issued)
+    again = []
+    for _ in range(2):
+        random.seed(7)  # as an app may
+        again.append(ours.issue(7))
+    assert again[0] != again[1]
+    assert len({facts.nonce for key in issued if (facts := ours.verify(key))}) == len(issued)
+
+
+@for_each("secrets", [("another",), ("a secret ",), (b"A secret",), ("a", "secret")])
+def test_a_key_signed_with_another_secret_is_invalid(secrets: tuple[str | bytes, ...]) -> None:
+    assert keys(*secrets).verify(keys().issue(7)) is None
+
+
+def test_text_and_bytes_are_the_same_secret() -> None:
+    assert keys("ç").verify(keys("ç".encode()).issue(7)) is not None
+
+
+def test_keys_of_older_secrets_are_valid_while_the_secrets_are_configured() -> None:
+    old, new = keys("old"), keys("older", "old", "new")
+    assert new.verify(old.issue(7)) is not None
+    assert new.verify(keys("older").issue(7)) is not None
+    assert old.verify(new.issue(7)) is None
+    assert keys("new").verify(new.issue(7)) is not None  # the newest secret signs
+    assert keys("new").verify(old.issue(7)) is None
+
+
+@for_each(
+    ("later", "good"),
+    [
+        (0, True),
+        (3599, True),
+        (3599.25, True),  # an hour after the issued second
+        (3600.25, False),
+        (10**9, False),
+        (-CLOCK_LEEWAY, True),
+        (-CLOCK_LEEWAY - 0.75, True),
+        (-CLOCK_LEEWAY - 1, False),
+    ],
+)
+def test_a_key_is_valid_for_an_hour_and_not_before_it_is_issued(later: float, good: bool) -> None:
+    key = keys().issue(7)
+    assert (keys(now=NOW + later).verify(key) is not None) is good
+
+
+def test_the_maximum_age_of_keys_is_a_setting() -> None:
+    key = keys().issue(7)
+    assert keys(now=NOW + 100, max_age=99).verify(key) is None
+    assert keys(now=NOW + 100, max_age=101).verify(key) is not None
+
+
+def sign(value: bytes) -> str:
+    """Return a key with any content, signed as described in the module, with "a secret"."""
+    secret = hmac.digest(b"a secret", b"flask_ibi_archive.url_key", "sha256")
+    signature = hmac.digest(secret, b"%d-%b" % (int(NOW), value), "sha256")[:16]
+    return f"{int(NOW)}-{int.from_bytes(value + signature, 'big')}"
+
+
+NONCE = bytes(range(8))
+
+
+@for_each(
+    ("value", "item"),
+    [
+        (b"\1" + (7).to_bytes(8, "big") + NONCE, 7),
+        (b"\2" + b"8JMKD3MGP8W/35MME4E" + NONCE, "8JMKD3MGP8W/35MME4E"),
+        (b"\2" + b"x" + NONCE, "x"),
+    ],
+)
+def test_keys_that_an_earlier_version_issued_are_valid(value: bytes, item: int | str) -> None:
+    facts = keys().verify(sign(value))
+    assert facts is not None
+    assert (facts.item, facts.issued, facts.nonce) == (item, int(NOW), NONCE)
+
+
+@for_each(
+    "value",
+    [
+        b"\1" + (7).to_bytes(7, "big") + NONCE,
+        b"\1" + (7).to_bytes(9, "big") + NONCE,
+        b"\2" + NONCE,
+        b"\2" + NONCE[:7],
+        b"\2",
+        b"\3" + (7).to_bytes(8, "big") + NONCE,
+        NONCE[1:],
+        b"",
+    ],
+)
+def test_a_signed_text_of_another_form_is_no_key(value: bytes) -> None:
+    assert keys().verify(sign(value)) is None
+
+
+def test_a_key_is_valid_for_an_hour_by_default() -> None:
+    assert URLKeys(["a secret"]).max_age == 3600
+
+
+def test_a_key_cannot_be_changed_into_that_of_another_item() -> None:
+    ours = keys()
+    second, _, digits = ours.issue(7).partition("-")
+    number = int(digits)
+    for item in (0, 1, 6, 8, 7 + 2**32):
+        other = number + ((item - 7) << (24 * 8))
+        assert other.bit_length() == number.bit_length()
+        assert ours.verify(f"{second}-{other}") is None
+    # its time cannot be changed either
+    for later in (-1, 1, 60, 3600):
+        assert keys(now=NOW + later).verify(f"{int(second) + later}-{digits}") is None
+
+
+def test_no_digit_of_a_key_can_be_changed() -> None:
+    ours = keys()
+    key = ours.issue(7)
+    for place, sign in enumerate(key):
+        for digit in "0123456789":
+            if sign not in (digit, "-"):
+                assert ours.verify(key[:place] + digit + key[place + 1 :]) is None
+    for place in range(len(key)):
+        assert ours.verify(key[:place] + key[place + 1 :]) is None
+        assert ours.verify(key[:place] + "0" + key[place:]) is None
+
+
+@for_each(
+    "key",
+    [
+        "",
+        "-",
+        "1424636122",
+        "1424636122-5331490054869684",
+        "1424636122-",
+        "-1424636122",
+        "1" * 119,
+        "1" * 10 + "-" + "9" * 109,
+        "9" * 5000,
+        "1424636122-" + "9" * 5000,
+        "١٤٢٤٦٣٦١٢٢-1234567890",
+        " 1424636122-1234567890",
+        "1424636122-1234567890\n",
+        "1424636122-1234567890\0",
+    ],
+)
+def test_text_that_is_not_one_of_our_keys_is_invalid(key: str) -> None:
+    assert keys().verify(key) is None
+
+
+def test_none_of_twenty_thousand_forged_keys_is_accepted() -> None:
+    ours = keys()
+    dice = random.Random(20150222)
+    good = [ours.issue(item) for item in range(1, 51)]
+    second = int(NOW)
+    taken = []
+    for number in range(20_000):
+        value = int(dice.choice(good).partition("-")[2])
+        if number % 4 == 0:  # any number of the right length
+            forged = (1 << 256) | dice.getrandbits(256)
+        elif number % 4 == 1:  # another signature
+            forged = value ^ (dice.getrandbits(128) or 1)
+        elif number % 4 == 2:  # another item or other random bytes
+            forged = value ^ ((dice.getrandbits(128) or 1) << 128)
+        else:  # the halves of two keys
+            other = int(dice.choice(good).partition("-")[2])
+            forged = (value >> 128 << 128) | (other & (2**128 - 1))
+            if forged in (value, other):
+                forged = value ^ (1 << dice.randrange(256))
+        key = f"{second}-{forged}"
+        assert is_key(key)
+        if ours.verify(key) is not None:
+            taken.append(key)
+    assert taken == []
+
+
+@pytest.mark.one_database
+def test_a_key_is_issued_and_verified_without_the_database(app: Flask) -> None:
+    archive = archive_of(app)
+    statements: list[Any] = []
+
+    def note(*parts: Any) -> None:
+        statements.append(parts[2])
+
+    for engine in (archive.database.engine, archive.database.reader):
+        event.listen(engine, "before_cursor_execute", note)
+    assert archive.url_keys.verify(archive.url_keys.issue(7)) is not None
+    assert statements == []
+
+
+@pytest.mark.one_database
+def test_url_keys_use_the_settings_of_the_app(new_app: Callable[..., Flask]) -> None:
+    before = archive_of(new_app(SECRET_KEY="old", IBI_URL_KEY_MAX_AGE=5)).url_keys
+    now = archive_of(new_app(SECRET_KEY="new", SECRET_KEY_FALLBACKS=["old", "older"])).url_keys
+    assert before.max_age == 5
+    assert now.max_age == 3600
+    assert now.verify(before.issue(7)) is not None
+    assert now.verify(keys("older", now=now.clock()).issue(7)) is not None
+    assert before.verify(now.issue(7)) is None
+    assert keys("new", now=now.clock()).verify(now.issue(7)) is not None
+
+
+def test_an_expired_key_is_distinguished_from_a_forged_one() -> None:
+    key = keys().issue(7)
+    late = keys(now=NOW + 4000)
+    facts = late.read(key)
+    assert facts is not None
+    assert (facts.item, late.is_current(facts), late.verify(key)) == (7, False, None)
+    assert keys().is_current(facts)
+    assert keys("another").read(key) is None
+    assert facts.name == f"{int(NOW)}-{facts.nonce.hex()}"

@@ -1,1 +1,0 @@
-"""Benchmarks; ``python -m tests.benchmarks`` runs those of the documentation's page of figures."""

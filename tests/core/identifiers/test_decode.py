@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from support.identifier_strategies import get_outcome, ibips, repository_names
+from support.vectors import load
+
+from flask_ibi_archive.core.identifiers import (
+    Decoded,
+    Form,
+    Identifier,
+    build_ibip,
+    convert_from_decimal,
+    decode_identifier,
+    format_date,
+    parse_decimal,
+    parse_identifier,
+)
+from flask_ibi_archive.errors import IdentifierError
+
+VECTORS = load("identifiers.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "date"),
+    [
+        (
+            "sid.inpe.br/mtc-m18/2009/02.16.17.46",
+            "mtc-m18.sid.inpe.br",
+            80,
+            "2009-02-16T17:46:00Z",
+        ),
+        (
+            "sid.inpe.br/MTC-m18@80/2009/02.16.17.46",
+            "mtc-m18.sid.inpe.br",
+            80,
+            "2009-02-16T17:46:00Z",
+        ),
+        (
+            "sid.inpe.br/mtc-m18.80/2009/02.16.17.46.05",
+            "mtc-m18.sid.inpe.br",
+            80,
+            "2009-02-16T17:46:05Z",
+        ),
+        (
+            "sid.inpe.br/mtc-m18@1905/2009/02.16.17.46.00",
+            "mtc-m18.sid.inpe.br",
+            1905,
+            "2009-02-16T17:46:00Z",
+        ),
+        (
+            "sid.inpe.br./mtc-m18.8080/2009/02.16.17.46.05.250",
+            "mtc-m18.sid.inpe.br.",
+            8080,
+            "2009-02-16T17:46:05.25Z",
+        ),
+        ("dpi.inpe.br/banon/1998/08.02.08.56", "banon.dpi.inpe.br", 80, "1998-08-02T08:56:00Z"),
+        ("br/inpe/0001/01.01.00.00", "inpe.br", 80, "0001-01-01T00:00:00Z"),
+    ],
+)
+def test_a_repository_name_contains_host_port_and_date(
+    text: str, host: str, port: int, date: str
+) -> None:
+    decoded = decode_identifier(parse_identifier(text))
+    assert (decoded.form, decoded.host, decoded.ip, decoded.port) == (Form.REP, host, None, port)
+    assert decoded.date is not None
+    assert format_date(decoded.date) == date
+
+
+@pytest.mark.parametrize("row", VECTORS["generated"])
+def test_the_generated_identifiers_of_the_documents_are_decoded(row: dict[str, str]) -> None:
+    date = parse_decimal(row["unix"])
+    assert decode_identifier(parse_identifier(row["rep"])) == Decoded(
+        Form.REP, host=row["host"], port=int(row["port"]), date=date
+    )
+    assert decode_identifier(parse_identifier(row["ibip"])) == Decoded(
+        Form.IBIP, ip=row["ip"], port=int(row["ip_port"]), date=date
+    )
+
+
+@pytest.mark.parametrize("text", VECTORS["legacy"])
+def test_a_legacy_identifier_has_no_address_and_no_date(text: str) -> None:
+    assert decode_identifier(parse_identifier(text)) == Decoded(Form.LEGACY)
+
+
+@given(repository_names())
+def test_a_repository_name_decodes_to_its_date_or_has_a_wrong_port(text: str) -> None:
+    identifier = parse_identifier(text)
+    decoded = get_outcome(decode_identifier, identifier)
+    if isinstance(decoded, IdentifierError):
+        assert decoded.rule.startswith("the port, ")
+    else:
+        assert isinstance(decoded.date, Fraction)
+        fields = identifier.suffix.replace("/", ".").split(".")
+        year, month, day, hour, minute, second = [*fields, "00"][:6]
+        shown = f"{year}-{month}-{day}T{hour}:{minute}:{second}"
+        assert format_date(decoded.date).startswith(shown)
+
+
+@given(ibips)
+def test_a_decoded_ibip_can_be_built_again(text: str) -> None:
+    identifier = parse_identifier(text)
+    decoded = get_outcome(decode_identifier, identifier)
+    if isinstance(decoded, IdentifierError):
+        assert decoded.text == identifier.text
+        assert decoded.rule.startswith(("the first part does not", "the second part does not"))
+    else:
+        assert decoded.ip is not None
+        assert decoded.port is not None
+        assert decoded.date is not None
+        assert build_ibip(decoded.ip, decoded.port, decoded.date) == identifier
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (
+            "8W/34PGRBS",
+            "the first part does not contain an address and a port: '8' is the code of '6', which",
+        ),
+        ("BJMKD3MGP8W/34PGRBS", "the first part does not contain an address and a port: "),
+        (
+            "8JMKD3MGP8W34K/34PGRBS",
+            "the first part does not contain an address and a port: 150.163.34.243",
+        ),
+        ("8JMKD3MGP8W/UUUUUUUUU", "the second part does not contain a date: "),
+        (
+            "8JMKD3MGP8W/234PGRBS",
+            "the second part does not contain a date: the date is written '34PGRBS'",
+        ),
+        ("sid.inpe.br/m.0/2009/02.16.17.46", "the port, 0, is not a number from 1 to 65535"),
+        (
+            "sid.inpe.br/m.65536/2009/02.16.17.46",
+            "the port, 65536, is not a number from 1 to 65535",
+        ),
+    ],
+)
+def test_the_part_that_cannot_be_decoded_is_named(text: str, rule: str) -> None:
+    identifier = parse_identifier(text)
+    with pytest.raises(IdentifierError) as caught:
+        decode_identifier(identifier)
+    assert caught.value.text == text
+    assert caught.value.rule.startswith(rule)
+
+
+def test_only_the_code_of_port_800_is_omitted() -> None:
+    assert convert_from_decimal(800) == "34K"
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    [
+        Identifier(Form.REP, "junk"),
+        Identifier(Form.REP, "8JMKD3MGP8W/34PGRBS"),
+        Identifier(Form.IBIP, "8jmkd3mgp8w/34pgrbs"),
+        Identifier(Form.LEGACY, "a/b"),
+    ],
+)
+def test_an_identifier_with_a_text_that_is_not_canonical_is_refused(identifier: Identifier) -> None:
+    with pytest.raises(IdentifierError) as caught:
+        decode_identifier(identifier)
+    assert (
+        caught.value.rule == "the text is not the canonical text of an identifier of the form "
+        f"{identifier.form.value}"
+    )

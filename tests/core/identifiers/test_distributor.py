@@ -1,0 +1,287 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.cases import for_each
+from support.identifier_strategies import GRANULARITIES, granularities, moments
+from support.vectors import load
+
+from flask_ibi_archive.core.identifiers import (
+    build_repository_suffix,
+    find_creation_date,
+    find_granularity,
+    next_suffix_date,
+    next_suffix_dates,
+    parse_granularity,
+    wait_until,
+)
+
+TABLE_6_2 = load("distributor.json")
+CHANGES = load("distributor_changes.json")["calls"]
+
+NOW = Fraction(1287588115996, 1000)
+lasts = st.one_of(
+    st.none(),
+    st.builds(
+        lambda date, grid: date // grid * grid,
+        st.integers(-(10**10), 10**10).map(lambda number: NOW + Fraction(number, 10**6)),
+        granularities,
+    ),
+)
+nows = st.integers(0, 120 * 10**6).map(lambda number: NOW + Fraction(number, 10**6))
+
+
+def follow_algorithm_4(
+    now: Fraction, last: Fraction | None, granularity: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Compute the date with the slow algorithm exactly as it is in the document."""
+
+    def floor(date: Fraction, grid: Fraction) -> Fraction:
+        return grid * (date // grid)
+
+    rounded = floor(now, granularity)
+    last = rounded - granularity if last is None else floor(last, granularity)
+    creation = max(last + granularity, rounded)
+    answer, grid = creation, granularity
+    while grid < 60:
+        grid = Fraction(60) if grid == 1 else grid * 10
+        if floor(creation, grid) <= last:
+            break
+        answer = floor(creation, grid)
+    return answer, max(creation - now, Fraction(0))
+
+
+def test_table_6_2_is_reproduced() -> None:
+    last = None
+    granularity = parse_granularity(TABLE_6_2["granularity"])
+    for row in TABLE_6_2["rows"]:
+        now = Fraction(row["now"])
+        assert find_creation_date(now, last, granularity) == Fraction(row["creation"])
+        last, wait = next_suffix_date(now, last, granularity)
+        assert last == Fraction(row["date"])
+        assert wait == max(Fraction(row["creation"]) - now, 0)
+        assert build_repository_suffix(last) == row["suffix"]
+
+
+@pytest.mark.parametrize("calls", CHANGES)
+def test_the_granularity_may_differ_and_change(calls: list[dict[str, str]]) -> None:
+    last = None
+    for call in calls:
+        now, granularity = Fraction(call["now"]), parse_granularity(call["granularity"])
+        assert find_creation_date(now, last, granularity) == Fraction(call["creation"])
+        last, wait = next_suffix_date(now, last, granularity)
+        assert last == Fraction(call["date"])
+        assert wait == max(Fraction(call["creation"]) - now, 0)
+
+
+@given(nows, lasts, granularities)
+def test_each_date_is_that_of_the_algorithm_in_the_document(
+    now: Fraction, last: Fraction | None, granularity: Fraction
+) -> None:
+    assert next_suffix_date(now, last, granularity) == follow_algorithm_4(now, last, granularity)
+
+
+@given(st.lists(st.tuples(nows, granularities), min_size=2, max_size=30), lasts)
+def test_dates_increase_with_any_clock_and_granularity(
+    requests: list[tuple[Fraction, Fraction]], last: Fraction | None
+) -> None:
+    for now, granularity in requests:
+        date, wait = next_suffix_date(now, last, granularity)
+        assert last is None or date > last
+        assert wait >= 0
+        assert date <= now + wait, "dated in the future of its hand-out"
+        assert date % granularity == 0
+        last = date
+
+
+@given(nows, lasts, granularities)
+def test_the_date_has_the_shortest_free_suffix(
+    now: Fraction, last: Fraction | None, granularity: Fraction
+) -> None:
+    date, _ = next_suffix_date(now, last, granularity)
+    creation = find_creation_date(now, last, granularity)
+    floored = now // granularity - 1 if last is None else last // granularity
+    for grid in GRANULARITIES:
+        free = creation // grid * grid
+        if grid >= granularity and free > floored * granularity:
+            assert len(build_repository_suffix(date)) <= len(build_repository_suffix(free))
+
+
+@given(nows, lasts, granularities, st.integers(1, 40))
+def test_many_dates_at_once_are_those_of_repeated_calls(
+    now: Fraction, last: Fraction | None, granularity: Fraction, count: int
+) -> None:
+    dates, wait = next_suffix_dates(now, last, granularity, count)
+    single_wait = Fraction(0)
+    expected: list[Fraction] = []
+    for _ in range(count):
+        last, single_wait = next_suffix_date(now, last, granularity)
+        expected.append(last)
+    assert dates == expected
+    assert wait == single_wait, "all wait until the last date has come"
+
+
+def test_the_first_date_of_a_prefix_is_the_present_step() -> None:
+    """Without a last date, Algorithm 4 allows no earlier step, even if its suffix is shorter."""
+    for granularity in GRANULARITIES:
+        now = 600 + granularity
+        assert next_suffix_date(now, None, granularity) == (now, 0), granularity
+
+
+def test_zero_dates_need_no_wait() -> None:
+    assert next_suffix_dates(NOW, NOW + 3600, Fraction(1), 0) == ([], Fraction(0))
+
+
+def test_a_negative_count_is_refused() -> None:
+    with pytest.raises(ValueError, match="the number of dates is -1"):
+        next_suffix_dates(NOW, None, Fraction(1), -1)
+
+
+@for_each("granularity", [Fraction(60), Fraction(1), Fraction(1, 10**6)])
+def test_each_of_ten_thousand_dates_is_later_than_the_previous_one(granularity: Fraction) -> None:
+    dates, _ = next_suffix_dates(NOW, None, granularity, 10_000)
+    assert len(dates) == 10_000
+    assert all(earlier < later for earlier, later in pairwise(dates))
+
+
+def test_a_clock_that_was_set_back_makes_the_next_date_wait() -> None:
+    date, wait = next_suffix_date(NOW - 3600, NOW // 1 + Fraction(0), Fraction(1))
+    assert date == NOW // 1 + 1
+    assert wait == date - (NOW - 3600)
+
+
+def test_a_fine_granularity_gives_short_suffixes_if_requests_are_rare() -> None:
+    date, wait = next_suffix_date(NOW, NOW - 61, Fraction(1, 10**6))
+    assert (build_repository_suffix(date), wait) == ("2010/10.20.15.21", Fraction(0))
+
+
+def test_the_arguments_are_exact() -> None:
+    with pytest.raises(TypeError, match="Fraction of POSIX seconds"):
+        next_suffix_date(1.5, None, Fraction(1))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Fraction of POSIX seconds"):
+        next_suffix_date(NOW, 1.5, Fraction(1))  # type: ignore[arg-type]
+
+
+@for_each(
+    ("text", "granularity"),
+    [
+        ("60", Fraction(60)),
+        ("1", Fraction(1)),
+        ("0.1", Fraction(1, 10)),
+        ("0.001", Fraction(1, 1000)),
+        ("0.000000001", Fraction(1, 10**9)),
+        ("1.0", Fraction(1)),
+        ("60.0", Fraction(60)),
+        ("0.10", Fraction(1, 10)),
+    ],
+)
+def test_a_granularity_is_read(text: str, granularity: Fraction) -> None:
+    assert parse_granularity(text) == granularity
+
+
+@for_each(
+    "text",
+    ["", "0", "-1", "10", "600", "0.5", "0.2", "0.11", "1e-3", "1/10", ".1", "1\n", "٠.١", "nan"],
+)
+def test_a_wrong_granularity_is_refused_with_the_right_ones(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not one of 60, 1, 0\.1, 0\.01, 0\.001 and so on"):
+        parse_granularity(text)
+
+
+@pytest.mark.parametrize("granularity", [Fraction(10), Fraction(1, 2), Fraction(0), Fraction(-1)])
+def test_the_distributor_refuses_a_wrong_granularity(granularity: Fraction) -> None:
+    for call in (next_suffix_date, find_creation_date):
+        with pytest.raises(ValueError, match=r"is not one of 60, 1, 0\.1"):
+            call(NOW, None, granularity)
+
+
+@for_each(
+    ("count", "wait", "granularity"),
+    [
+        (1, "60", "60"),
+        (1, "59.9", "1"),
+        (5, "5", "1"),
+        (6, "5", "0.1"),
+        (50, "5", "0.1"),
+        (51, "5", "0.01"),
+        (100_000, "5", "0.00001"),
+        (1, "0.001", "0.001"),
+    ],
+)
+def test_the_coarsest_sufficient_granularity_is_found(
+    count: int, wait: str, granularity: str
+) -> None:
+    assert find_granularity(count, Fraction(wait)) == Fraction(granularity)
+
+
+@given(
+    nows,
+    st.integers(0, 10**8).map(lambda number: Fraction(number, 10**6)),
+    st.integers(1, 60),
+    st.integers(1, 10**9).map(lambda number: Fraction(number, 10**6)),
+)
+def test_the_wait_is_long_enough_with_that_granularity(
+    now: Fraction, age: Fraction, count: int, wait: Fraction
+) -> None:
+    granularity = find_granularity(count, wait)
+    assert next_suffix_dates(now, now - age, granularity, count)[1] <= wait
+    if granularity < 60:
+        coarser = Fraction(60) if granularity == 1 else granularity * 10
+        on_the_grid = now // coarser * coarser
+        assert next_suffix_dates(on_the_grid, on_the_grid, coarser, count)[1] > wait
+
+
+@pytest.mark.parametrize(("count", "wait"), [(0, 1), (-1, 1), (1, 0), (1, -1)])
+def test_count_and_wait_must_be_positive(count: int, wait: int) -> None:
+    with pytest.raises(ValueError, match=r"must be (1 or )?more"):
+        find_granularity(count, Fraction(wait))
+
+
+@given(moments, granularities)
+def test_the_first_date_needs_no_wait(now: Fraction, granularity: Fraction) -> None:
+    date, wait = next_suffix_date(now, None, granularity)
+    assert wait == 0
+    assert date <= now
+
+
+@given(st.integers(-(10**8), 10**8).map(lambda number: Fraction(number, 10**6)), st.integers(0, 60))
+def test_a_wait_ends_at_the_moment_or_after_the_maximum(ahead: Fraction, max_wait: int) -> None:
+    waits: list[float] = []
+    wait_until(NOW + ahead, max_wait, lambda: NOW, waits.append)
+    expected = min(float(ahead), max_wait)
+    assert waits == ([expected] if expected > 0 else [])
+
+
+@pytest.mark.parametrize("seconds", [1, 8, 3600])
+def test_a_clock_that_is_set_back_during_the_wait_does_not_make_the_wait_longer(
+    seconds: int,
+) -> None:
+    times = iter([NOW, NOW + 8 - seconds, NOW + 8 - seconds])
+    waits: list[float] = []
+    wait_until(NOW + 8, 10, lambda: next(times), waits.append)
+    assert waits == [8]
+
+
+def test_a_clock_that_is_slow_during_the_wait_is_waited_for() -> None:
+    times = iter([NOW, NOW + Fraction("7.5"), NOW + 8 - Fraction(1, 32), NOW + 8])
+    waits: list[float] = []
+    wait_until(NOW + 8, 10, lambda: next(times), waits.append)
+    assert waits == [8, 0.5, 1 / 32]
+
+
+def test_a_clock_may_be_late_by_a_tenth_of_the_wait() -> None:
+    times = iter([NOW, NOW + 9, NOW + 10])
+    waits: list[float] = []
+    wait_until(NOW + 10, 20, lambda: next(times), waits.append)
+    assert waits == [10, 1]
+
+
+def test_a_slow_clock_is_not_waited_for_longer_than_the_maximum() -> None:
+    times = iter([NOW, NOW + Fraction("7.5"), NOW + Fraction("7.75")])
+    waits: list[float] = []
+    wait_until(NOW + 8, 8.25, lambda: next(times), waits.append)
+    assert waits == [8, 0.25]

@@ -1,0 +1,336 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.cases import for_each
+from support.identifier_strategies import END, addresses, dates, ports
+from support.vectors import load
+
+from flask_ibi_archive.core.identifiers import (
+    Form,
+    build_ibip,
+    build_ibip_prefix,
+    build_ibip_suffix,
+    canonical_address,
+    convert_from_decimal,
+    convert_to_decimal,
+    decode_identifier,
+    parse_decimal,
+    parse_identifier,
+)
+from flask_ibi_archive.core.identifiers.ibip import decode_ibip_prefix, decode_ibip_suffix
+
+VECTORS = load("identifiers.json")
+BASES = {"ipv4": 11, "ipv6": 17}
+IP = "150.163.34.243"
+DATE = Fraction(1234806360)
+ZERO = Fraction(807235200)
+
+
+def encode(address: str, base: int) -> str:
+    """Convert a text of digits from another base to base 27."""
+    return convert_from_decimal(convert_to_decimal(address, base))
+
+
+@pytest.mark.parametrize("row", VECTORS["generated"])
+def test_the_ibips_of_the_documents_are_built(row: dict[str, Any]) -> None:
+    date = parse_decimal(row["unix"])
+    ibip = build_ibip(row["ip"], row["ip_port"], date)
+    assert (ibip.form, ibip.text) == (Form.IBIP, row["ibip"])
+    assert ibip.prefix == build_ibip_prefix(row["ip"], row["ip_port"])
+    assert ibip.suffix == build_ibip_suffix(date)
+
+
+@pytest.mark.parametrize(("rep", "ibip"), VECTORS["same_item"])
+def test_both_forms_of_an_item_have_the_same_date(rep: str, ibip: str) -> None:
+    name, opaque = parse_identifier(rep), parse_identifier(ibip)
+    decoded = decode_identifier(opaque)
+    assert decode_identifier(name).date == decoded.date
+    assert decoded.ip is not None
+    assert decoded.port is not None
+    assert decoded.date is not None
+    assert build_ibip(decoded.ip, decoded.port, decoded.date) == opaque
+
+
+@given(addresses, ports, dates())
+def test_a_built_ibip_is_canonical_and_decodes_to_the_same_values(
+    ip: str, port: int, date: Fraction
+) -> None:
+    ibip = build_ibip(ip, port, date)
+    assert parse_identifier(ibip.text) == ibip
+    decoded = decode_identifier(ibip)
+    assert (decoded.form, decoded.host) == (Form.IBIP, None)
+    assert (decoded.ip, decoded.port, decoded.date) == (canonical_address(ip), port, date)
+
+
+@for_each(
+    "ip",
+    [
+        "0:1:2:3:4:5:6:7",
+        "0:1::",
+        "::",
+        "::1",
+        "::2:3:4:5:6:7",
+        "0.0.0.0",
+        "0.1.2.3",
+        "255.255.255.255",
+        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    ],
+)
+def test_a_leading_zero_of_an_address_is_decoded(ip: str) -> None:
+    canonical = canonical_address(ip)
+    assert decode_ibip_prefix(build_ibip_prefix(ip, 800)) == (canonical, 800)
+
+
+def test_different_addresses_and_ports_have_different_prefixes() -> None:
+    parts = ["0", "1", "10", "100", "255"]
+    ips = [".".join(four) for four in product(parts, repeat=4)] + ["::", "::1", "0:1:2:3:4:5:6:7"]
+    prefixes = {build_ibip_prefix(ip, port) for ip in ips for port in (1, 80, 800, 801, 65535)}
+    assert len(prefixes) == len(ips) * 5
+
+
+@pytest.mark.parametrize(
+    ("ip", "port", "prefix"),
+    [
+        (IP, 800, "8JMKD3MGP8W"),
+        (IP, 802, "8JMKD3MGP8W34M"),
+        (IP, 80, "8JMKD3MGP8W4U"),
+        ("::ffff:150.163.34.243", 800, "8JMKD3MGP8W"),
+        ("2001:252:0:1:0:0:2008:6", 800, "7URMDHLL9SSN2D89MX"),
+        ("2001:252:0:1::2008:6", 80, "7URMDHLL9SSN2D89MX4U"),
+    ],
+)
+def test_port_800_is_omitted_and_port_80_is_not(ip: str, port: int, prefix: str) -> None:
+    assert build_ibip_prefix(ip, port) == prefix
+
+
+@for_each(
+    ("decimal", "suffix"),
+    [
+        ("807235200", "2"),
+        ("807235201", "3"),
+        ("1234806360", "34PGRBS"),
+        ("1234806360.5", "34PGRBSW7"),
+        ("1234806360.05", "34PGRBSW27"),
+        ("1234806360.25", "34PGRBSWT"),
+        ("1234806360.1", "34PGRBSW3"),
+        ("1234806360.01", "34PGRBSW23"),
+        ("1234806360.001", "34PGRBSW223"),
+    ],
+)
+def test_the_zeros_of_a_fraction_are_encoded(decimal: str, suffix: str) -> None:
+    date = parse_decimal(decimal)
+    assert build_ibip_suffix(date) == suffix
+    assert decode_ibip_suffix(suffix) == date
+
+
+def test_a_date_before_august_1995_has_no_ibip() -> None:
+    for date in (ZERO - Fraction(1, 10), ZERO - 1, Fraction(0), -(Fraction(10) ** 12)):
+        with pytest.raises(ValueError, match="before 1995-08-01T00:00:00Z"):
+            build_ibip(IP, 800, date)
+
+
+def test_a_date_without_a_suffix_is_refused() -> None:
+    assert decode_ibip_suffix(build_ibip_suffix(Fraction(END - 1))) == END - 1
+    with pytest.raises(ValueError, match="years 0001 to 9999"):
+        build_ibip_suffix(Fraction(END))
+    with pytest.raises(ValueError, match="cannot be written with"):
+        build_ibip_suffix(DATE + Fraction(1, 3))
+    with pytest.raises(TypeError, match="Fraction"):
+        build_ibip_suffix(1234806360.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("port", [-1, 0, 65536])
+def test_a_number_that_is_not_a_port_is_refused(port: int) -> None:
+    with pytest.raises(ValueError, match=f"^port {port} is not a number from 1 to 65535$"):
+        build_ibip(IP, port, DATE)
+
+
+@pytest.mark.parametrize(
+    ("ip", "reason"),
+    [
+        ("fe80::1%eth0", "zone"),
+        ("mtc-m18.sid.inpe.br", "is not an IP address"),
+        ("", "is not an IP address"),
+    ],
+)
+def test_a_text_that_is_not_an_address_is_refused(ip: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        build_ibip(ip, 800, DATE)
+
+
+def test_an_ibip_of_more_than_255_characters_is_refused() -> None:
+    # 255 decimal places are about 178 graphemes, but each leading zero is one grapheme.
+    with pytest.raises(ValueError, match="characters; at most 255"):
+        build_ibip(IP, 800, DATE + Fraction(1, 10**255))
+
+
+@for_each(
+    ("prefix", "reason"),
+    [
+        (
+            encode("150.163.34.256", 11) + "W",
+            "is the code of '150.163.34.256', which is not an IPv4",
+        ),
+        (encode("150.163.34", 11) + "W", "which is not an IPv4"),
+        (encode("150.163.034.24", 11) + "W", "which is not an IPv4"),
+        (encode("7", 11) + "W", "which is not an IPv4"),
+        (encode("1:2:3", 17) + "X", "which is not an IPv6"),
+        (encode("2001:0252::6", 17) + "X", "is written"),
+        (encode("1:0:0:0:0:0:0:1", 17) + "X", "is written"),
+        (encode("::ffff:96a3:22f3", 17) + "X", "is written '8JMKD3MGP8W'"),
+        (encode("2001:252:0:1::2008:6", 17) + "W", "which is not an IPv4"),
+        (encode(IP, 11) + "X", "which is not an IPv6"),
+        ("2" + encode(IP, 11) + "W", "is written '8JMKD3MGP8W'"),
+        (encode(IP, 11) + "W" + convert_from_decimal(800), "is written '8JMKD3MGP8W'"),
+        (encode(IP, 11) + "W24U", "is written '8JMKD3MGP8W4U'"),
+        (encode(IP, 11) + "W2", "is not the code of a port"),
+        (encode(IP, 11) + "W" + convert_from_decimal(65536), "is not the code of a port"),
+        (encode(IP, 11) + "W" + "U" * 200, "is not the code of a port"),
+        (encode(IP, 11) + "W222234M", "is written"),
+        ("3" * 35 + "X", "is too long for the code of an IPv6 address"),
+        ("3" * 250 + "W", "is too long for the code of an IPv4 address"),
+    ],
+)
+def test_a_prefix_without_an_address_is_refused(prefix: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        decode_ibip_prefix(prefix)
+
+
+@for_each(
+    ("suffix", "reason"),
+    [
+        ("234PGRBS", "is written '34PGRBS'"),
+        ("22", "is written '2'"),
+        ("34PGRBSW2", "is written '34PGRBS'"),
+        ("34PGRBSW" + convert_from_decimal(50), "is written '34PGRBSW7'"),
+        (convert_from_decimal(END - 807235200), "years 0001 to 9999"),
+        ("U" * 200, "years 0001 to 9999"),
+        ("222222222234PGRBS", "is written"),
+        ("34PGRBSW" + "U" * 240, "cannot be written with"),
+    ],
+)
+def test_a_suffix_without_a_date_is_refused(suffix: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        decode_ibip_suffix(suffix)
+
+
+@for_each(
+    ("decode", "part", "message"),
+    [
+        (
+            decode_ibip_prefix,
+            "3" * 41 + "W",
+            f"'{'3' * 40}' is too long for the code of an IPv4 address",
+        ),
+        (
+            decode_ibip_prefix,
+            "3" * 35 + "X",
+            f"'{'3' * 35}' is too long for the code of an IPv6 address",
+        ),
+        (
+            decode_ibip_prefix,
+            "8JMKD3MGP8W" + "U" * 41,
+            f"'{'U' * 40}' is not the code of a port from 1 to 65535",
+        ),
+        (
+            decode_ibip_prefix,
+            "8JMKD3MGP8W2222",
+            "'2222' is not the code of a port from 1 to 65535",
+        ),
+        (
+            decode_ibip_prefix,
+            "2" * 16 + "8JMKD3MGP8W",
+            f"150.163.34.243 with port 800 is written '8JMKD3MGP8W', not '{'2' * 16}8JMKD3MGP8W'",
+        ),
+        (decode_ibip_suffix, "234PGRBS", "the date is written '34PGRBS', not '234PGRBS'"),
+        (
+            decode_ibip_suffix,
+            "2" * 50 + "34PGRBS",
+            f"the date is written '2', not '{'2' * 40}'",
+        ),
+    ],
+)
+def test_the_error_names_the_wrong_part_and_the_right_text(
+    decode: Callable[[str], object], part: str, message: str
+) -> None:
+    with pytest.raises(ValueError) as caught:
+        decode(part)
+    assert str(caught.value) == message
+
+
+# --- numbers in the bases 11, 17 and 27
+
+
+@pytest.mark.parametrize(("text", "kind", "number"), VECTORS["to_decimal"])
+def test_addresses_of_table_7_2_become_their_numbers(text: str, kind: str, number: int) -> None:
+    assert convert_to_decimal(text, BASES[kind]) == number
+    assert convert_from_decimal(number, BASES[kind]) == text
+
+
+@pytest.mark.parametrize(("number", "text"), VECTORS["from_decimal"])
+def test_numbers_of_table_7_3_become_their_graphemes(number: int, text: str) -> None:
+    assert convert_from_decimal(number) == text
+    assert convert_to_decimal(text, 27) == number
+
+
+def test_graphemes_of_table_7_6_count_from_two_to_u() -> None:
+    assert "".join(map(convert_from_decimal, range(27))) == "23456789ABCDEFGHJKLMNPQRSTU"
+    assert convert_from_decimal(27) == "32"
+
+
+@given(st.integers(0, 10**80), st.sampled_from([11, 17, 27]))
+def test_the_text_of_a_number_is_converted_to_the_number(number: int, base: int) -> None:
+    text = convert_from_decimal(number, base)
+    assert convert_to_decimal(text, base) == number
+    assert convert_to_decimal(text.swapcase(), base) == number
+
+
+@given(st.text("23456789ABCDEFGHJKLMNPQRSTU", min_size=1, max_size=40))
+def test_a_converted_text_loses_only_its_leading_zeros(text: str) -> None:
+    assert convert_from_decimal(convert_to_decimal(text, 27)) == (text.lstrip("2") or "2")
+
+
+@for_each(
+    ("text", "base", "character"),
+    [
+        ("30", 27, "'0'"),
+        ("O", 27, "'O'"),
+        ("I", 27, "'I'"),
+        ("V", 27, "'V'"),
+        ("W", 27, "'W'"),
+        ("1a", 11, "'a'"),
+        ("1g", 17, "'g'"),
+        ("1.2", 17, "'.'"),
+        ("ſ", 27, "'ſ'"),
+        ("\u212a", 27, "'\u212a'"),
+        ("٣", 11, "'٣'"),
+        ("3\n", 27, r"'\\n'"),
+    ],
+)
+def test_a_character_that_is_not_a_digit_is_named(text: str, base: int, character: str) -> None:
+    with pytest.raises(ValueError, match=f"^{character} is not a digit of base {base}"):
+        convert_to_decimal(text, base)
+
+
+def test_an_empty_text_is_not_a_number() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        convert_to_decimal("", 27)
+
+
+def test_a_negative_number_has_no_text() -> None:
+    with pytest.raises(ValueError, match="-1 is negative"):
+        convert_from_decimal(-1)
+
+
+def test_other_bases_are_refused() -> None:
+    with pytest.raises(ValueError, match="base 10 is unknown"):
+        convert_to_decimal("1", 10)
+    with pytest.raises(ValueError, match="base 16 is unknown"):
+        convert_from_decimal(1, 16)

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.cases import for_each
+from support.identifier_strategies import get_outcome, ibips, legacies, repository_names
+from support.vectors import load
+
+from flask_ibi_archive.core.identifiers import (
+    Form,
+    Identifier,
+    parse_ibip,
+    parse_identifier,
+    parse_repository_name,
+)
+from flask_ibi_archive.errors import IBIError, IdentifierError
+
+VECTORS = load("identifiers.json")
+
+
+@pytest.mark.parametrize("text", VECTORS["valid_rep"])
+def test_repository_names_are_read_in_lower_case(text: str) -> None:
+    expected = Identifier(Form.REP, text.lower())
+    assert parse_identifier(text) == parse_repository_name(text) == expected
+
+
+@pytest.mark.parametrize("text", VECTORS["valid_ibip"])
+def test_ibips_are_read_in_upper_case(text: str) -> None:
+    expected = Identifier(Form.IBIP, text.upper())
+    assert parse_identifier(text) == parse_ibip(text) == expected
+
+
+@pytest.mark.parametrize("text", VECTORS["legacy"])
+def test_legacy_identifiers_are_not_changed(text: str) -> None:
+    assert parse_identifier(text) == Identifier(Form.LEGACY, text)
+
+
+@for_each("text", VECTORS["invalid"])
+def test_a_text_outside_the_grammar_is_refused(text: str) -> None:
+    for parse in (parse_identifier, parse_repository_name, parse_ibip):
+        with pytest.raises(IdentifierError) as caught:
+            parse(text)
+        assert caught.value.text == text
+        assert caught.value.suggestion is None
+        assert isinstance(caught.value, (IBIError, ValueError))
+
+
+@pytest.mark.parametrize("row", VECTORS["same_item"])
+def test_both_forms_of_one_item_are_read(row: list[str]) -> None:
+    assert [parse_identifier(text).form for text in row] == [Form.REP, Form.IBIP]
+
+
+@for_each(
+    "text",
+    [
+        "sid.inpe.br/mtc-m18/2004/02.16.09.30.00",
+        "sid.inpe.br/mtc-m18/2004/02.29.09.30",
+        "sid.inpe.br/mtc-m18/2000/02.29.09.30",
+        "sid.inpe.br/mtc-m18/2004/02.16.09.30.00.000",
+        "sid.inpe.br/mtc-m13@80/2004/02.16.09.30",
+        "sid.inpe.br/mtc-m13@1905/2004/02.16.09.30",
+        "sid.inpe.br/mtc-m13.080/2004/02.16.09.30",
+        "a/1/0001/01.01.00.00",
+        "1.a--b/c-1/9999/12.31.23.59.59.9",
+        "8W/8",
+        "2X2/2W2",
+    ],
+)
+def test_a_text_of_the_grammar_is_an_identifier(text: str) -> None:
+    assert parse_identifier(text).text == text
+
+
+def test_three_spellings_of_port_80_are_three_prefixes() -> None:
+    words = ("mtc-m18@80", "mtc-m18.80", "mtc-m18")
+    assert len({parse_identifier(f"sid.inpe.br/{word}/2009/02.16.17.46") for word in words}) == 3
+
+
+@for_each(
+    "text",
+    [
+        "8JMKD3MGP8W/34PGRBZ",
+        "z8W/3",
+        "8JMKD3MGP8W/Z",
+        "zz/ZZ",
+        "/Z",
+        "Z/a-b",
+        "Z.a/b",
+        "Z/a/b",
+    ],
+)
+def test_a_legacy_identifier_has_an_upper_case_z_in_its_first_word(text: str) -> None:
+    with pytest.raises(IdentifierError):
+        parse_identifier(text)
+
+
+LOOK_ALIKES = [
+    ("ſid.inpe.br/mtc-m18/2009/02.16.17.46", "ſ"),
+    ("sid.inpe.br/mtc\u2010m18/2009/02.16.17.46", "\u2010"),
+    ("sid.inpe.br/mtc-m18/٢009/02.16.17.46", "٢"),
+    ("sid.inpe.br/mtc-m18/2009/02.16.17.4６", "６"),
+    ("sid.inpe.br/mtc-m18@8０/2009/02.16.17.46", "０"),
+    ("8JM\u212aD3MGP8W/34PGRBS", "\u212a"),
+    ("8JMKD3MGP8W/34PGRBſ", "ſ"),
+    ("8JMKD3MGP8Ｗ/34PGRBS", "Ｗ"),
+    ("kLwpN6zＺ/kfnE", "Ｚ"),
+    ("kLwpN6zZ/kfné", "é"),
+    ("sid.ınpe.br/mtc-m18/2009/02.16.17.46", "ı"),
+    ("sid.inpe.br∕mtc-m18/2009/02.16.17.46", "∕"),
+]
+
+
+@for_each(("text", "character"), LOOK_ALIKES)
+def test_look_alikes_outside_ascii_are_refused_and_named(text: str, character: str) -> None:
+    with pytest.raises(IdentifierError) as caught:
+        parse_identifier(text)
+    position = text.index(character) + 1
+    assert caught.value.rule.startswith(
+        f"{character!r} at position {position} is not an ASCII character"
+    )
+    assert caught.value.suggestion is None
+
+
+@for_each(
+    "text",
+    ["sid.inpe.br/mtc-m19/2010/08.25.12.38", "8JMKD3MGP8W/34PGRBS", "kLwpN6zZ/kfnE"],
+)
+@for_each("extra", ["\n", " ", "\r\n", "\0", "\t", "\x85", "/", "?"])
+def test_nothing_may_precede_or_follow_an_identifier(text: str, extra: str) -> None:
+    for changed in (text + extra, extra + text):
+        with pytest.raises(IdentifierError) as caught:
+            parse_identifier(changed)
+        assert "\n" not in str(caught.value)
+        assert caught.value.text == changed
+
+
+@given(repository_names())
+def test_a_text_of_the_grammar_is_a_repository_name(text: str) -> None:
+    if len(text) <= 255 and not text.startswith("0000"):
+        assert parse_identifier(text) == Identifier(Form.REP, text.lower())
+
+
+@given(ibips)
+def test_a_text_of_the_shape_is_an_ibip(text: str) -> None:
+    assert parse_identifier(text) == Identifier(Form.IBIP, text.upper())
+
+
+@given(legacies)
+def test_two_words_with_a_z_are_legacy(text: str) -> None:
+    assert parse_identifier(text) == Identifier(Form.LEGACY, text)
+
+
+@given(st.one_of(repository_names(), ibips, legacies))
+def test_a_canonical_text_does_not_change(text: str) -> None:
+    identifier = parse_identifier(text)
+    assert parse_identifier(str(identifier)) == identifier
+
+
+@given(
+    st.one_of(repository_names(), ibips, legacies),
+    st.integers(0, 60),
+    st.characters(),
+)
+def test_a_changed_text_is_read_or_refused_with_a_reason(
+    text: str, position: int, character: str
+) -> None:
+    changed = text[:position] + character + text[position + 1 :]
+    outcome = get_outcome(parse_identifier, changed)
+    if isinstance(outcome, IdentifierError):
+        assert outcome.text == changed
+        assert outcome.rule
+        assert "\n" not in str(outcome)
+        assert outcome.suggestion is None or parse_identifier(outcome.suggestion)
+    else:
+        assert changed.isascii()
+        assert outcome.text.lower() == changed.lower()
+
+
+@given(st.text(st.sampled_from("aZw28B5SV0./@-"), max_size=40))
+def test_any_text_is_read_or_refused_with_a_reason(text: str) -> None:
+    outcome = get_outcome(parse_identifier, text)
+    assert outcome.text.lower() == text.lower()
+    assert isinstance(outcome, Identifier) or outcome.rule
+
+
+@pytest.mark.parametrize(
+    ("front", "end"),
+    [
+        ("a/", "/2009/02.16.17.46"),
+        ("a/b.", "/2009/02.16.17.46"),
+        ("8W/", ""),
+        ("8", "X/8"),
+        ("Z/", ""),
+    ],
+)
+def test_255_characters_are_an_identifier_and_256_are_not(front: str, end: str) -> None:
+    text = front + "8" * (255 - len(front + end)) + end
+    assert str(parse_identifier(text)) == text
+    with pytest.raises(IdentifierError) as caught:
+        parse_identifier(f"{front}8{text[len(front) :]}")
+    assert caught.value.rule == "the text has 256 characters; at most 255 are allowed"
+    assert caught.value.suggestion is None
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "rule"),
+    [
+        (
+            parse_repository_name,
+            "8JMKD3MGP8W/34PGRBS",
+            "the text is an identifier of the form ibip; a repository name is required",
+        ),
+        (
+            parse_ibip,
+            "sid.inpe.br/mtc-m19/2010/08.25.12.38",
+            "the text is an identifier of the form rep; an IBIp is required",
+        ),
+        (
+            parse_ibip,
+            "kLwpN6zZ/kfnE",
+            "the text is an identifier of the form legacy; an IBIp is required",
+        ),
+    ],
+)
+def test_a_parser_of_one_kind_refuses_the_others(
+    parse: Callable[[str], Identifier], text: str, rule: str
+) -> None:
+    with pytest.raises(IdentifierError) as caught:
+        parse(text)
+    assert (caught.value.text, caught.value.rule) == (text, rule)
+    assert caught.value.suggestion is None
+
+
+def test_an_error_suggests_the_identifier_that_was_probably_meant() -> None:
+    with pytest.raises(IdentifierError) as caught:
+        parse_identifier("sid.inpe.br/mtc-m19/2O10/08.25.12.38")
+    assert caught.value.suggestion == "sid.inpe.br/mtc-m19/2010/08.25.12.38"
+    assert str(caught.value).endswith("; did you mean sid.inpe.br/mtc-m19/2010/08.25.12.38?")
+
+
+@for_each("length", [250, 8192, 100_000])
+@for_each(
+    "piece",
+    ["a", "a.", "a-", "-", "8", "8W", "V", "8B5S", "Z", "/", "a/", "0", "é", "O", "\n", "a.a-a@1/"],
+)
+@for_each("end", ["", "!", "/", "W/34PGRBV"])
+def test_a_long_text_is_not_an_identifier(piece: str, length: int, end: str) -> None:
+    text = (piece * (length // len(piece) + 1))[:length] + end
+    outcome = get_outcome(parse_identifier, text)
+    assert outcome.text.lower() == text.lower()

@@ -1,0 +1,314 @@
+"""Tests the requests and answers of inclusion and exclusion ([R] 5.2)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.cases import for_each
+from support.vectors import load
+
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.hosts import is_archive_address
+from flask_ibi_archive.core.protocol.inclusion import (
+    EXCLUSION_REQUEST,
+    INCLUSION_REQUEST,
+    RegistrationRequest,
+    RegistrationStatus,
+    format_registration_request,
+    format_registration_status,
+    parse_registration_answer,
+    parse_registration_request,
+)
+from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.errors import (
+    BadParameter,
+    LocalProtocolError,
+    MissingParameter,
+    PeerProtocolError,
+    RepeatedParameter,
+    UnknownSubject,
+)
+
+VECTORS = load("messages.json")
+EXAMPLES = {case["source"]: case["url"] for case in VECTORS["requests"]}
+REQUEST = RegistrationRequest(
+    subject=INCLUSION_REQUEST,
+    address="mtc-m21.sid.inpe.br",
+    service_ibi=parse_identifier("sid.inpe.br/mtc-m21/2012/06.05.15.34.39"),
+    ip="150.163.34.239",
+    platform_version="2014:11.09.02.16.15",
+    admin_email="banon@dpi.inpe.br",
+    key="1234567890",
+)
+INCLUDED = RegistrationStatus("included", "successful")
+UNCONFIRMED = RegistrationStatus("included", "unsuccessful")
+EXCLUDED = RegistrationStatus("excluded")
+KEY = "1234567890-9876543210"
+RIGHT = {
+    "servicesubject": "inclusionRequest",
+    "archiveaddress": "banon-pc2.dpi.inpe.br:8080",
+    "archiveserviceibi": "dpi.inpe.br/banon/1999/01.09.22.14",
+    "archiveip": "150.163.2.166",
+    "archiveprotocol": "HTTP",
+    "archiveplatformversion": "2014:11.09.02.16.15",
+    "archiveadmemailaddress": "banon@dpi.inpe.br",
+    "registrationkey": KEY,
+}
+
+
+@pytest.mark.parametrize(
+    ("example", "subject"), [("5.2", INCLUSION_REQUEST), ("5.3", EXCLUSION_REQUEST)]
+)
+def test_a_request_is_that_of_the_example_byte_for_byte(example: str, subject: str) -> None:
+    query = EXAMPLES[f"[R] Example {example}"].partition("?")[2]
+    assert format_registration_request(replace(REQUEST, subject=subject)) == query
+
+
+def test_a_request_has_eight_pairs() -> None:
+    pairs = decode_query_string(format_registration_request(REQUEST))
+    assert len(pairs) == 8
+    assert pairs[0] == ("servicesubject", "inclusionRequest")
+    assert all(value for _, value in pairs)
+    assert dict(pairs)["archiveprotocol"] == "HTTP"
+
+
+@given(st.from_regex(r"[ -~]{1,20}", fullmatch=True))
+def test_any_printable_ascii_version_is_read_as_it_was_written(version: str) -> None:
+    query = format_registration_request(replace(REQUEST, platform_version=version))
+    assert query.isascii()
+    assert " " not in query
+    assert dict(decode_query_string(query))["archiveplatformversion"] == version
+
+
+@for_each(
+    ("wrong", "text"),
+    [
+        ({"subject": "inclusion"}, "servicesubject: 'inclusion' is not one of"),
+        ({"address": ""}, "archiveaddress: '' should be a host"),
+        ({"ip": "150.163.34"}, "archiveip: "),
+        ({"ip": ""}, "archiveip: "),
+        ({"platform_version": ""}, "archiveplatformversion: "),
+        ({"platform_version": "versão"}, "archiveplatformversion: "),
+        ({"admin_email": "banon"}, "archiveadmemailaddress: 'banon' should be an e-mail address"),
+        ({"admin_email": "@dpi.inpe.br"}, "archiveadmemailaddress: "),
+        ({"admin_email": "joão@dpi.inpe.br"}, "archiveadmemailaddress: "),
+        ({"key": "123456789"}, "registrationkey: a key must be"),
+    ],
+)
+def test_a_request_that_breaks_table_5_2_is_not_written(wrong: dict[str, str], text: str) -> None:
+    request = replace(REQUEST, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(LocalProtocolError) as caught:
+        format_registration_request(request)
+    assert str(caught.value).startswith(text)
+
+
+@pytest.mark.parametrize("ip", ["150.163.34.239", "2001:db8::1"])
+def test_both_kinds_of_ip_can_be_sent(ip: str) -> None:
+    pairs = decode_query_string(format_registration_request(replace(REQUEST, ip=ip)))
+    assert dict(pairs)["archiveip"] == ip
+
+
+def test_neither_repr_nor_message_shows_the_key() -> None:
+    assert REQUEST.key not in repr(REQUEST)
+    with pytest.raises(LocalProtocolError) as caught:
+        format_registration_request(replace(REQUEST, key="12345secret"))
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "subject", "status"),
+    [
+        ("included", INCLUSION_REQUEST, INCLUDED),
+        ("included, not confirmed", INCLUSION_REQUEST, UNCONFIRMED),
+        ("excluded", EXCLUSION_REQUEST, EXCLUDED),
+    ],
+)
+def test_the_answers_of_the_document_are_read_and_written(
+    name: str, subject: str, status: RegistrationStatus
+) -> None:
+    text = VECTORS["answers"][name]
+    assert parse_registration_answer(subject, text.encode()) == status
+    assert format_registration_status(status) == text
+    assert status.confirmed == (name == "included")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"status.archive included\r\nstatus.confirmation successful",
+        b"status.confirmation successful status.archive included",
+        b"\xef\xbb\xbfstatus.archive included\nstatus.confirmation successful\n",
+        b"status.archive {included} status.confirmation {successful}",
+        b"notice {bem-vindo \xe0 rede} status.archive included status.confirmation successful",
+        b"status.archive included status.archive included status.confirmation successful",
+    ],
+)
+def test_an_answer_may_have_any_form_of_a_list_of_pairs(body: bytes) -> None:
+    assert parse_registration_answer(INCLUSION_REQUEST, body) == INCLUDED
+
+
+@for_each(
+    ("subject", "body", "said"),
+    [
+        (INCLUSION_REQUEST, b"", "status.archive is missing"),
+        (INCLUSION_REQUEST, b"confirmation yes", "status.archive is missing"),
+        (INCLUSION_REQUEST, b"status.archive", "has no value"),
+        (INCLUSION_REQUEST, b"status.archive {included", "an opening brace"),
+        (INCLUSION_REQUEST, b"status.archive included", "status.confirmation is missing"),
+        (
+            INCLUSION_REQUEST,
+            b"status.archive included status.confirmation maybe",
+            "status.confirmation is 'maybe'; it should be successful or unsuccessful",
+        ),
+        (
+            INCLUSION_REQUEST,
+            b"status.archive excluded",
+            "status.archive is 'excluded'; after an inclusionRequest it should be included",
+        ),
+        (
+            EXCLUSION_REQUEST,
+            b"status.archive included status.confirmation successful",
+            "status.archive is 'included'; after an exclusionRequest it should be excluded",
+        ),
+        (
+            INCLUSION_REQUEST,
+            b"status.archive included status.archive excluded status.confirmation successful",
+            "status.archive appears twice with different values; status.archive should appear once",
+        ),
+    ],
+)
+def test_an_answer_without_a_status_is_an_error(subject: str, body: bytes, said: str) -> None:
+    with pytest.raises(PeerProtocolError) as caught:
+        parse_registration_answer(subject, body)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_status_or_an_error(body: bytes) -> None:
+    for subject in (INCLUSION_REQUEST, EXCLUSION_REQUEST):
+        said = ""
+        try:
+            parse_registration_answer(subject, body)
+        except PeerProtocolError as error:
+            said = str(error)
+        assert "\n" not in said
+
+
+def pairs(**values: str | None) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in {**RIGHT, **values}.items() if value is not None]
+
+
+@pytest.mark.parametrize("subject", ["inclusionRequest", "exclusionRequest"])
+def test_a_request_of_an_archive_is_read_by_a_resolver(subject: str) -> None:
+    request = parse_registration_request(pairs(servicesubject=subject))
+    assert (request.subject, request.address) == (subject, "banon-pc2.dpi.inpe.br:8080")
+    assert request.service_ibi.text == "dpi.inpe.br/banon/1999/01.09.22.14"
+    written = format_registration_request(request)
+    assert parse_registration_request(decode_query_string(written)) == request
+    assert written.split("&")[1].startswith("archiveaddress=")
+
+
+@for_each("name", RIGHT)
+def test_each_of_the_eight_pairs_is_required_once(name: str) -> None:
+    for empty in (None, ""):
+        with pytest.raises(MissingParameter) as missing:
+            parse_registration_request(pairs(**{name: empty}))
+        assert missing.value.name == name
+    for again in (RIGHT[name], ""):
+        with pytest.raises(RepeatedParameter) as repeated:
+            parse_registration_request([*pairs(), (name, again)])
+        assert repeated.value.name == name
+
+
+def test_other_pairs_and_another_order_are_ignored() -> None:
+    more = [("more", "x"), ("more", "y"), *reversed(pairs())]
+    assert parse_registration_request(more) == parse_registration_request(pairs())
+
+
+@pytest.mark.parametrize("subject", ["urlRequest", "InclusionRequest", "x" * 300])
+def test_another_subject_is_an_error(subject: str) -> None:
+    with pytest.raises(UnknownSubject, match="one of inclusionRequest, exclusionRequest"):
+        parse_registration_request(pairs(servicesubject=subject))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        (
+            "archiveaddress",
+            [
+                "http://a.br", "a.br/path", "user@a.br", "a.br?x", "a.br#x", "a.br:0", "a.br:65536",
+                "a.br:", "a b", "a.br\r\n", "[::1", "[x]", "[1:2]", "á.br", "a" * 300,
+                ":80", "a\0b",
+            ],
+        ),
+        ("archiveserviceibi", ["x", "a.br", "dpi.inpe.br/banon/1999/13.09.22.14", "\udcf3"]),
+        ("archiveip", ["a.br", "150.163.2", "150.163.2.999", "fe80::1%eth0", "1.2.3.4 5.6.7.8"]),
+        ("archiveprotocol", ["http", "HTTPS", "HTTP/1.1"]),
+        ("archiveplatformversion", ["versão", "a\nb", "a\0b", "x" * 256]),
+        ("archiveadmemailaddress", ["banon", "@a.br", "a@", "a@b@c", "a b@c", "a@b\nTo: c", "ã@b"]),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_one_line_that_names_its_pair(name: str, values: list[str]) -> None:
+    for value in values:
+        with pytest.raises(BadParameter) as refusal:
+            parse_registration_request(pairs(**{name: value}))
+        assert refusal.value.name == name
+        assert str(refusal.value).isprintable()
+        assert len(str(refusal.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "archiveaddress",
+            "a b",
+            "'a b' should be a host or host:port, such as mtc-m16c.sid.inpe.br:8080",
+        ),
+        ("archiveprotocol", "http", "'http' should be HTTP"),
+        ("archiveplatformversion", "é", "'\\xe9' should be ASCII text, such as 2014:"),
+        ("archiveadmemailaddress", "a", "'a' should be an e-mail address, such as banon@dpi"),
+        ("archiveip", "a", "'a' is not an IP address"),
+        ("archiveserviceibi", "a", "'a' is not an IBI"),
+        ("archiveplatformversion", "x" * 256, "the value has 256 characters; at most 255 are "),
+    ],
+)
+def test_the_error_says_how_a_value_should_be(name: str, value: str, message: str) -> None:
+    with pytest.raises(BadParameter) as refusal:
+        parse_registration_request(pairs(**{name: value}))
+    assert message in str(refusal.value)
+
+
+def test_a_value_has_at_most_255_characters() -> None:
+    version = "x" * 255
+    request = parse_registration_request(pairs(archiveplatformversion=version))
+    assert request.platform_version == version
+
+
+@pytest.mark.parametrize("key", ["hush-hush", "123456789", f"{KEY}-1234567890", "1234567890 "])
+def test_a_wrong_key_is_not_shown(key: str) -> None:
+    with pytest.raises(BadParameter) as refusal:
+        parse_registration_request(pairs(registrationkey=key))
+    assert refusal.value.name == "registrationkey"
+    assert key.strip() not in str(refusal.value)
+    assert KEY not in repr(parse_registration_request(pairs()))
+
+
+def test_ip_and_identifier_are_canonical() -> None:
+    request = parse_registration_request(
+        pairs(archiveip="::FFFF:150.163.2.166", archiveserviceibi="j8lnkb5r7w/3fuqhc5")
+    )
+    assert (request.ip, request.service_ibi.text) == ("150.163.2.166", "J8LNKB5R7W/3FUQHC5")
+
+
+@given(st.lists(st.tuples(st.sampled_from([*RIGHT, "more"]), st.text(max_size=20)), max_size=9))
+def test_any_pairs_are_a_request_or_a_peer_error(given_pairs: list[tuple[str, str]]) -> None:
+    for tried in (given_pairs, list({**RIGHT, **dict(given_pairs)}.items())):
+        with suppress(PeerProtocolError):
+            assert is_archive_address(parse_registration_request(tried).address)

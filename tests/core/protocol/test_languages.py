@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+from support.cases import for_each
+from support.vectors import load
+
+from flask_ibi_archive.core.protocol.languages import COUNTRIES, LANGUAGES, parse_language
+
+CODES = load("codes.json")
+
+
+def test_the_codes_are_those_of_appendix_a():
+    assert CODES["languages"].split() == sorted(LANGUAGES)
+    assert CODES["countries"].split() == sorted(COUNTRIES)
+
+
+@pytest.mark.parametrize("text", ["pt", "en", "pt-BR", "en-US"])
+def test_a_language_is_a_code_with_or_without_a_country(text):
+    assert parse_language(text) == text
+
+
+@for_each(
+    ("text", "hint"),
+    [
+        ("PT", "write pt"),
+        ("pt-br", "write pt-BR"),
+        ("PT-BR", "write pt-BR"),
+        ("pt-XX", "a country code of ISO 3166-1 must follow the hyphen"),
+        ("pt-", "a country code of ISO 3166-1 must follow the hyphen"),
+        ("pt-BR-SP", "a country code of ISO 3166-1 must follow the hyphen"),
+        ("pt_BR", "a language code of ISO 639-1"),
+        ("", "a language code of ISO 639-1"),
+        ("por", "a language code of ISO 639-1"),
+        ("pt\n", "a language code of ISO 639-1"),
+        ("-BR", "a language code of ISO 639-1"),
+        ("\udcf3\x00", "a language code of ISO 639-1"),
+    ],
+)
+def test_another_text_is_refused_with_the_right_spelling(text, hint):
+    with pytest.raises(ValueError) as caught:
+        parse_language(text)
+    message = str(caught.value)
+    assert hint in message
+    assert message.isprintable()
+    assert message.isascii()

@@ -1,0 +1,902 @@
+"""The targets of relations, with a test for each rule of the specification.
+
+Each test has as few items as possible.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.stores import MemoryCatalogue, filter_url_list, make_facts, moment_of, rep_of
+
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
+from flask_ibi_archive.core.protocol.verbs import parse_verb_list
+
+X, Y, Z, W, M, N = (rep_of(number) for number in range(6))
+FAR = rep_of(1, "elsewhere.org/there")
+INSIDE, OUTSIDE = "10.1.2.3", "192.0.2.1"
+BASE = "http://archive.example"
+RULE = {"networks": ["10.0.0.0/8"]}
+NONE = {**RULE, "others": "none"}
+
+
+def item(rep: str, **fields: Any) -> dict[str, Any]:
+    """Return the record of an item."""
+    return {"rep": rep, "timestamp": moment_of(int(rep[-2:])), **fields}
+
+
+def about(rep: str, **fields: Any) -> dict[str, Any]:
+    """Return the record of an item that is metadata."""
+    return item(rep, content_type="Metadata", **fields)
+
+
+def moved(rep: str, **fields: Any) -> dict[str, Any]:
+    """Return the record of an item that moved to another Archive."""
+    tombstone = {"reason": "moved", "original_archive": "a.b/d/2008/03.17.15.18"}
+    return item(rep, state="Deleted", tombstone=tombstone, **fields)
+
+
+def whole(
+    records: list[dict[str, Any]],
+    ibi: str = X,
+    *,
+    user: str = INSIDE,
+    path: str = "",
+    verbs: str = "",
+    relations: tuple[str, ...] | None = None,
+    filtered: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Return the URL list of an item; by default, the list is not filtered."""
+    request = UrlRequest(parse_identifier(ibi), (user,), path, parse_verb_list(verbs))
+    facts = make_facts(
+        "archive.example", "a.b/c/2008/03.17.15.17", relations, filter_url_list=filtered, **options
+    )
+    pairs = answer_url_request(
+        MemoryCatalogue(records), request, facts, lambda item: "1234567890-0"
+    )
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
+
+
+def targets(pairs: dict[str, Any]) -> dict[str, str]:
+    """Return the IBI of the target of each relation in a URL list; without an IBI, ``own``."""
+    names = {name.partition(".")[1] + name.partition(".")[2] for name in pairs}
+    relations = {
+        name for name in names if name.startswith((".lastedition", ".translation", ".metadata"))
+    }
+    return {name: pairs["ibi" + name][1] if "ibi" + name in pairs else "own" for name in relations}
+
+
+CHAIN = [item(X, next_edition=Y), item(Y, next_edition=Z), item(Z)]
+PAIR = [item(X, language="en", translations={"pt": Y}), item(Y)]
+OWN = {"url": "https://m.example/x", "formats": {"oai_dc": "https://m.example/x?oai_dc"}}
+ITSELF = {
+    ".lastedition": X,
+    ".translation": X,
+    ".lastedition.translation": X,
+    ".translation.lastedition": X,
+}
+#: Metadata in two languages, as the Archive itself creates them.
+DESCRIPTIONS = [
+    about(M, language="en", translations={"pt": N}, metadata={"dc": {"title": ["Rain"]}}),
+    about(N, language="pt", metadata={"dc": {"title": ["Chuva"]}}),
+]
+IN_TWO_LANGUAGES = {
+    f"{metadata}{translation}": N if "pt" in translation else M
+    for metadata in (".metadata", ".metadata(oai_dc)")
+    for translation in ("", ".translation(en)", ".translation(pt)")
+}
+
+#: Records, an item, the beginning of relations, and the targets of all relations that begin so.
+CASES: dict[str, tuple[list[dict[str, Any]], str, str, dict[str, str]]] = {
+    "the empty relation is the item itself": ([item(X)], X, "", ITSELF),
+    "an item without a next edition is its own last edition": (
+        [item(X, language="en")],
+        X,
+        ".lastedition",
+        {".lastedition": X, ".lastedition.translation(en)": X},
+    ),
+    "the last edition is the end of the chain": (
+        CHAIN,
+        X,
+        ".lastedition",
+        {".lastedition": Z, ".lastedition.translation": Z},
+    ),
+    "the last edition of a middle edition is the end of the chain too": (
+        CHAIN,
+        Y,
+        ".lastedition",
+        {".lastedition": Z, ".lastedition.translation": Z},
+    ),
+    "a deleted edition in the middle is skipped": (
+        [item(X, next_edition=Y), item(Y, state="Deleted", next_edition=Z), item(Z)],
+        X,
+        ".lastedition",
+        {".lastedition": Z, ".lastedition.translation": Z},
+    ),
+    "a deleted edition at the end is skipped": (
+        [item(X, next_edition=Y), item(Y, next_edition=Z), item(Z, state="Deleted")],
+        X,
+        ".lastedition",
+        {".lastedition": Y, ".lastedition.translation": Y},
+    ),
+    "if all later editions are deleted, the item itself is the last edition": (
+        [item(X, next_edition=Y), item(Y, state="Deleted")],
+        X,
+        ".lastedition",
+        {".lastedition": X, ".lastedition.translation": X},
+    ),
+    "if the chain continues in another Archive, the last edition is unknown": (
+        [item(X, next_edition=Y), item(Y, next_edition=FAR)],
+        X,
+        ".lastedition",
+        {},
+    ),
+    "if the chain continues there after a deleted edition, the last edition is unknown too": (
+        [item(X, next_edition=Y), item(Y, state="Deleted", next_edition=FAR)],
+        X,
+        ".lastedition",
+        {},
+    ),
+    "a translation is known from the item that states it": (
+        PAIR,
+        X,
+        ".translation",
+        {
+            ".translation(en)": X,
+            ".translation(pt)": Y,
+            ".translation(en).lastedition": X,
+            ".translation(pt).lastedition": Y,
+        },
+    ),
+    "the item that states a translation is a translation too": (
+        PAIR,
+        Y,
+        ".translation",
+        {
+            ".translation(en)": X,
+            ".translation(pt)": Y,
+            ".translation(en).lastedition": X,
+            ".translation(pt).lastedition": Y,
+        },
+    ),
+    "all members of a group of translations know one another": (
+        [item(X, language="en", translations={"pt": Y}), item(Y, translations={"fr": Z}), item(Z)],
+        Z,
+        ".translation",
+        {
+            **{f".translation({code})": rep for code, rep in (("en", X), ("pt", Y), ("fr", Z))},
+            **{
+                f".translation({code}).lastedition": rep
+                for code, rep in (("en", X), ("pt", Y), ("fr", Z))
+            },
+        },
+    ),
+    "an item with a language is its own translation, but only into this language": (
+        [item(X, language="pt-BR")],
+        X,
+        ".translation",
+        {".translation(pt-BR)": X, ".translation(pt-BR).lastedition": X},
+    ),
+    "an item without a language is its own translation, besides the other translations": (
+        [item(X, translations={"pt": Y}), item(Y)],
+        X,
+        ".translation",
+        {
+            ".translation": X,
+            ".translation(pt)": Y,
+            ".translation.lastedition": X,
+            ".translation(pt).lastedition": Y,
+        },
+    ),
+    "an item without a language that another item calls a translation has that language": (
+        [item(X, translations={"pt": Y}), item(Y)],
+        Y,
+        ".translation",
+        {".translation(pt)": Y, ".translation(pt).lastedition": Y},
+    ),
+    "a deleted translation is not a target": (
+        [item(X, language="en", translations={"pt": Y}), item(Y, state="Deleted")],
+        X,
+        ".translation",
+        {".translation(en)": X, ".translation(en).lastedition": X},
+    ),
+    "of a translation in another Archive, only the IBI is known": (
+        [item(X, language="en", translations={"pt": FAR})],
+        X,
+        ".translation",
+        {".translation(en)": X, ".translation(en).lastedition": X, ".translation(pt)": FAR},
+    ),
+    "a translation has its own last edition": (
+        [
+            item(X, language="en", translations={"pt": Y}),
+            item(Y, next_edition=Z),
+            item(Z, language="pt"),
+        ],
+        X,
+        ".translation(pt)",
+        {".translation(pt)": Y, ".translation(pt).lastedition": Z},
+    ),
+    "the translations of the last edition are those of that edition": (
+        [item(X, next_edition=Y), item(Y, language="en", translations={"pt": Z}), item(Z)],
+        X,
+        ".lastedition",
+        {".lastedition": Y, ".lastedition.translation(en)": Y, ".lastedition.translation(pt)": Z},
+    ),
+    "metadata that are an item": (
+        [item(X, metadata={"ibi": M}), about(M, formats={"oai_dc": "https://m.example/o"})],
+        X,
+        ".metadata",
+        {
+            ".metadata": M,
+            ".metadata(oai_dc)": M,
+            ".metadata.translation": M,
+            ".metadata(oai_dc).translation": M,
+        },
+    ),
+    "metadata that are an item are written in the formats of their Dublin Core": (
+        [item(X, metadata={"ibi": M}), about(M, metadata={"dc": {"title": ["x"]}})],
+        X,
+        ".metadata",
+        {
+            ".metadata": M,
+            ".metadata(oai_dc)": M,
+            ".metadata.translation": M,
+            ".metadata(oai_dc).translation": M,
+        },
+    ),
+    "the translations of metadata are written in the formats of their Dublin Core": (
+        [item(X, metadata={"ibi": M}), *DESCRIPTIONS],
+        X,
+        ".metadata",
+        IN_TWO_LANGUAGES,
+    ),
+    "metadata with their own Dublin Core are their own metadata, with the same targets": (
+        DESCRIPTIONS,
+        M,
+        ".metadata",
+        IN_TWO_LANGUAGES,
+    ),
+    "hidden translations of metadata are written in no format": (
+        [item(X, metadata={"ibi": M}), DESCRIPTIONS[0], {**DESCRIPTIONS[1], "access": NONE}],
+        X,
+        ".metadata(",
+        {".metadata(oai_dc)": M, ".metadata(oai_dc).translation(en)": M},
+    ),
+    "hidden metadata are written in no format": (
+        [item(X, metadata={"ibi": M}), about(M, access=NONE, metadata={"dc": {"title": ["x"]}})],
+        X,
+        ".metadata",
+        {".metadata": M, ".metadata.translation": M},
+    ),
+    "metadata without formats are not the target of a relation with a format": (
+        [item(X, metadata={"ibi": M}), about(M)],
+        X,
+        ".metadata",
+        {".metadata": M, ".metadata.translation": M},
+    ),
+    "deleted metadata are not a target": (
+        [item(X, metadata={"ibi": M}), about(M, state="Deleted")],
+        X,
+        ".metadata",
+        {},
+    ),
+    "metadata in another Archive are assumed to have the format oai_dc": (
+        [item(X, metadata={"ibi": FAR})],
+        X,
+        ".metadata",
+        {".metadata": FAR, ".metadata(oai_dc)": FAR},
+    ),
+    "metadata that are not an item are their own translation": (
+        [item(X, language="en", metadata=OWN)],
+        X,
+        ".metadata",
+        {
+            ".metadata": "own",
+            ".metadata(oai_dc)": "own",
+            ".metadata.translation": "own",
+            ".metadata(oai_dc).translation": "own",
+        },
+    ),
+    "Dublin Core in this Archive has the format oai_dc": (
+        [item(X, metadata={"dc": {"title": ["x"]}})],
+        X,
+        ".metadata",
+        {
+            ".metadata": "own",
+            ".metadata(oai_dc)": "own",
+            ".metadata.translation": "own",
+            ".metadata(oai_dc).translation": "own",
+        },
+    ),
+    "metadata without metadata are their own metadata": (
+        [about(M, formats={"marc": "https://m.example/marc"})],
+        M,
+        ".metadata",
+        {
+            ".metadata": M,
+            ".metadata(marc)": M,
+            ".metadata.translation": M,
+            ".metadata(marc).translation": M,
+        },
+    ),
+    "metadata with metadata are not their own metadata": (
+        [about(M, metadata={"ibi": N}), about(N)],
+        M,
+        ".metadata",
+        {".metadata": N, ".metadata.translation": N},
+    ),
+    "metadata with deleted metadata are not their own metadata": (
+        [about(M, metadata={"ibi": N}), about(N, state="Deleted")],
+        M,
+        ".metadata",
+        {},
+    ),
+    "data without metadata have no such target": ([item(X)], X, ".metadata", {}),
+    "a translation of metadata in a format must have the format": (
+        [
+            item(X, metadata={"ibi": M}),
+            about(
+                M, language="pt", formats={"marc": "https://m.example/m"}, translations={"en": N}
+            ),
+            about(N, formats={"oai_dc": "https://m.example/n"}),
+        ],
+        X,
+        ".metadata",
+        {
+            ".metadata": M,
+            ".metadata(marc)": M,
+            ".metadata.translation(pt)": M,
+            ".metadata.translation(en)": N,
+            ".metadata(marc).translation(pt)": M,
+            ".metadata(oai_dc).translation(en)": N,
+        },
+    ),
+    "metadata may lack the format if their translation has the format": (
+        [
+            item(X, metadata={"ibi": M}),
+            about(M, language="pt", translations={"en": N, "fr": W}),
+            about(N, formats={"oai_dc": "https://m.example/n"}),
+            about(W, formats={"marc": "https://m.example/w"}),
+        ],
+        X,
+        ".metadata(",
+        {".metadata(oai_dc).translation(en)": N, ".metadata(marc).translation(fr)": W},
+    ),
+    "a translation in another Archive has oai_dc, even if the metadata here have no format": (
+        [
+            item(X, metadata={"ibi": M}),
+            about(M, language="pt", translations={"en": FAR}),
+        ],
+        X,
+        ".metadata(",
+        {".metadata(oai_dc).translation(en)": FAR},
+    ),
+    "metadata that are their own metadata lead to the format of their translation": (
+        [
+            about(X, language="pt", translations={"en": N}),
+            about(N, formats={"oai_dc": "https://m.example/n"}),
+        ],
+        X,
+        ".metadata(",
+        {".metadata(oai_dc).translation(en)": N},
+    ),
+    "metadata without a language and without the format are not their own translation": (
+        [item(X, metadata={"ibi": M}), about(M, translations={"en": N}), about(N)],
+        X,
+        ".metadata(",
+        {},
+    ),
+    "of a target that moved to another Archive, only the IBI is known": (
+        [
+            item(X, language="en", translations={"pt": Y}, metadata={"ibi": M}, next_edition=Z),
+            moved(Y, metadata={"ibi": N}),
+            moved(M, content_type="Metadata", formats={"marc": "https://m.example/m"}),
+            moved(Z),
+            about(N),
+        ],
+        X,
+        ".",
+        {
+            ".translation(en)": X,
+            ".translation(en).metadata": M,
+            ".translation(en).metadata(oai_dc)": M,
+            ".translation(pt)": Y,
+            ".metadata": M,
+            ".metadata(oai_dc)": M,
+        },
+    ),
+    "a last edition that moved is unknown, even if a deleted edition follows": (
+        [item(X, next_edition=Y), moved(Y, next_edition=Z), item(Z, state="Deleted")],
+        X,
+        ".lastedition",
+        {},
+    ),
+    "an edition that moved is skipped if a later edition is in this Archive": (
+        [item(X, next_edition=Y), moved(Y, next_edition=Z), item(Z)],
+        X,
+        ".lastedition",
+        {".lastedition": Z, ".lastedition.translation": Z},
+    ),
+    "a translation of metadata in another Archive has only oai_dc": (
+        [
+            item(X, metadata={"ibi": M}),
+            about(
+                M,
+                language="pt",
+                formats={"marc": "https://m.example/m", "oai_dc": "https://m.example/o"},
+                translations={"en": FAR},
+            ),
+        ],
+        X,
+        ".metadata",
+        {
+            ".metadata": M,
+            ".metadata(marc)": M,
+            ".metadata(oai_dc)": M,
+            ".metadata.translation(pt)": M,
+            ".metadata.translation(en)": FAR,
+            ".metadata(marc).translation(pt)": M,
+            ".metadata(oai_dc).translation(pt)": M,
+            ".metadata(oai_dc).translation(en)": FAR,
+        },
+    ),
+}
+
+
+def test_each_case_has_these_relation_targets() -> None:
+    for sentence in CASES:
+        records, ibi, prefix, expected = CASES[sentence]
+        found = targets(whole(records, ibi))
+        assert {
+            name: target for name, target in found.items() if name.startswith(prefix)
+        } == expected, sentence
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        CHAIN[2:],
+        PAIR,
+        [item(X, metadata=OWN), item(Z)],
+        [item(X, state="Copy", original_archive=FAR)],
+    ],
+)
+def test_without_a_next_edition_the_last_edition_has_the_pairs_of_the_item(
+    records: list[dict[str, Any]],
+) -> None:
+    pairs = whole(records, records[0]["rep"])
+    for name, value in pairs.items():
+        if ".lastedition" in name:
+            assert value == pairs[name.replace(".lastedition", "")]
+        elif name.partition(".")[0] in ("url", "state", "timestamp", "contenttype"):
+            prefix, dot, rest = name.partition(".")
+            assert pairs[prefix + ".lastedition" + dot + rest] == value
+
+
+def test_without_follow_editions_the_last_edition_is_unknown() -> None:
+    pairs = whole(CHAIN, follow_editions=False)
+    assert pairs["ibi.nextedition"] == ("rep", Y)
+    assert not any(name.startswith(".lastedition") for name in targets(pairs))
+    assert targets(whole(CHAIN, Z, follow_editions=False))[".lastedition"] == Z
+
+
+@pytest.mark.parametrize("state", ["Original", "Deleted"])
+def test_a_deleted_next_edition_has_a_pair_too(state: str) -> None:
+    pairs = whole([item(X, next_edition=Y), item(Y, ibip="8JMKD3MGP8W/34PGRBS", state=state)])
+    assert pairs["ibi.nextedition"] == ("rep", Y, "ibip", "8JMKD3MGP8W/34PGRBS")
+
+
+def test_an_item_without_a_next_edition_has_no_pair_for_it() -> None:
+    assert "ibi.nextedition" not in whole([item(X)])
+
+
+def test_a_legacy_identifier_in_another_archive_is_listed_as_an_ibip() -> None:
+    pairs = whole([item(X, next_edition="83LX3pFwXQZeBBx/hwiTk")])
+    assert pairs["ibi.nextedition"] == ("ibip", "83LX3pFwXQZeBBx/hwiTk")
+
+
+def test_an_unknown_item_and_a_stub_have_an_empty_list() -> None:
+    assert whole([item(X, next_edition=Y)], Z) == whole([item(X, next_edition=Y)], Y) == {}
+
+
+def test_a_deleted_item_has_only_its_state_and_timestamp() -> None:
+    for verbs in ["", "GetLastEdition", "GetFileList", "GetMetadata(oai_dc)"]:
+        for filtered in [True, False]:
+            pairs = whole(
+                [item(X, state="Deleted", next_edition=Y, metadata=OWN), item(Y)],
+                verbs=verbs,
+                filtered=filtered,
+            )
+            assert pairs == {
+                "archiveaddress": "archive.example",
+                "ibi": ("rep", X),
+                "ibi.archiveservice": ("rep", "a.b/c/2008/03.17.15.17"),
+                "ibi.platformsoftware": (),
+                "state": "Deleted",
+                "timestamp": moment_of(0),
+            }, (verbs, filtered)
+
+
+def test_only_legacy_identifiers_are_case_sensitive() -> None:
+    records = [item(X, ibip="8JMKD3MGP8W/34PGRBS", aliases=["aBZc/1", Y])]
+    for ibi in (X.upper(), "8jmkd3mgp8w/34pgrbs", "aBZc/1", Y.title()):
+        assert whole(records, ibi)["ibi"] == ("rep", X, "ibip", "8JMKD3MGP8W/34PGRBS")
+    assert whole(records, "abZc/1") == {}
+
+
+# --- state, timestamp, contenttype ---------------------------------------------------------------
+
+
+def test_each_relation_has_the_state_and_timestamp_of_its_target() -> None:
+    pairs = whole(
+        [
+            item(X, metadata={"ibi": M}, next_edition=Y),
+            about(M, state="Copy", original_archive=FAR),
+            item(Y),
+        ]
+    )
+    assert (pairs["state"], pairs["timestamp"]) == ("Original", moment_of(0))
+    assert (pairs["state.metadata"], pairs["timestamp.metadata"]) == ("Copy", moment_of(4))
+    assert pairs["timestamp.lastedition"] == moment_of(1)
+    assert (pairs["contenttype"], pairs["contenttype.metadata"]) == ("Data", "Metadata")
+
+
+@pytest.mark.parametrize("own", [None, moment_of(9)])
+def test_metadata_that_are_not_an_item_have_the_state_and_timestamp_of_the_item(
+    own: str | None,
+) -> None:
+    metadata = {**OWN, "timestamp": own} if own else OWN
+    pairs = whole([item(X, state="Copy", original_archive=FAR, metadata=metadata)])
+    assert pairs["state.metadata"] == "Copy"
+    assert pairs["timestamp.metadata(oai_dc)"] == (own or moment_of(0))
+    assert "ibi.metadata" not in pairs
+
+
+def test_an_item_in_another_archive_has_only_an_ibi_pair() -> None:
+    pairs = whole([item(X, language="en", translations={"pt": FAR}, metadata={"ibi": rep_of(8)})])
+    for relation in (".translation(pt)", ".metadata", ".metadata(oai_dc)"):
+        assert "ibi" + relation in pairs
+        assert not {kind + relation for kind in ("url", "state", "timestamp", "contenttype")} & set(
+            pairs
+        )
+
+
+# --- addresses of files --------------------------------------------------------------------------
+
+FILES = [
+    {"path": "a b.txt"},
+    {"path": "@relatorio.pdf"},
+    {"path": "Relatório.pdf"},
+    {"path": "x%20y"},
+    {"path": "x y"},
+]
+HERE = f"{BASE}/col/{X}"
+
+
+def test_a_path_is_compared_decoded_once_and_then_decoded_twice() -> None:
+    for path, url in [
+        ("", f"{HERE}/doc/a%20b.txt"),
+        ("/", f"{HERE}/doc/a%20b.txt"),
+        ("@relatorio.pdf", f"{HERE}/doc/%40relatorio.pdf"),
+        ("/@relatorio.pdf", f"{HERE}/doc/%40relatorio.pdf"),
+        ("%40relatorio.pdf", f"{HERE}/doc/%40relatorio.pdf"),
+        ("Relatório.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
+        ("Relat%C3%B3rio.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
+        ("Relat%f3rio.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
+        ("Relat\udcf3rio.pdf", f"{HERE}/doc/Relat%C3%B3rio.pdf"),
+        ("x%20y", f"{HERE}/doc/x%2520y"),
+        ("x%2520y", f"{HERE}/doc/x%2520y"),
+        ("x y", f"{HERE}/doc/x%20y"),
+        ("A b.txt", None),
+        ("//a b.txt", None),
+        ("a b.txt/", None),
+        ("nul\0", None),
+    ]:
+        pairs = whole([item(X, files=FILES, metadata=OWN)], path=path)
+        assert pairs.get("url") == url, path
+        assert (
+            ("state" in pairs)
+            == ("contenttype" in pairs)
+            == ("timestamp" in pairs)
+            == (url is not None)
+        ), path
+        assert ("url.metadata" in pairs) == (path in ("", "/")), path
+
+
+def test_a_path_is_compared_with_the_files_of_each_target() -> None:
+    pairs = whole(
+        [item(X, next_edition=Y, files=[{"path": "a"}]), item(Y, files=[{"path": "b"}])], path="b"
+    )
+    assert pairs["url.lastedition"] == f"{BASE}/col/{Y}/doc/b"
+    assert "url" not in pairs
+
+
+def test_the_url_leads_to_the_target_file_or_the_page_of_the_item() -> None:
+    assert whole([item(X, files=FILES, target_file="x y")])["url"] == f"{HERE}/doc/x%20y"
+    assert whole([item(X)])["url"] == f"{HERE}/"
+
+
+def test_the_url_of_a_file_on_another_server_is_unchanged() -> None:
+    url = "https://f.example/Relat%f3rio%20a+b.pdf?x=%2F"
+    assert whole([item(X, files=[{"path": "a", "url": url}])])["url"] == url
+
+
+@pytest.mark.parametrize("path", ["", "a", "missing"])
+def test_the_file_list_has_precedence_over_the_path(path: str) -> None:
+    records = [
+        item(X, files=[{"path": "a"}], next_edition=Y, metadata={"ibi": M}),
+        item(Y, list_files=False, metadata=OWN),
+        about(M, formats={"oai_dc": "https://m.example/o"}),
+    ]
+    pairs = whole(records, path=path, verbs="GetFileList")
+    assert pairs["url"] == f"{HERE}/files"
+    assert pairs["url.lastedition"] == f"{BASE}/col/{Y}/files"
+    assert pairs["url.metadata"] == f"{BASE}/col/{M}/files"
+    assert "url.metadata(oai_dc)" not in pairs
+    assert "url.lastedition.metadata" not in pairs
+
+
+@pytest.mark.parametrize("verbs", ["GetLastEdition", "GetLastEdition GetMetadata"])
+def test_other_verbs_do_not_change_the_meaning_of_the_path(verbs: str) -> None:
+    pairs = whole([item(X, files=[{"path": "a"}])], path="b", verbs=verbs)
+    assert "url.lastedition" not in pairs
+    assert pairs["ibi.lastedition"] == ("rep", X)
+
+
+def test_a_url_contains_the_repository_name_or_else_the_ibip() -> None:
+    both = item(X, ibip="8JMKD3MGP8W/34PGRBS")
+    assert whole([both])["url"] == f"{HERE}/"
+    alone = {"ibip": "8JMKD3MGP8W/34PGRBS", "timestamp": moment_of(1)}
+    assert whole([alone], "8JMKD3MGP8W/34PGRBS")["url"] == f"{BASE}/col/8JMKD3MGP8W/34PGRBS/"
+
+
+def test_metadata_in_this_archive_have_a_url_in_free_form_and_in_oai_dc() -> None:
+    pairs = whole([item(X, metadata={"dc": {"title": ["x"]}})])
+    assert pairs["url.metadata"] == f"{HERE}/metadata"
+    assert pairs["url.metadata(oai_dc)"] == f"{HERE}/metadata?choice=oai_dc"
+
+
+def test_the_formats_of_a_metadata_item_are_written_at_the_page_of_the_described_item() -> None:
+    pairs = whole([item(X, metadata={"ibi": M}), *DESCRIPTIONS])
+    page = f"{HERE}/metadata?choice=oai_dc"
+    for relation in (".metadata(oai_dc)", ".metadata(oai_dc).translation(en)"):
+        assert pairs["url" + relation] == page
+        assert (pairs["state" + relation], pairs["timestamp" + relation]) == (
+            "Original",
+            moment_of(4),
+        )
+        assert pairs["contenttype" + relation] == "Metadata"
+    translated = f"{BASE}/col/{N}/metadata?choice=oai_dc"
+    assert pairs["url.metadata(oai_dc).translation(pt)"] == translated
+    itself = whole(DESCRIPTIONS, M)
+    assert itself["url.metadata(oai_dc)"] == f"{BASE}/col/{M}/metadata?choice=oai_dc"
+    assert itself["url.metadata(oai_dc).translation(pt)"] == translated
+    for path, verbs in (("a", ""), ("", "GetFileList")):
+        pairs = whole([item(X, metadata={"ibi": M}), *DESCRIPTIONS], path=path, verbs=verbs)
+        assert "url.metadata(oai_dc)" not in pairs
+
+
+def test_a_rule_of_a_metadata_item_closes_its_files_and_not_what_the_archive_writes() -> None:
+    records = [item(X, metadata={"ibi": M}), {**DESCRIPTIONS[0], "access": RULE}, DESCRIPTIONS[1]]
+    pairs = whole(records, user=OUTSIDE)
+    assert pairs["url.metadata(oai_dc)"] == f"{HERE}/metadata?choice=oai_dc"
+    assert pairs["url.metadata"] == f"{BASE}/col/{M}/metadata"
+
+
+def test_the_url_of_the_service_item_is_the_address_of_the_service() -> None:
+    world = MemoryCatalogue([])
+    world.add_service(Z, moment_of(1))
+    request = UrlRequest(parse_identifier(Z), (OUTSIDE,))
+    facts = make_facts("archive.example", Z, None)
+    pairs = dict(answer_url_request(world, request, facts, lambda item: "1234567890-0"))
+    assert pairs["url"] == f"{BASE}/{Z}"
+
+
+# --- access --------------------------------------------------------------------------------------
+
+META = about(M, files=[{"path": "m.html"}])
+
+
+def test_a_user_outside_the_networks_gets_the_metadata_or_nothing() -> None:
+    for records, url in [
+        ([item(X, access=RULE, metadata={"ibi": M}), META], f"{BASE}/col/{M}/doc/m.html"),
+        ([item(X, access=RULE, metadata={"ibi": M}), about(M)], f"{BASE}/col/{M}/"),
+        ([item(X, access=RULE, metadata=OWN)], OWN["url"]),
+        ([item(X, access=RULE, metadata={"dc": {"title": ["x"]}})], f"{HERE}/metadata"),
+        ([item(X, access=RULE)], None),
+        ([item(X, access=NONE, metadata=OWN)], None),
+        ([item(X, access=NONE, metadata={"ibi": M}), META], None),
+        ([item(X, access=RULE, metadata={"ibi": M}), {**META, "access": RULE}], None),
+        ([item(X, access=RULE, metadata={"ibi": M}), {**META, "access": NONE}], None),
+        ([item(X, access=RULE, metadata={"ibi": M}), {**META, "state": "Deleted"}], None),
+        ([item(X, access=RULE, metadata={"ibi": FAR})], None),
+        ([about(X, access=RULE)], None),
+        ([about(X, access=RULE, metadata={"ibi": M}), META], f"{BASE}/col/{M}/doc/m.html"),
+    ]:
+        for path, verbs in [("", ""), ("a", ""), ("", "GetFileList")]:
+            records = [{**records[0], "files": [{"path": "a"}]}, *records[1:]]
+            inside = whole(records, user=INSIDE, path=path, verbs=verbs)
+            outside = whole(records, user=OUTSIDE, path=path, verbs=verbs)
+            assert inside["url"].startswith(HERE), (records, path, verbs)
+            assert inside["ibi"] == outside["ibi"], (records, path, verbs)
+            for relation in ("", ".lastedition"):
+                found = tuple(
+                    outside.get(kind + relation)
+                    for kind in ("url", "contenttype", "state", "timestamp")
+                )
+                expected = (url, "Metadata", "Original", moment_of(0)) if url else (None,) * 4
+                assert found == expected, (records, path, verbs)
+
+
+def test_a_missing_file_has_no_url_outside_the_networks() -> None:
+    records = [item(X, access=RULE, metadata=OWN, files=[{"path": "a"}])]
+    assert "url" not in whole(records, user=OUTSIDE, path="missing")
+
+
+def test_the_access_rule_of_an_item_does_not_restrict_its_metadata() -> None:
+    for metadata in (OWN, {"ibi": M}):
+        records = [item(X, access=NONE, metadata=metadata), META]
+        pairs = whole(records, user=OUTSIDE)
+        assert "url" not in pairs
+        assert pairs["url.metadata"] == whole(records, user=INSIDE)["url.metadata"]
+
+
+def test_the_access_rule_of_an_item_may_hide_its_dublin_core() -> None:
+    described = {"metadata": {"dc": {"title": ["x"]}}, "files": [{"path": "a"}]}
+    for rule, user, is_shown in (
+        (NONE, OUTSIDE, False),
+        (NONE, INSIDE, True),
+        (RULE, OUTSIDE, True),
+    ):
+        records = [
+            item(X, next_edition=Y, access=rule, **described),
+            item(Y, access=rule, **described),
+            about(M, access=rule, metadata=described["metadata"]),
+        ]
+        pairs = whole(records, user=user)
+        for relation in (".metadata", ".metadata(oai_dc)", ".lastedition.metadata"):
+            assert ("url" + relation in pairs) == is_shown
+            assert ("contenttype" + relation in pairs) == is_shown
+        assert ("url.metadata" in whole(records, M, user=user)) == is_shown
+
+
+def test_metadata_that_are_an_item_can_be_restricted_in_every_form() -> None:
+    meta = about(M, access=RULE, formats={"oai_dc": "https://m.example/o"}, metadata=OWN)
+    pairs = whole([item(X, metadata={"ibi": M}), meta], user=OUTSIDE)
+    assert pairs["url.metadata"] == pairs["url.metadata(oai_dc)"] == OWN["url"]
+    assert pairs["ibi.metadata(oai_dc)"] == ("rep", M)
+    assert pairs["url"] == f"{HERE}/"
+
+
+@pytest.mark.parametrize(
+    ("networks", "users", "is_open"),
+    [
+        (["10.0.0.0/8"], ("10.255.255.255", OUTSIDE), True),
+        (["10.0.0.0/8"], (OUTSIDE, "10.1.2.3"), False),
+        (["192.0.2.0/31", "10.0.0.0/8"], ("192.0.2.1",), True),
+        (["2001:db8::/32"], ("2001:db8::1",), True),
+        (["2001:db8::/32"], ("10.1.2.3",), False),
+        (["0.0.0.0/0"], ("2001:db8::1",), False),
+        (["::/0"], ("2001:db8::1",), True),
+    ],
+)
+def test_the_first_address_is_that_of_the_user(
+    networks: list[str], users: tuple[str, ...], is_open: bool
+) -> None:
+    request = UrlRequest(parse_identifier(X), users)
+    world = MemoryCatalogue([item(X, access={"networks": networks})])
+    facts = make_facts("archive.example", Z, None)
+    pairs = dict(answer_url_request(world, request, facts, lambda item: "1234567890-0"))
+    assert ("url" in pairs) is is_open
+
+
+# --- the relations that an Archive answers -------------------------------------------------------
+
+RICH = [
+    item(X, language="en", translations={"pt": Y}, metadata={"ibi": M}, next_edition=Z),
+    item(Y),
+    item(Z, metadata=OWN),
+    about(
+        M, language="en", formats={"oai_dc": "https://m.example/o", "marc": "https://m.example/m"}
+    ),
+]
+
+
+def test_an_archive_answers_only_the_relations_of_its_setting() -> None:
+    for relations, expected in [
+        ((), set()),
+        (("",), {""}),
+        ((".lastedition",), {".lastedition"}),
+        ((".translation(*)",), {".translation(en)", ".translation(pt)"}),
+        ((".translation",), set()),
+        ((".translation(pt)", ".translation(fr)"), {".translation(pt)"}),
+        ((".metadata(*)",), {".metadata(oai_dc)", ".metadata(marc)"}),
+        ((".metadata", ".metadata(oai_dc)"), {".metadata", ".metadata(oai_dc)"}),
+        ((".lastedition.metadata(*)",), {".lastedition.metadata(oai_dc)"}),
+        (
+            (".metadata(*).translation(*)",),
+            {".metadata(oai_dc).translation(en)", ".metadata(marc).translation(en)"},
+        ),
+    ]:
+        pairs = whole(RICH, relations=relations)
+        assert {name[3:] for name in pairs if name.startswith("url")} - {"key"} == expected, (
+            relations
+        )
+        assert set(targets(pairs)) == expected - {""}, relations
+        assert pairs["ibi"] == ("rep", X), "the item, whatever the relations are"
+        assert pairs["ibi.nextedition"] == ("rep", Z), relations
+        assert "urlkey" in pairs, relations
+
+
+# --- filtering -----------------------------------------------------------------------------------
+
+ALWAYS = {"archiveaddress", "ibi", "ibi.archiveservice", "ibi.platformsoftware"}
+
+
+def pairs_of(relation: str) -> set[str]:
+    """Return the names of the pairs of a relation."""
+    return {kind + relation for kind in ("ibi", "url", "contenttype", "state", "timestamp")}
+
+
+def test_filtering_keeps_the_pairs_that_the_resolver_needs() -> None:
+    for records, verbs, expected in [
+        (RICH, "", pairs_of("") | {"urlkey"}),
+        (RICH, "GetFileList", pairs_of("") | {"urlkey"}),
+        (RICH, "GetLastEdition", pairs_of(".lastedition") | {"urlkey"}),
+        (RICH, "GetFileList GetLastEdition", pairs_of(".lastedition") | {"urlkey"}),
+        (
+            RICH,
+            "GetTranslation",
+            pairs_of(".translation(en)") | pairs_of(".translation(pt)") | {"urlkey"},
+        ),
+        (RICH, "GetTranslation(pt)", pairs_of(".translation(pt)") | {"urlkey"}),
+        (RICH, "GetMetadata", pairs_of(".metadata") | {"urlkey"}),
+        (RICH, "GetMetadata(oai_dc)", pairs_of(".metadata(oai_dc)") | {"urlkey"}),
+        (RICH, "GetTranslation(fr)", set()),
+        (RICH, "GetTranslation(fr) GetLastEdition", {"ibi.nextedition"}),
+        (RICH, "GetMetadata(BibTeX)", set()),
+        (RICH, "GetMetadata GetTranslation(pt)", {"ibi.metadata"}),
+        (RICH, "GetTranslation(en) GetMetadata(BibTeX)", {"ibi.translation(en)"}),
+        (
+            RICH,
+            "GetTranslation GetMetadata(BibTeX)",
+            {"ibi.translation(en)", "ibi.translation(pt)"},
+        ),
+        (
+            RICH,
+            "GetLastEdition GetMetadata",
+            (pairs_of(".lastedition.metadata") | {"urlkey"}) - {"ibi.lastedition.metadata"},
+        ),
+        (RICH, "GetLastEdition GetMetadata(marc)", {"ibi.lastedition", "ibi.nextedition"}),
+        ([item(X, next_edition=FAR)], "GetLastEdition", {"ibi.nextedition"}),
+        ([item(X, next_edition=FAR)], "GetMetadata", set()),
+        (
+            [item(X, next_edition=FAR, language="en")],
+            "GetTranslation(en) GetLastEdition",
+            {"ibi.translation(en)", "ibi.nextedition"},
+        ),
+        (
+            [item(X, language="en", translations={"pt": FAR})],
+            "GetTranslation(pt)",
+            {"ibi.translation(pt)"},
+        ),
+        ([item(X, metadata=OWN)], "GetMetadata GetTranslation(en)", set()),
+        ([item(X, metadata={"ibi": FAR})], "GetMetadata GetTranslation(en)", {"ibi.metadata"}),
+    ]:
+        assert set(whole(records, verbs=verbs, filtered=True)) == ALWAYS | expected, (
+            records,
+            verbs,
+        )
+
+
+def test_filtering_changes_no_values_and_no_empty_list() -> None:
+    unfiltered: list[UrlPair] = list(whole(RICH, verbs="GetLastEdition").items())
+    filtered = dict(filter_url_list(unfiltered, parse_verb_list("GetLastEdition")))
+    assert filtered.items() <= dict(unfiltered).items()
+    assert filtered == whole(RICH, verbs="GetLastEdition", filtered=True)
+    assert filter_url_list([], parse_verb_list("GetLastEdition")) == []

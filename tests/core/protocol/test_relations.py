@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.cases import for_each
+
+from flask_ibi_archive.core.protocol.languages import COUNTRIES, LANGUAGES
+from flask_ibi_archive.core.protocol.relations import (
+    SHAPES,
+    Relation,
+    RelationPattern,
+    Step,
+    StepKind,
+    parse_relation,
+    parse_relation_pattern,
+)
+
+LAST_EDITION = Step(StepKind.LAST_EDITION)
+LANGUAGE = st.builds(
+    lambda language, country: f"{language}-{country}" if country else language,
+    st.sampled_from(sorted(LANGUAGES)),
+    st.sampled_from(["", *sorted(COUNTRIES)]),
+)
+FORMAT = st.from_regex(r"[A-Za-z0-9_-]+", fullmatch=True)
+STEPS = {
+    "u": st.just(LAST_EDITION),
+    "t": st.builds(Step, st.just(StepKind.TRANSLATION), st.none() | LANGUAGE),
+    "m": st.builds(Step, st.just(StepKind.METADATA), st.none() | FORMAT),
+}
+RELATIONS = st.sampled_from(sorted(SHAPES)).flatmap(
+    lambda shape: st.tuples(*[STEPS[letter] for letter in shape]).map(Relation)
+)
+
+# [R] Example 7.5
+EXAMPLE_7_5 = [
+    ".lastedition",
+    ".translation",
+    ".translation(pt-BR)",
+    ".metadata",
+    ".metadata(oai_dc)",
+    ".lastedition.translation",
+    ".lastedition.translation(pt-BR)",
+    ".lastedition.metadata",
+    ".lastedition.metadata(oai_dc)",
+    ".translation(pt-BR).lastedition",
+    ".translation(en).metadata",
+    ".metadata.translation(en)",
+]
+
+
+@for_each(
+    "text",
+    [*EXAMPLE_7_5, "", ".translation(en).lastedition.metadata(BibINPE).translation(pt)"],
+)
+def test_a_relation_of_the_grammar_is_read_and_written_again(text):
+    relation = parse_relation(text)
+    assert relation.name == text
+    assert bool(relation) is bool(text)
+
+
+def test_the_grammar_allows_fifteen_orders():
+    assert len(SHAPES) == 15
+    assert {"", "u", "t", "m", "ut", "tu", "mt", "utmt", "tumt"} <= SHAPES
+    assert all(shape[:length] in SHAPES for shape in SHAPES for length in range(len(shape)))
+
+
+def test_a_relation_has_kinds_and_parameters_of_steps():
+    relation = parse_relation(".lastedition.metadata(oai_dc)")
+    assert relation.steps == (LAST_EDITION, Step(StepKind.METADATA, "oai_dc"))
+    assert relation.shape == "um"
+    assert relation == Relation(relation.steps)
+    assert hash(relation) == hash(Relation(relation.steps))
+    assert relation != parse_relation(".lastedition.metadata")
+    assert relation != ".lastedition.metadata(oai_dc)"
+
+
+@for_each(
+    ("text", "reason"),
+    [
+        ("lastedition", "'lastedition' is not a step"),
+        (".", "'.' is not a step"),
+        (".metadados", "'.metadados' is not a step"),
+        (".lastEdition", "'.lastEdition' is not a step"),
+        (".lastedition ", "' ' is not a step"),
+        (".lastedition\n", r"'\n' is not a step"),
+        (".lastedition(pt)", "has no parameter; remove 'pt'"),
+        (".translation()", "'' is not a language"),
+        (".translation(pt-br)", "write pt-BR"),
+        (".translation(*)", "'*' is not a language"),
+        (".translation(pt", "'(pt' is not a step"),
+        (".metadata()", "'' is not a format"),
+        (".metadata(a b)", "'a b' is not a format"),
+        (".metadata(*)", "'*' is not a format"),
+        (".metadata(é)", r"'\xe9' is not a format"),
+        (".metadata.lastedition", ".lastedition may not follow .metadata"),
+        (".metadata(oai_dc).metadata", ".metadata may not follow .metadata(oai_dc)"),
+        (".translation.translation", ".translation may not follow .translation"),
+        (".lastedition.lastedition", ".lastedition may not follow .lastedition"),
+        (".metadata.translation.lastedition", ".lastedition may not follow .translation"),
+    ],
+)
+def test_an_error_about_a_relation_names_the_wrong_step(text, reason):
+    for parse in (parse_relation, parse_relation_pattern):
+        if "(*)" in text and parse is parse_relation_pattern:
+            continue
+        with pytest.raises(ValueError) as caught:
+            parse(text)
+        assert reason in str(caught.value)
+        assert str(caught.value).isprintable()
+
+
+def test_an_illegal_relation_cannot_be_created():
+    with pytest.raises(ValueError, match="no parameter"):
+        Step(StepKind.LAST_EDITION, "pt")
+    with pytest.raises(ValueError, match="is not a language"):
+        Step(StepKind.TRANSLATION, "xx")
+    with pytest.raises(ValueError, match="may not follow"):
+        Relation((LAST_EDITION, LAST_EDITION))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("", [""], [".lastedition", ".metadata"]),
+        (".metadata", [".metadata"], ["", ".metadata(oai_dc)", ".lastedition.metadata"]),
+        (".metadata(oai_dc)", [".metadata(oai_dc)"], [".metadata", ".metadata(OAI_DC)"]),
+        (".metadata(*)", [".metadata(oai_dc)", ".metadata(BibINPE)"], [".metadata", ""]),
+        (
+            ".translation(*)",
+            [".translation(pt)", ".translation(pt-BR)"],
+            [".translation", ".translation(pt).metadata", ".lastedition"],
+        ),
+        (
+            ".translation(*).metadata.translation(*)",
+            [".translation(pt).metadata.translation(en)"],
+            [".translation(pt).metadata.translation", ".translation(pt).metadata"],
+        ),
+    ],
+)
+def test_a_star_matches_every_parameter_but_not_a_missing_one(pattern, matching, others):
+    found = parse_relation_pattern(pattern)
+    assert found.name == pattern
+    assert all(found.matches(parse_relation(text)) for text in matching)
+    assert not any(found.matches(parse_relation(text)) for text in others)
+    assert {parse_relation(text).shape for text in matching} == {found.shape}
+
+
+@pytest.mark.parametrize(
+    "text", [".lastedition(*)", ".metadata(**)", ".translation(*-BR)", "*", ".metadata(*).metadata"]
+)
+def test_a_star_at_another_position_is_refused(text):
+    with pytest.raises(ValueError):
+        parse_relation_pattern(text)
+
+
+@given(RELATIONS)
+def test_relations_written_are_read_again(relation):
+    assert parse_relation(relation.name) == relation
+    assert parse_relation(relation.name).steps == relation.steps
+
+
+@given(RELATIONS, RELATIONS)
+def test_a_relation_is_a_pattern_that_matches_only_itself(relation, other):
+    pattern = parse_relation_pattern(relation.name)
+    assert isinstance(pattern, RelationPattern)
+    assert pattern.matches(relation)
+    assert pattern.matches(other) is (relation == other)
+
+
+@given(st.one_of(st.text(), st.text(alphabet=".()*-adeilmnorst")))
+def test_any_text_is_a_relation_or_a_refusal_of_one_line(text):
+    for parse in (parse_relation, parse_relation_pattern):
+        name, message = text, ""
+        try:
+            name = parse(text).name
+        except ValueError as error:
+            message = str(error)
+        assert name == text
+        assert message.isprintable()

@@ -1,0 +1,61 @@
+"""The data that a catalogue must provide for a urlRequest, and not more."""
+
+from __future__ import annotations
+
+from support.cases import for_each
+from support.stores import MemoryCatalogue, moment_of, rep_of
+
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.core.protocol.catalogue import Scope
+from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.relations import SHAPES, parse_relation_pattern
+from flask_ibi_archive.core.protocol.url_list import build_url_list
+from flask_ibi_archive.core.protocol.verbs import parse_verb_list
+
+FORMATS = {"oai_dc": None, "mods": None}
+URLS = ArchiveUrls("http://a.br")
+
+
+@for_each(
+    ("shape", "shapes", "has_editions"),
+    [
+        ("", {""}, False),
+        ("m", {"", "m"}, False),
+        ("u", {"", "u"}, True),
+        ("utm", {"", "u", "ut", "utm"}, True),
+        ("tu", {"", "t", "tu"}, True),
+    ],
+)
+def test_a_scope_has_a_relation_and_its_beginnings(
+    shape: str, shapes: set[str], has_editions: bool
+) -> None:
+    for follows in (True, False):
+        facts = ArchiveFacts("a.br", (), URLS, follow_editions=follows, own_formats=FORMATS)
+        for paths in ((), ("a/b", "a/b/index.html"), ()):
+            assert facts.scope(shape, paths) == Scope(
+                frozenset(shapes), has_editions, paths, follows, FORMATS
+            )
+
+
+@for_each("requested_only", [True, False])
+def test_the_whole_list_needs_all_relations_unless_only_those_of_the_verbs_are_requested(
+    requested_only: bool,
+) -> None:
+    world = MemoryCatalogue([{"rep": rep_of(0), "timestamp": moment_of(0)}])
+    request = UrlRequest(
+        parse_identifier(rep_of(0)), ("192.0.2.1",), "/a", parse_verb_list("GetMetadata")
+    )
+    facts = ArchiveFacts("a.br", (), URLS, follow_editions=False, own_formats=FORMATS)
+    build_url_list(world, request, facts, lambda item: "1234567890-0", requested_only)
+    shapes, has_editions = ({"", "m"}, False) if requested_only else (SHAPES, True)
+    assert world.scope == Scope(frozenset(shapes), has_editions, ("a",), False, FORMATS)
+
+
+def test_a_scope_has_no_relation_that_the_archive_does_not_answer() -> None:
+    patterns = (parse_relation_pattern(".lastedition.metadata"),)
+    facts = ArchiveFacts("a.br", (), URLS, relations=patterns)
+    assert facts.scope("um", ()).shapes == {"", "u", "um"}
+    assert facts.scope("utm", ()).shapes == {"", "u"}
+    assert facts.scope("m", ()).shapes == {""}

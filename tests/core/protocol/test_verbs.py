@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.cases import for_each
+
+from flask_ibi_archive.core.protocol.relations import SHAPES, parse_relation
+from flask_ibi_archive.core.protocol.verbs import (
+    NO_VERBS,
+    VerbList,
+    format_verb,
+    format_verb_list,
+    parse_verb,
+    parse_verb_list,
+)
+
+STEPS = {
+    "u": st.just(".lastedition"),
+    "t": st.sampled_from([".translation", ".translation(pt)", ".translation(pt-BR)"]),
+    "m": st.sampled_from([".metadata", ".metadata(oai_dc)", ".metadata(BibINPE)"]),
+}
+VERB_LISTS = st.builds(
+    VerbList,
+    st.sampled_from(sorted(SHAPES)).flatmap(
+        lambda shape: st.tuples(*[STEPS[letter] for letter in shape]).map(
+            lambda steps: parse_relation("".join(steps))
+        )
+    ),
+    st.booleans(),
+)
+
+
+@for_each(
+    ("text", "relation", "file_list"),
+    [
+        ("", "", False),
+        (" + ", "", False),
+        ("GetTranslation", ".translation", False),
+        ("GetTranslation(pt)", ".translation(pt)", False),
+        ("GetTranslation(pt-BR)", ".translation(pt-BR)", False),
+        ("GetLastEdition", ".lastedition", False),
+        ("GetMetadata", ".metadata", False),
+        ("GetMetadata(oai_dc)", ".metadata(oai_dc)", False),
+        ("GetFileList", "", True),
+        ("GetLastEdition GetMetadata(oai_dc)", ".lastedition.metadata(oai_dc)", False),
+        ("GetLastEdition+GetMetadata(oai_dc)", ".lastedition.metadata(oai_dc)", False),
+        ("  GetLastEdition ++ GetMetadata+", ".lastedition.metadata", False),
+        ("GetFileList GetLastEdition", ".lastedition", True),
+        ("GetLastEdition GetFileList GetMetadata", ".lastedition.metadata", True),
+        ("GetFileList GetFileList", "", True),
+        ("GetLastEdition GetLastEdition", ".lastedition", False),
+        ("GetMetadata " * 600, ".metadata", False),
+        ("GetTranslation GetMetadata GetTranslation", ".translation.metadata.translation", False),
+        (
+            "GetTranslation GetLastEdition GetMetadata GetTranslation(en)",
+            ".translation.lastedition.metadata.translation(en)",
+            False,
+        ),
+    ],
+)
+def test_a_verb_list_has_a_relation(text, relation, file_list):
+    verbs = parse_verb_list(text)
+    assert verbs.relation.name == relation
+    assert verbs.file_list is file_list
+    assert bool(verbs) is (bool(relation) or file_list)
+
+
+def test_a_verb_list_has_its_single_verbs():
+    verbs = parse_verb_list("GetFileList+GetLastEdition+GetMetadata(oai_dc)")
+    assert verbs.verbs == ("GetLastEdition", "GetMetadata(oai_dc)", "GetFileList")
+    assert format_verb_list(verbs) == "GetLastEdition GetMetadata(oai_dc) GetFileList"
+    assert format_verb(parse_verb("GetTranslation(pt-BR)")) == "GetTranslation(pt-BR)"
+    assert NO_VERBS.verbs == ()
+    assert format_verb_list(NO_VERBS) == ""
+
+
+@for_each(
+    ("text", "reason"),
+    [
+        ("GetNothing", "'GetNothing' is not a verb"),
+        ("getmetadata", "'getmetadata' is not a verb"),
+        ("GetLastEdition\tGetMetadata", r"'GetLastEdition\tGetMetadata' is not a verb"),
+        ("GetLastEdition,GetMetadata", "is not a verb"),
+        ("GetFileList(x)", "'GetFileList(x)' is not a verb"),
+        ("GetMetadata(oai_dc", "'GetMetadata(oai_dc' is not a verb"),
+        ("GetMetadata\n", r"'GetMetadata\n' is not a verb"),
+        ("GetMetadata\udcf3", r"'GetMetadata\udcf3' is not a verb"),
+        ("GetLastEdition(pt)", "GetLastEdition: a last edition has no parameter"),
+        ("GetTranslation(xx)", "GetTranslation: 'xx' is not a language"),
+        ("GetTranslation(pt-br)", "GetTranslation: 'pt-br' is not a language"),
+        ("GetTranslation()", "GetTranslation: '' is not a language"),
+        ("GetMetadata(a.b)", "GetMetadata: 'a.b' is not a format"),
+        ("GetMetadata(*)", "GetMetadata: '*' is not a format"),
+        ("GetMetadata GetLastEdition", "GetLastEdition may not follow GetMetadata"),
+        (
+            "GetMetadata(oai_dc) GetFileList GetMetadata",
+            "GetMetadata may not follow GetMetadata(oai_dc)",
+        ),
+        (
+            "GetTranslation(en) GetTranslation(pt)",
+            "GetTranslation(pt) may not follow GetTranslation(en)",
+        ),
+        (
+            "GetMetadata GetMetadata(oai_dc) " * 300,
+            "GetMetadata(oai_dc) may not follow GetMetadata",
+        ),
+    ],
+)
+def test_an_error_about_a_verb_list_names_the_wrong_verb(text, reason):
+    with pytest.raises(ValueError) as caught:
+        parse_verb_list(text)
+    assert reason in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
+@given(VERB_LISTS)
+def test_verb_lists_written_are_read_again(verbs):
+    assert parse_verb_list(format_verb_list(verbs)) == verbs
+    assert parse_verb_list("+".join(verbs.verbs)) == verbs
+
+
+@given(
+    st.one_of(
+        st.text(), st.lists(st.sampled_from(["GetMetadata", "(", ")", " ", "+"])).map("".join)
+    )
+)
+def test_any_text_is_a_verb_list_or_a_refusal_of_one_line(text):
+    message = ""
+    try:
+        parse_verb_list(text)
+    except ValueError as error:
+        message = str(error)
+    assert message.isprintable()

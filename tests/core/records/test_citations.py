@@ -1,0 +1,264 @@
+"""Tests the citations of works, and the bibliographic formats with the parsers of others."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import date
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import citeproc
+import pytest
+import rispy
+from bibtexparser import parse_string
+from bibtexparser.middlewares import (
+    LatexDecodingMiddleware,
+    NameParts,
+    SeparateCoAuthors,
+    SplitNameParts,
+)
+from citeproc.source.json import CiteProcJSON
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pylatexenc.latex2text import LatexNodes2Text, MacroTextSpec, get_default_latex_context_db
+from support.citations import CASES, Case
+from support.works import make, one_line, texts
+
+from flask_ibi_archive.core.records.formats.abnt import cite
+from flask_ibi_archive.core.records.formats.bibtex import write_bibtex
+from flask_ibi_archive.core.records.formats.csl_json import write_csl_json
+from flask_ibi_archive.core.records.formats.ris import write_ris
+from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.core.records.work_types import WorkType
+from flask_ibi_archive.core.records.work_values import parse_name
+
+MARKS = {"bold": "**", "italic": "*", "": ""}
+DAY = date(2026, 11, 21)
+#: Texts that a format might interpret.
+TRAPS = (
+    r"50% of \alpha{} & {x} }{ #1 $5 a_b c^2 ~/x \\ \"y\" 'z' ''q'' ``r'' -- --- ?` !` << >> ,,",
+    "@book{key, title = {x}}",
+    "TY  - JOUR\r\nER  - \r\n",
+    "a\u2028b\x85c\x0bd",
+    "]]></title><script>&amp;&#0;</script>",
+    "\0\x1b\ufffe\ud800",
+)
+
+# pylatexenc does not know these commands of LaTeX, or prints another character
+_LATEX = get_default_latex_context_db()
+_LATEX.add_context_category(
+    "latex2e",
+    prepend=True,
+    macros=[
+        MacroTextSpec("textbraceleft", "{"),
+        MacroTextSpec("textbraceright", "}"),
+        MacroTextSpec("textasciicircum", "^"),
+    ],
+)
+DECODER = LatexNodes2Text(latex_context=_LATEX, strict_latex_spaces=True)
+
+
+def read_bibtex(work: Work) -> dict[str, Any]:
+    """Return the fields of the entry, decoded as LaTeX prints them. Names are NameParts."""
+    library = parse_string(
+        write_bibtex(work),
+        append_middleware=[
+            SeparateCoAuthors(True),
+            SplitNameParts(True),
+            LatexDecodingMiddleware(decoder=DECODER),
+        ],
+    )
+    assert not library.failed_blocks
+    [entry] = library.entries
+    return {name: field.value for name, field in entry.fields_dict.items()}
+
+
+def read_ris(work: Work) -> dict[str, Any]:
+    [entry] = rispy.loads(write_ris(work))
+    return dict(entry)
+
+
+@cache
+def read_terms(name: str) -> frozenset[str]:
+    """Return the terms of a schema of the Citation Style Language, which citeproc-py contains."""
+    schemas = Path(citeproc.__file__).parent / "data/schema/schemas/styles"
+    text = (schemas / f"{name}.rnc").read_text(encoding="utf-8")
+    return frozenset(re.findall(r'"([A-Za-z_-]+)"', text))
+
+
+def read_csl(work: Work) -> Any:
+    document = json.loads(write_csl_json(work))
+    [reference] = CiteProcJSON(document).values()
+    assert set(document[0]) - {"id", "type"} <= read_terms("csl-variables")
+    assert reference.type in read_terms("csl-types")
+    return reference
+
+
+def join(name: NameParts) -> str:
+    """Return a name that was read from BibTeX as ``Family, Given``."""
+    assert not name.jr
+    parts = (" ".join([*name.von, *name.last]), " ".join(name.first))
+    # the middleware does not decode lists of names
+    return ", ".join(DECODER.latex_to_text(part) for part in parts if part)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.about)
+def test_a_work_is_cited_as_the_norm_asks(case: Case) -> None:
+    work = make(**case.dc)
+    parts = cite(work, DAY)
+    text = "".join(f"{MARKS[part.style]}{part.text}{MARKS[part.style]}" for part in parts)
+    assert text == f"{case.citation} Disponível em: {work.url}. Acesso em: 21 nov. 2026."
+
+
+def format_citation(work: Work, accessed: date | None = None, has_address: bool = True) -> str:
+    return "".join(part.text for part in cite(work, accessed, has_address=has_address))
+
+
+def test_there_are_forty_citations() -> None:
+    assert len({case.about for case in CASES}) == len(CASES) == 40
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.about)
+def test_reference_managers_read_a_work_as_it_is(case: Case) -> None:
+    work = make(**case.dc)
+    authors = [name.inverted for name in work.authors]
+    year = None if work.year is None else str(work.year)
+
+    bibtex = read_bibtex(work)
+    assert bibtex["title"] == work.title
+    assert [join(name) for name in bibtex.get("author", ())] == authors
+    assert (bibtex.get("year"), bibtex["url"]) == (
+        year or (work.issued and work.issued.text),
+        work.url,
+    )
+
+    ris = read_ris(work)
+    assert (ris["title"], ris.get("authors", []), ris.get("year")) == (work.title, authors, year)
+    assert (ris["urls"], ris.get("doi"), ris.get("keywords")) == ([work.url], work.doi, None)
+
+    csl = read_csl(work)
+    assert (str(csl.title), str(csl.URL)) == (work.title, work.url)
+    found = csl.get("author", [])
+    assert [(n.get("family") or n["literal"], n.get("given")) for n in found] == [
+        (name.family, name.given) for name in work.authors
+    ]
+    if year is not None:
+        assert str(csl.issued.year) == year
+    if work.container is not None:
+        assert ris.get("journal_name") or ris.get("secondary_title") == work.container.title
+        assert (ris.get("volume"), ris.get("number"), ris.get("start_page")) == (
+            work.container.volume,
+            work.container.number,
+            work.container.first_page,
+        )
+        assert str(csl.container_title) == work.container.title
+        assert work.container.title in (bibtex.get("journal"), bibtex.get("booktitle"))
+
+
+@given(st.tuples(texts, texts, texts))
+@example(TRAPS[:3])
+@example(TRAPS[3:])
+def test_any_text_is_read_back_from_bibtex(values: tuple[str, str, str]) -> None:
+    title, subject, description = values
+    found = read_bibtex(make(title=title, subject=subject, description=description))
+    expected = {"title": title, "keywords": subject, "abstract": description}
+    for name, text in expected.items():
+        if one_line(text):
+            assert found[name] == one_line(text), name
+
+
+@given(texts)
+@example("and, and")
+@example("Silva and Souza, Ana, Jr.")
+@example("{Silva, Ana}")
+def test_any_name_is_read_back_from_bibtex(text: str) -> None:
+    if one_line(text):
+        [name] = read_bibtex(make(creator=text))["author"]
+        # a parser removes spaces of LaTeX at the edges
+        assert join(name) == parse_name(one_line(text)).inverted
+
+
+@given(st.tuples(texts, texts))
+@example(TRAPS[1:3])
+@example(TRAPS[3:5])
+def test_any_text_is_read_back_from_ris(values: tuple[str, str]) -> None:
+    title, subject = values
+    found = read_ris(make(title=title, subject=subject))
+    if one_line(title):
+        assert found["title"] == one_line(title)
+    if one_line(subject):
+        assert found["keywords"] == [one_line(subject)]
+
+
+@given(texts)
+@example(TRAPS[0])
+@example(TRAPS[5])
+def test_any_title_is_read_back_from_csl_json(title: str) -> None:
+    if one_line(title):
+        [entry] = json.loads(write_csl_json(make(title=title)).encode())
+        assert entry["title"] == one_line(title)
+
+
+@given(texts, texts, texts, texts, st.sampled_from(WorkType))
+@example(*TRAPS[:4], WorkType.ARTICLE)
+def test_any_work_has_a_citation(
+    title: str, creator: str, source: str, issued: str, type: WorkType
+) -> None:
+    work = make(title=title, creator=creator, source=source, date=issued, type=type.value)
+    citation = format_citation(work, DAY)
+    assert citation.encode()
+    assert citation.endswith(f" Disponível em: {work.url}. Acesso em: 21 nov. 2026.")
+
+
+def test_the_citation_of_a_removed_item_has_the_ibi_instead_of_an_address() -> None:
+    work = make(title="Chuva", creator="Silva, Ana", publisher="São Paulo: USP", date="2001")
+    assert format_citation(work, has_address=False) == (
+        f"SILVA, Ana. Chuva. São Paulo: USP, 2001. IBI: {work.ibi}."
+    )
+
+
+def test_the_repository_is_named_instead_of_an_unknown_publisher() -> None:
+    def cite_here(**dc: str) -> str:
+        return format_citation(replace(make(title="Chuva", date="2001", **dc), archive_name="RI X"))
+
+    end = f" Disponível em: {make().url}."
+    assert cite_here(creator="Silva, Ana") == f"SILVA, Ana. Chuva. RI X, 2001.{end}"
+    assert cite_here(publisher="USP") == f"CHUVA. [S. l.]: USP, 2001.{end}"
+    # the repository did not publish the book
+    chapter = cite_here(type="Capítulo de livro", source="História do Amapá")
+    assert chapter == f"CHUVA. In: HISTÓRIA do Amapá. [S. l.: s. n.], 2001.{end}"
+
+
+def test_an_orcid_and_the_uri_of_a_type_are_not_printed() -> None:
+    orcid = "0000-0002-1825-0097"
+    work = make(
+        title="Chuva",
+        creator=[f"Silva, Ana https://orcid.org/{orcid}", f"Souza, Rui ({orcid})"],
+        publisher="São Paulo: USP",
+        date="2001",
+        type="http://purl.org/coar/resource_type/c_db06",
+    )
+    assert format_citation(work).startswith("SILVA, Ana; SOUZA, Rui. Chuva. 2001. Tese (Doutorado)")
+    assert "author = {Silva, Ana and Souza, Rui}" in write_bibtex(work)
+    assert read_ris(work)["authors"] == ["Silva, Ana", "Souza, Rui"]
+    assert json.loads(write_csl_json(work))[0]["author"] == [
+        {"family": "Silva", "given": "Ana"},
+        {"family": "Souza", "given": "Rui"},
+    ]
+    unknown = make(title="Chuva", type="http://a.example/types/hieroglyph")
+    for write, one in product((write_bibtex, write_ris, write_csl_json), (work, unknown)):
+        for hidden in (orcid, "coar", "hieroglyph"):
+            assert hidden not in write(one)
+
+
+def test_each_type_has_a_type_in_each_format() -> None:
+    for type in WorkType:
+        work = make(title="Chuva", type=type.value)
+        assert work.type is type
+        assert read_bibtex(work)["title"] == "Chuva"
+        assert read_csl(work).type
+        assert read_ris(work)["type_of_reference"] in rispy.TYPE_OF_REFERENCE_MAPPING

@@ -1,0 +1,536 @@
+"""Tests the parsing and formatting of records; a wrong value is refused with its field."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from support.cases import for_each
+from support.stores import FORMATS, LANGUAGES, ibip_of, rep_of
+
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.records import fields
+from flask_ibi_archive.core.records.dublin_core import ELEMENTS, NOT_XML
+from flask_ibi_archive.core.records.fields import FieldError
+from flask_ibi_archive.core.records.format import format_line, format_record
+from flask_ibi_archive.core.records.formats.oai_dc import format_oai_dc
+from flask_ibi_archive.core.records.parse import FIELDS, parse_dublin_core, parse_line, parse_record
+from flask_ibi_archive.core.records.record import (
+    AccessRule,
+    DublinCoreMetadata,
+    FileRecord,
+    MetadataAddress,
+    Record,
+)
+from flask_ibi_archive.errors import IdentifierError
+
+A, B = rep_of(0), rep_of(1)
+
+numbers = st.integers(0, 1000)
+reps = numbers.map(rep_of)
+ibips = numbers.map(ibip_of)
+legacies = numbers.map(lambda number: f"aBZc/{number}")
+identifiers = st.one_of(reps, ibips, legacies)
+moments = st.datetimes(datetime(1, 1, 1)).map(
+    lambda moment: moment.replace(microsecond=0).isoformat() + "Z"
+)
+texts = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), min_size=1
+)
+segments = texts.map(lambda text: text.replace("/", "_")).filter(
+    lambda text: text not in (".", "..")
+)
+paths = st.lists(segments, min_size=1, max_size=3).map("/".join)
+urls = st.text("abcXYZ019-._~%/?=&é日", max_size=20).map(lambda rest: f"https://a.example/{rest}")
+formats = st.dictionaries(st.sampled_from(FORMATS), urls, max_size=3)
+checksums = st.integers(0, 2**256 - 1).map(lambda number: f"{number:064x}")
+values = st.one_of(
+    texts, st.fixed_dictionaries({"value": texts}, optional={"lang": st.just("pt-BR")})
+)
+dublin_core = st.dictionaries(
+    st.sampled_from(ELEMENTS), st.lists(values, min_size=1, max_size=3), min_size=1
+)
+metadata = st.one_of(
+    st.fixed_dictionaries({"ibi": numbers.map(lambda number: f"farZ/{number}")}),
+    st.fixed_dictionaries({"dc": dublin_core}),
+    st.fixed_dictionaries({"url": urls}, optional={"formats": formats, "timestamp": moments}),
+)
+files = st.lists(
+    st.one_of(
+        st.fixed_dictionaries({"path": paths}, optional={"url": urls, "sha256": checksums}),
+        st.fixed_dictionaries({"path": paths}, optional={"source": texts, "sha256": checksums}),
+    ),
+    max_size=4,
+    unique_by=lambda file: file["path"],
+)
+access = st.fixed_dictionaries(
+    {"networks": st.lists(st.sampled_from(["10.0.0.0/8", "::1/128", "192.0.2.7"]), min_size=1)},
+    optional={"others": st.sampled_from(["metadata", "none"])},
+)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> dict[str, Any]:
+    """Return a JSON object that is a record, with or without the fields with default values."""
+    forms = draw(
+        st.sampled_from([{"rep": A}, {"ibip": ibip_of(0)}, {"rep": A, "ibip": ibip_of(0)}])
+    )
+    others = identifiers.filter(lambda text: text not in (A, ibip_of(0)))
+    record = draw(
+        st.fixed_dictionaries(
+            dict[str, st.SearchStrategy[Any]](),
+            optional={
+                "aliases": st.lists(others, max_size=3, unique=True),
+                "timestamp": moments,
+                "transferable": st.booleans(),
+                "next_edition": numbers.map(lambda number: f"nextZ/{number}"),
+                "metadata": metadata,
+                "files": files,
+                "list_files": st.booleans(),
+                "access": access,
+                "embargo": st.dates().map(str),
+            },
+        )
+    )
+    record.update(forms)
+    state = draw(st.sampled_from(["", "Original", "Copy", "Deleted"]))
+    if state:
+        record["state"] = state
+    if state == "Copy":
+        record["original_archive"] = draw(reps)
+    if state == "Deleted":
+        record["timestamp"] = draw(moments)
+        record.pop("embargo", None)
+    kind = draw(st.sampled_from(["", "Data", "Metadata"]))
+    if kind:
+        record["content_type"] = kind
+    if kind == "Metadata":
+        record["formats"] = draw(formats)
+    if record.get("files") and draw(st.booleans()):
+        record["target_file"] = draw(st.sampled_from(record["files"]))["path"]
+    language = draw(st.sampled_from(["", *LANGUAGES]))
+    if language:
+        record["language"] = language
+    translated = draw(st.lists(st.sampled_from(LANGUAGES), max_size=3, unique=True))
+    record["translations"] = {
+        other: f"otherZ/{number}" for number, other in enumerate(translated) if other != language
+    }
+    return record
+
+
+@given(records())
+def test_a_written_record_is_read_as_the_same_record(data: dict[str, Any]) -> None:
+    record = parse_record(data)
+    assert parse_record(format_record(record)) == record
+    line = format_line(record)
+    assert "\n" not in line
+    assert parse_line(line) == record
+    assert parse_line(line.encode()) == record
+    assert parse_line(json.dumps(data)) == record
+
+
+@given(records())
+def test_a_record_is_always_written_in_the_same_way(data: dict[str, Any]) -> None:
+    written = format_record(parse_record(data))
+    assert format_record(parse_record(written)) == written
+    assert list(written) == [name for name in FIELDS if name in written], (
+        "in the order of the document"
+    )
+
+
+json_values = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.floats(), st.text(), identifiers, moments
+    ),
+    lambda inside: st.one_of(
+        st.lists(inside, max_size=3),
+        st.dictionaries(
+            st.one_of(
+                st.text(), st.sampled_from(["ibi", "dc", "url", "path", "networks", "value", "pt"])
+            ),
+            inside,
+            max_size=3,
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+def check_refusal(read: Callable[[], object]) -> None:
+    """Parse a value; the message of a FieldError and the name of its field must be one line."""
+    try:
+        read()
+    except FieldError as error:
+        refused = error
+    else:
+        return
+    assert refused.reason
+    for text in (str(refused), refused.field, refused.reason):
+        assert text.isprintable(), text
+
+
+@given(st.sampled_from(FIELDS), json_values)
+def test_any_value_of_any_field_is_accepted_or_refused_in_one_line(field: str, value: Any) -> None:
+    check_refusal(lambda: parse_record({"rep": A, field: value}))
+
+
+@given(json_values)
+def test_any_value_is_accepted_or_refused_in_one_line(value: Any) -> None:
+    check_refusal(lambda: parse_record(value))
+
+
+@given(st.binary())
+def test_any_bytes_are_accepted_or_refused_in_one_line(line: bytes) -> None:
+    check_refusal(lambda: parse_line(line))
+
+
+@given(st.binary(), numbers)
+def test_a_record_with_random_bytes_is_accepted_or_refused_in_one_line(
+    noise: bytes, place: int
+) -> None:
+    line = json.dumps({"rep": A, "metadata": {"dc": {"title": ["x"]}}}).encode()
+    place %= len(line)
+    check_refusal(lambda: parse_line(line[:place] + noise + line[place:]))
+
+
+# --- defaults ------------------------------------------------------------------------------------
+
+
+def test_a_record_with_only_an_identifier_has_the_documented_defaults() -> None:
+    record = parse_record({"rep": A})
+    assert (record.state, record.content_type) == ("Original", "Data")
+    assert (record.transferable, record.list_files) == (True, True)
+    assert (record.timestamp, record.language, record.access, record.metadata) == (None,) * 4
+    assert record.target_path is None
+    assert format_record(record) == {"rep": A}
+
+
+def test_the_target_file_is_the_first_by_default() -> None:
+    data: dict[str, Any] = {"rep": A, "files": [{"path": "a"}, {"path": "b"}]}
+    assert parse_record(data).target_path == "a"
+    assert parse_record({**data, "target_file": "b"}).target_path == "b"
+
+
+def test_other_users_may_read_the_metadata_by_default() -> None:
+    networks = {"networks": ["150.163.0.0/16"]}
+    assert parse_record({"rep": A, "access": networks}).access == AccessRule(("150.163.0.0/16",))
+
+
+def test_a_time_is_in_utc() -> None:
+    record = parse_record({"rep": A, "timestamp": "2009-07-21T13:23:45Z"})
+    assert record.timestamp == datetime(2009, 7, 21, 13, 23, 45, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "stored"),
+    [
+        ("rep", A.upper(), A),
+        ("ibip", ibip_of(7).lower(), ibip_of(7)),
+        ("aliases", [B.upper(), "aBZc/1"], (B, "aBZc/1")),
+        ("next_edition", B.upper(), B),
+    ],
+)
+def test_identifiers_are_stored_in_canonical_case(field: str, value: Any, stored: Any) -> None:
+    assert getattr(parse_record({"rep": A, field: value}), field) == stored
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "HTTP://Files.Example/Relat%f3rio%20a+b.pdf?x=%2F",
+        "http://a.example:8080",
+        "http://a.example:/x",
+        "http://a.example./x",
+        "http://[2001:db8::1]:80/x",
+        "http://xn--bcher-kva.example/",
+    ],
+)
+def test_a_url_is_stored_unchanged(url: str) -> None:
+    record = parse_record(
+        {"rep": A, "files": [{"path": "a", "url": url}], "metadata": {"url": url}}
+    )
+    assert record.files == (FileRecord("a", url),)
+    assert record.metadata == MetadataAddress(url)
+
+
+@for_each(
+    "url",
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "ftp://a.example/x",
+        "//a.example/x",
+        "http://",
+        "http:///x",
+        "http://a.example:x/",
+        "http://a.example:65536/",
+        "http://a.example:0/",
+        "http://a..example/",
+        "http://.example/",
+        f"http://{'a' * 64}.example/",
+        "http://bücher.example/",
+        "http://[::1/",
+        "http://a.example/a b",
+        "http://a.example/a\nb",
+        "http://a.example/a\tb",
+        "http://a.example/{}",
+        "",
+    ],
+)
+def test_a_url_without_http_is_refused(url: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        parse_record({"rep": A, "files": [{"path": "a", "url": url}]})
+    assert refused.value.field == "files[0].url"
+
+
+@for_each(
+    "url",
+    [
+        "http://me:hush@a.example/x",
+        "https://me@a.example/",
+        "http://:hush@a.example:8080",
+        "http://@a.example/",
+        "http://me:hush@[2001:db8::1]/",
+    ],
+)
+@for_each(
+    ("field", "record"),
+    [
+        ("files[0].url", lambda url: {"files": [{"path": "a", "url": url}]}),
+        ("metadata.url", lambda url: {"metadata": {"url": url}}),
+        (
+            "metadata.formats.oai_dc",
+            lambda url: {"metadata": {"url": "http://a.br/", "formats": {"oai_dc": url}}},
+        ),
+        ("formats.oai_dc", lambda url: {"content_type": "Metadata", "formats": {"oai_dc": url}}),
+    ],
+)
+def test_a_url_with_a_user_name_or_password_is_refused_without_repeating_it(
+    field: str, record: Callable[[str], dict[str, Any]], url: str
+) -> None:
+    with pytest.raises(FieldError, match="user name or password") as refused:
+        parse_record({"rep": A, **record(url)})
+    assert refused.value.field == field
+    assert "hush" not in str(refused.value)
+
+
+@for_each(
+    "day",
+    ["2027-3-1", "2027-02-29", "0000-01-01", "20270301", "2027-03-01T00:00:00Z", " 2027-03-01",
+     "2027-W09-1", "٢٠٢٧-03-01", "", 2027, True, None],
+)  # fmt: skip
+def test_an_embargo_that_is_not_a_day_is_refused(day: Any) -> None:
+    with pytest.raises(FieldError, match="is not a day such as 2027-03-01") as refused:
+        parse_record({"rep": A, "embargo": day})
+    assert refused.value.field == "embargo"
+
+
+def test_a_deleted_item_has_no_embargo() -> None:
+    deleted = {"rep": A, "state": "Deleted", "timestamp": "2010-01-02T03:04:05Z"}
+    with pytest.raises(FieldError, match="embargo: a Deleted item has no files"):
+        parse_record({**deleted, "embargo": "2027-03-01"})
+
+
+PATHS = st.lists(
+    st.sampled_from([".", "..", "/", "a", "B", "_", "-", " ", "\n", "\0", "\x7f", "é", "a" * 512])
+).map("".join)
+
+
+@given(PATHS | st.from_regex(fields.PLAIN_PATH))
+def test_the_quick_check_of_a_path_accepts_only_what_the_complete_check_accepts(path: str) -> None:
+    def accepts() -> bool:
+        try:
+            return fields.parse_path("path", path) == path
+        except FieldError:
+            return False
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fields, "PLAIN_PATH", re.compile("(?!)"))
+        complete = accepts()
+    assert accepts() == complete
+
+
+@given(
+    st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\n?", fullmatch=True)
+    | st.datetimes().map(lambda moment: moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
+)
+@example("2009-07-21T24:00:00Z")
+@example("2016-12-31T23:59:60Z")
+@example("2009-02-29T00:00:00Z")
+@example("٢٠٠٩-07-21T13:23:45Z")
+def test_a_time_is_read_as_the_standard_library_reads_it(text: str) -> None:
+    try:
+        meant = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    except ValueError:
+        meant = None
+    if not text.isascii():
+        meant = None
+    try:
+        found = fields.parse_timestamp("timestamp", text)
+    except FieldError:
+        found = None
+    assert found == meant
+
+
+@for_each(
+    "path", ["", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "./a", "a\nb", "a\x7f", "x" * 1025]
+)
+def test_a_path_that_is_not_plain_is_refused(path: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        parse_record({"rep": A, "files": [{"path": path}]})
+    assert refused.value.field == "files[0].path"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("sid.inpe.br/mtc-m18@80/2009/07.21.13.O3", "sid.inpe.br/mtc-m18@80/2009/07.21.13.03")],
+)
+def test_an_error_suggests_the_only_repair_of_an_identifier(text: str, meant: str) -> None:
+    with pytest.raises(IdentifierError) as refused:
+        parse_identifier(text)
+    assert refused.value.suggestion == meant
+    with pytest.raises(FieldError, match="did you mean") as caught:
+        parse_record({"rep": text})
+    assert meant in caught.value.reason
+
+
+# --- records of a host application -------------------------------------------------------------
+
+
+def with_title(*values: Any) -> dict[str, Any]:
+    return {"metadata": {"dc": {"title": list(values)}}}
+
+
+@for_each(
+    ("fields", "meant"),
+    [
+        ({"metadata": DublinCoreMetadata({"title": ["x"]})}, with_title("x")),  # type: ignore[dict-item]
+        ({"metadata": DublinCoreMetadata({"title": "x"})}, with_title("x")),  # type: ignore[dict-item]
+        ({"metadata": {"dc": {"title": "x"}}}, with_title("x")),
+        ({"metadata": {"dc": {"title": ("x", "y", "z")}}}, with_title("x", "y", "z")),
+        (
+            {"metadata": {"dc": {"title": [("x", "en"), "y", ("z", None)]}}},
+            with_title({"value": "x", "lang": "en"}, "y", "z"),
+        ),
+        ({"metadata": {"ibi": "farZ/1"}}, {"metadata": {"ibi": "farZ/1"}}),
+        ({"metadata": {"url": "http://a.br/"}}, {"metadata": {"url": "http://a.br/"}}),
+        ({"aliases": "farZ/1"}, {"aliases": ["farZ/1"]}),
+        ({"aliases": ["farZ/1"]}, {"aliases": ["farZ/1"]}),
+        ({"access": AccessRule("10.0.0.0/8")}, {"access": {"networks": ["10.0.0.0/8"]}}),  # type: ignore[arg-type]
+        ({"access": {"networks": ["::1/128"]}}, {"access": {"networks": ["::1/128"]}}),
+        ({"translations": MappingProxyType({"pt": "farZ/1"})}, {"translations": {"pt": "farZ/1"}}),
+        ({"timestamp": "2009-07-21T13:23:45Z"}, {"timestamp": "2009-07-21T13:23:45Z"}),
+        (
+            {"timestamp": datetime(2009, 7, 21, 10, 23, 45, tzinfo=timezone(timedelta(hours=-3)))},
+            {"timestamp": "2009-07-21T13:23:45Z"},
+        ),
+    ],
+)
+def test_similar_types_are_accepted(fields: dict[str, Any], meant: dict[str, Any]) -> None:
+    record = parse_record(format_record(Record(rep=A, **fields)))
+    assert record == parse_record({"rep": A, **meant})
+
+
+@for_each(
+    ("field", "value", "name"),
+    [
+        ("metadata", "A title", "metadata"),
+        ("metadata", ["A title"], "metadata"),
+        ("metadata", {"title": ["x"]}, "metadata.title"),
+        ("metadata", DublinCoreMetadata("x"), "metadata.dc"),  # type: ignore[arg-type]
+        ("metadata", DublinCoreMetadata({"title": ("x", "y")}), "metadata.dc.title"),  # type: ignore[dict-item]
+        ("metadata", DublinCoreMetadata({"title": [1]}), "metadata.dc.title[0]"),  # type: ignore[dict-item, list-item]
+        ("metadata", DublinCoreMetadata({"title": 1}), "metadata.dc.title"),  # type: ignore[dict-item]
+        ("metadata", DublinCoreMetadata({1: ["x"]}), "metadata.dc.1"),  # type: ignore[dict-item]
+        ("metadata", {"dc": {"titel": ["x"]}}, "metadata.dc.titel"),
+        ("aliases", 7, "aliases"),
+        ("aliases", {"farZ/1"}, "aliases"),
+        ("translations", "pt", "translations"),
+        ("translations", {1: "farZ/1", "pt": "farZ/2"}, "translations"),
+        ("formats", ["oai_dc"], "formats"),
+        ("formats", {1: "http://a.br/", "oai_dc": "http://a.br/"}, "formats"),
+        ("access", "10.0.0.0/8", "access"),
+        ("access", AccessRule(7), "access.networks"),  # type: ignore[arg-type]
+        ("tombstone", "withdrawn", "tombstone"),
+        ("timestamp", datetime(2009, 7, 21), "timestamp"),
+        ("timestamp", 7, "timestamp"),
+        ("embargo", datetime(2027, 3, 1), "embargo"),
+        ("embargo", 20270301, "embargo"),
+        ("transferable", "no", "transferable"),
+        ("transferable", 1, "transferable"),
+        ("list_files", None, None),
+        ("list_files", 0, "list_files"),
+        ("language", 7, "language"),
+        ("state", True, "state"),
+    ],
+)
+def test_any_other_form_is_refused_by_the_name_of_its_field(
+    field: str, value: Any, name: str | None
+) -> None:
+    def read() -> object:
+        return parse_record(format_record(Record(rep=A, **{field: value})))
+
+    if name is None:
+        assert read() == parse_record({"rep": A})
+        return
+    with pytest.raises(FieldError) as refused:
+        read()
+    assert refused.value.field == name
+    assert "\n" not in str(refused.value)
+
+
+# --- Dublin Core ---------------------------------------------------------------------------------
+
+
+@given(dublin_core)
+def test_the_xml_of_dublin_core_is_well_formed_and_complete(elements: dict[str, Any]) -> None:
+    from xml.etree import ElementTree
+
+    record = parse_record({"rep": A, "metadata": {"dc": elements}})
+    root = ElementTree.fromstring(format_oai_dc(record.metadata.elements))  # type: ignore[union-attr]
+    found = [
+        (
+            child.tag.partition("}")[2],
+            child.text,
+            child.get("{http://www.w3.org/XML/1998/namespace}lang"),
+        )
+        for child in root
+    ]
+    expected = [
+        (name, value, None) if isinstance(value, str) else (name, value["value"], value.get("lang"))
+        for name in ELEMENTS
+        for value in elements.get(name, [])
+    ]
+    assert found == expected
+
+
+def test_the_check_of_plain_texts_allows_only_characters_that_the_full_checks_allow() -> None:
+    plain = [one for one in map(chr, range(sys.maxunicode + 1)) if fields.is_plain_text(one)]
+    assert {"a", " ", "é", "漢"}.issubset(plain)
+    assert fields.parse_text("title", "".join(plain)) == "".join(plain)
+    assert not NOT_XML.search("".join(plain))
+
+
+@given(st.text(max_size=20))
+@example("one line")
+@example("two\nlines")
+@example("half of a pair \ud800")
+@example("not XML \ufffe")
+@example("")
+def test_a_text_and_an_object_with_this_text_are_checked_alike(text: str) -> None:
+    def parse(value: Any) -> Any:
+        try:
+            return parse_dublin_core("dc", {"title": [value]})
+        except FieldError as error:
+            return error.reason
+
+    assert parse(text) == parse({"value": text})

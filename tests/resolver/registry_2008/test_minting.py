@@ -1,0 +1,122 @@
+"""The identifiers that the document registry mints ([G] 6, Algorithm 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from itertools import pairwise
+from threading import Barrier
+
+import pytest
+from support.document_registries import (
+    MINT_HOST,
+    PASSWORD,
+    PREFIX,
+    ManualClock,
+    a_document_registry,
+    a_sender,
+    actor_request,
+    register,
+)
+from support.registries import NOON, resolver_database
+
+from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
+from flask_ibi_archive.core.protocol.registry_2008 import Credentials
+from flask_ibi_archive.errors import DocumentRegistryError
+from flask_ibi_archive.resolver.registry_2008.minting import MAX_WAIT, RegistryMinter
+from flask_ibi_archive.server.database.database import Database
+
+pytestmark = pytest.mark.no_tables
+
+#: The date in which each test begins, in an identifier.
+FIRST = f"{PREFIX}/2026/03.01.12.00"
+
+
+@pytest.fixture
+def database(uri: str) -> Iterator[Database]:
+    with resolver_database(uri) as database:
+        yield database
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+def a_minter(database: Database, clock: ManualClock) -> RegistryMinter:
+    return RegistryMinter(database, MINT_HOST, 2008, clock, clock.wait)
+
+
+@pytest.mark.one_database
+def test_identifiers_are_minted_in_the_order_of_their_dates(
+    database: Database, clock: ManualClock
+) -> None:
+    minter = a_minter(database, clock)
+    minted = [minter.mint() for _ in range(3)]
+    assert minted == [FIRST, f"{FIRST}.00.001", f"{FIRST}.00.002"]
+    # an identifier is not returned before its date
+    assert clock() == NOON + timedelta(milliseconds=2)
+    clock.wait(3600)
+    assert minter.mint() == f"{PREFIX}/2026/03.01.13.00"
+
+
+@pytest.mark.one_database
+def test_no_transaction_is_open_during_the_wait(database: Database, clock: ManualClock) -> None:
+    def wait(seconds: float) -> None:
+        clock.wait(seconds)
+        with database.writing(lock_timeout=1):
+            waits.append(seconds)
+
+    waits: list[float] = []
+    minter = RegistryMinter(database, MINT_HOST, 2008, clock, wait)
+    minter.mint()
+    minter.mint()
+    assert waits == [0.001]
+
+
+@pytest.mark.one_database
+def test_given_identifiers_are_not_minted(database: Database, clock: ManualClock) -> None:
+    registry = a_document_registry(database, clock=clock)
+    given = [FIRST, f"{FIRST}.00.001", f"{FIRST}.00.002"]
+    registry.register_actor(actor_request(given[0]), a_sender())
+    actor = Credentials(given[0], PASSWORD)
+    register(registry, actor, given[1])
+    assert register(registry, actor) == given[2]
+    # an identifier that was minted and deleted is not minted again
+    assert register(registry, actor) == f"{FIRST}.00.003"
+
+
+@pytest.mark.one_database
+def test_a_clock_that_was_set_back_never_leads_to_the_same_identifier(
+    database: Database, clock: ManualClock
+) -> None:
+    minter = a_minter(database, clock)
+    clock.wait(30)
+    assert minter.mint() == f"{FIRST}.30"
+    clock.time = NOON + timedelta(seconds=30 - MAX_WAIT + 1)
+    assert minter.mint() == f"{FIRST}.30.001"
+    assert clock() == NOON + timedelta(seconds=30, milliseconds=1)
+    clock.time = NOON - timedelta(days=1)
+    for _ in range(2):
+        with pytest.raises(DocumentRegistryError, match="clock of the resolver was set back") as no:
+            minter.mint()
+        assert (no.value.code, no.value.retry_after) == ("unavailable", 86431)
+    clock.time = NOON + timedelta(seconds=31)
+    assert minter.mint() == f"{FIRST}.31"
+
+
+def test_several_minters_never_mint_the_same_identifier(database: Database) -> None:
+    start = Barrier(4)
+
+    def mint(number: int) -> list[str]:
+        minter = a_minter(database, ManualClock(NOON - timedelta(milliseconds=number)))
+        start.wait()
+        return [minter.mint() for _ in range(10)]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(mint, range(4)))
+    dates = [[decode_identifier(parse_identifier(one)).date for one in minted] for minted in found]
+    assert len({one for minted in found for one in minted}) == 40
+    for ordered in dates:
+        assert all(one < other for one, other in pairwise(ordered))

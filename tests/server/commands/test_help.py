@@ -1,0 +1,158 @@
+"""Help: each command has a summary, a description and an example."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import pytest
+from flask import Flask
+from support.cases import for_each
+from support.commands import command
+
+from flask_ibi_archive.archive.commands import ibi
+from flask_ibi_archive.archive.joining.commands.registry import registry_command
+from flask_ibi_archive.resolver.commands import ibi_resolver, registry
+from flask_ibi_archive.server.commands.group import IBIGroup
+
+GROUPS: tuple[IBIGroup, ...] = (ibi, ibi_resolver, registry_command, registry.registry_command)
+#: Each group with the names of its commands.
+NAMES = [(group, name) for group in GROUPS for name in group.list_commands(click.Context(group))]
+IDS = [f"{group.package}:{group.name}" for group in GROUPS]
+EVERY = for_each(("group", "name"), NAMES)
+#: The commands that read data or print a report.
+REPORTING = (
+    "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "backup", "restore",
+    "verify", "stats", "purge", "check-links", "register-archive", "unregister-archive", "resolve",
+    "display", "actors",
+)  # fmt: skip
+
+
+def app_of(group: IBIGroup) -> str:
+    """Return the app in the examples of the commands of a group."""
+    is_of_resolver = group.package.startswith("flask_ibi_archive.resolver")
+    return "example_app:create_resolver" if is_of_resolver else "example_app"
+
+
+def command_of(group: IBIGroup, name: str) -> click.Command:
+    found = group.get_command(click.Context(group), name)
+    assert found is not None
+    return found
+
+
+def examples_of(group: IBIGroup, name: str) -> list[list[str]]:
+    """Return the words after ``flask`` in the examples of a command."""
+    text = (command_of(group, name).help or "").partition("Example:")[2].replace("\\\n", " ")
+    return [shlex.split(line)[1:] for line in text.splitlines() if line.strip()]
+
+
+def no_app() -> Flask:
+    raise AssertionError("help needs no app")
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=IDS)
+def test_the_group_lists_the_commands_and_shows_an_example(group: IBIGroup) -> None:
+    text = command(no_app, "--help", group=group).data
+    listed = re.findall(r"^  ([a-z-]+) +\S", text.partition("--help ")[2], re.MULTILINE)
+    assert listed == [name for of, name in NAMES if of is group]
+    for title in group.sections:
+        assert f"\n{title}:\n  " in text
+    assert re.search(rf"Example:\n +flask --app {app_of(group)} .*{group.name} ", text)
+
+
+@EVERY
+def test_the_list_of_commands_contains_each_summary_completely(group: IBIGroup, name: str) -> None:
+    summary, _, rest = inspect.cleandoc(command_of(group, name).help or "").partition("\n")
+    assert re.fullmatch("[A-Z].*[.]", summary)
+    assert len(summary) <= 60
+    assert rest.startswith("\n")
+    listing = command(no_app, "--help", group=group).data
+    assert re.search(rf"^  {name} +{re.escape(summary)}$", listing, re.MULTILINE)
+
+
+@pytest.mark.parametrize("group", [ibi, ibi_resolver])
+def test_the_version_option_prints_the_version_of_the_package(group: IBIGroup) -> None:
+    assert command(no_app, "--version", group=group).data == (
+        f"flask_ibi_archive {version('flask_ibi_archive')}\n"
+    )
+
+
+@EVERY
+def test_help_of_each_command_shows_an_example_of_it(group: IBIGroup, name: str) -> None:
+    text = command(no_app, name, "--help", group=group).data
+    assert text.startswith("Usage: ")
+    assert re.search(rf"Example:\n +flask .*{group.name} {name}\b", text)
+
+
+@EVERY
+def test_each_command_accepts_the_examples_of_its_help(
+    group: IBIGroup, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert examples_of(group, name)
+    for words in examples_of(group, name):
+        for word in words:
+            if word.endswith((".pdf", ".csv")):
+                (tmp_path / word).touch()
+        assert words[:2] == ["--app", app_of(group)] or words[0] == group.name
+        options = words[words.index(str(group.name)) + 1 :]
+        assert options[0] == name
+        parent = click.Context(group, info_name=group.name)
+        with command_of(group, name).make_context(name, options[1:], parent=parent):
+            pass
+
+
+@EVERY
+def test_only_commands_that_read_or_report_have_the_option_json(group: IBIGroup, name: str) -> None:
+    options = [option for parameter in command_of(group, name).params for option in parameter.opts]
+    assert ("--json" in options) == (name in REPORTING)
+
+
+@pytest.mark.parametrize(
+    ("group", "word", "said"),
+    [
+        (ibi, "showw", "No such command 'showw'. Did you mean show?"),
+        (ibi, "genrate-key", "No such command 'genrate-key'. Did you mean generate-key?"),
+        (ibi_resolver, "lits", "No such command 'lits'. Did you mean list?"),
+        (ibi, "quit", "No such command 'quit'."),
+    ],
+)
+def test_an_unknown_command_is_an_error_with_similar_names(
+    group: IBIGroup, word: str, said: str
+) -> None:
+    assert command(no_app, word, group=group).usage == said
+
+
+@EVERY
+def test_an_unknown_option_is_a_usage_error(group: IBIGroup, name: str) -> None:
+    outcome = command(no_app, name, "--unheard-of", group=group)
+    assert outcome.usage.startswith("No such option")
+
+
+@for_each(
+    "name", ["decode", "show", "url-list", "add", "edit", "copy", "delete", "release", "import"]
+)
+def test_a_missing_argument_is_a_usage_error(name: str) -> None:
+    assert command(no_app, name).usage.startswith("Missing argument")
+
+
+@pytest.mark.parametrize("name", ["register", "remove", "resolve"])
+def test_a_missing_argument_of_a_resolver_command_is_a_usage_error(name: str) -> None:
+    assert command(no_app, name, group=ibi_resolver).usage.startswith("Missing argument")
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("mint", "-n", "0"), "0 is not in the range"),
+        (("mint", "-n", "three"), "'three' is not a valid integer"),
+        (("import", "items.jsonl", "--on-conflict", "merge"), "'merge' is not one of"),
+        (("list", "everything"), "unexpected extra argument"),
+    ],
+)
+def test_a_wrong_value_is_a_usage_error(words: tuple[str, ...], reason: str) -> None:
+    assert reason in command(no_app, *words).usage

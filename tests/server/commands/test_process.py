@@ -1,0 +1,297 @@
+"""The commands as separate processes, as users run them.
+
+Each process takes almost a second to start. So each test runs as few processes as possible, and
+tests of many commands are marked slow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from support.archives import close
+from support.commands import ROOT, Outcome, command, environment, example_app, process
+
+RECORDS = "example_app/records/items.jsonl"
+
+
+def test_the_commands_need_no_settings_except_database_and_folder(example: Path) -> None:
+    added = process(example, "ibi", "add", "README.rst", "--title", "Leia-me, João")
+    assert added.status == 0
+    assert added.err.startswith("Warning: IBI_ARCHIVE_IP is 127.0.0.1, a private address")
+    app = example_app(example)
+    minted = command(app, "mint", "-n", "3")
+    assert minted.status == 0
+    assert [line.count("\t") for line in minted.out.splitlines()] == [1, 1, 1]
+    item = json.loads(command(app, "show", added.out.split()[0], "--json").data)
+    close(app)
+    assert item["metadata"] == {"dc": {"title": ["Leia-me, João"]}}
+
+
+@pytest.mark.slow
+def test_an_export_can_be_imported_through_pipes(example: Path) -> None:
+    # a value of digits in the environment is read as a number or, if a text is needed, as a text
+    settings = {"FLASK_IBI_GRANULARITY": "1", "FLASK_IBI_REGISTRATION_KEY": "0123456789"}
+    piped = process(example, "ibi", "export", **settings)
+    options = ("--on-conflict", "skip", "--files-folder", str(example / "files"))
+    again = process(example, "ibi", "import", *options, "-", stdin=piped.raw)
+    assert again.data == "added 0, updated 0, skipped 9\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("import", b"\xff.jsonl"), 1),
+        *(
+            pytest.param(words, status, marks=pytest.mark.slow)
+            for words, status in (
+                (("mint", "-n", "0"), 2),
+                (("decode", "8JMKD3MGP8W/34PGRBS"), 0),
+                (("decode", "83LX3pFwXQZeBBx/hwiTk"), 0),
+                (("decode", "report"), 1),
+                (("decode", b"\xff"), 1),
+                (("list",), 1),
+                (("check",), 1),
+                (("import", "none.jsonl"), 1),
+                (("upgrade", "nonsense"), 1),
+                (("add", "none.pdf"), 2),
+                (("mend",), 2),
+            )
+        ),
+    ],
+)
+def test_errors_have_an_exit_status_and_no_traceback(
+    tmp_path: Path, words: tuple[str | bytes, ...], status: int
+) -> None:
+    outcome = process(tmp_path, "ibi", *words, FLASK_IBI_RESOLVER_URL="http://127.0.0.1:1")
+    assert outcome.status == status
+    assert "Traceback" not in outcome.err
+    if status == 1 and words != ("check",):
+        assert outcome.error
+    if status == 2:
+        assert outcome.usage
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "key", "value"),
+    [
+        pytest.param(("ibi", "init"), "IBI_GRANULARITY", "7", marks=pytest.mark.slow),
+        (("run", "--port", "0"), "IBI_RELATIONS", '["x"]'),
+    ],
+)
+def test_a_wrong_setting_in_the_environment_stops_commands_and_server(
+    tmp_path: Path, words: tuple[str, ...], key: str, value: str
+) -> None:
+    error = process(tmp_path, *words, **{f"FLASK_{key}": value}).error
+    assert error.startswith(f"{key} is ")
+    assert "it should be" in error
+
+
+def test_commands_work_without_an_app_if_they_need_none(tmp_path: Path) -> None:
+    def bare(*words: str) -> Outcome:
+        return process(tmp_path, "ibi", *words, cwd=tmp_path, FLASK_APP="")
+
+    assert bare("decode", "8JMKD3MGP8W/34PGRBS").lines[0] == "form ibip"
+    listed = bare("list")
+    assert (listed.status, listed.out) == (2, "")
+    assert "Could not locate a Flask application" in listed.err
+    assert "Traceback" not in listed.err
+
+
+def test_the_modules_of_the_commands_load_nothing_heavy() -> None:
+    code = (
+        "import sys, flask_ibi_archive.archive.commands as cli, click\n"
+        "context = click.Context(cli.ibi)\n"
+        "for name in cli.ibi.list_commands(context): cli.ibi.get_command(context, name)\n"
+        "heavy = {'sqlalchemy', 'alembic', 'requests', 'urllib3'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+        "import flask_ibi_archive.extension, flask_ibi_archive.resolver\n"
+        "print('alembic' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\nFalse\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.parametrize(
+    ("words", "label", "out"),
+    [
+        (
+            ("import", RECORDS, "--on-conflict", "skip"),
+            "Importing",
+            "added 0, updated 0, skipped 9\n",
+        ),
+        pytest.param(("export", "{folder}/out.jsonl"), "Exporting", "", marks=pytest.mark.slow),
+    ],
+)
+def test_a_progress_bar_is_shown_on_a_terminal(
+    example: Path, words: tuple[str, ...], label: str, out: str
+) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "flask",
+                "ibi",
+                *(word.format(folder=example) for word in words),
+            ],
+            cwd=ROOT,
+            env=environment(example),
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            timeout=120,
+            check=True,
+        )
+        os.set_blocking(ours, False)
+        bar = os.read(ours, 65536).decode()
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert done.stdout.decode() == out
+    assert label in bar
+    assert "100%" in bar
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+@pytest.mark.parametrize(
+    ("answer", "status"), [(b"n\n", 1), pytest.param(b"y\n", 0, marks=pytest.mark.slow)]
+)
+def test_downgrade_asks_first_on_a_terminal(example: Path, answer: bytes, status: int) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, answer)
+        done = subprocess.run(
+            [sys.executable, "-m", "flask", "ibi", "downgrade", "base"],
+            cwd=ROOT,
+            env=environment(example),
+            stdin=theirs,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert (done.returncode, done.stdout) == (status, b"")
+    assert b"Downgrade the tables to base? Data may be lost." in done.stderr
+    with closing(sqlite3.connect(example / "ibi.sqlite")) as database:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
+    assert ("ibi_item" in tables) == (status == 1)
+
+
+def shell(folder: Path, line: str, **more: str) -> Outcome:
+    """Run ``flask ibi LINE`` in a shell, which may close or break the standard streams."""
+    done = subprocess.run(
+        ["sh", "-c", f'"$PYTHON" -m flask ibi {line}'],
+        cwd=ROOT,
+        env=environment(folder, PYTHON=sys.executable, OUT=str(folder), **more),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+    return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), done.stdout)
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="there is no sh")
+full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+#: Commands that write data with different functions.
+WRITE_DATA = ("list", "export", "decode 8JMKD3MGP8W/34PGRBS")
+WRITING = pytest.mark.parametrize(
+    "lines",
+    [("export",), pytest.param(WRITE_DATA, marks=pytest.mark.slow)],
+    ids=["export", "several"],
+)
+CHANGE = ("mint", "add README.rst", f"import --on-conflict skip {RECORDS}")
+CHANGING = pytest.mark.parametrize(
+    "lines",
+    [("add README.rst",), pytest.param((*WRITE_DATA, *CHANGE), marks=pytest.mark.slow)],
+    ids=["add", "several"],
+)
+
+
+@pytest.mark.slow
+@posix
+@full
+@WRITING
+def test_a_full_standard_output_is_an_error_of_one_line(
+    example: Path, lines: tuple[str, ...]
+) -> None:
+    for line in lines:
+        message = shell(example, f"{line} > /dev/full").error
+        assert message == "standard output can't be written: No space left on device"
+
+
+@posix
+@CHANGING
+def test_a_closed_standard_output_is_an_error_of_one_line_and_nothing_is_changed(
+    example: Path, lines: tuple[str, ...]
+) -> None:
+    before = dump(example)
+    for line in lines:
+        message = shell(example, f"{line} >&-").error
+        assert message == "standard output can't be written: it is closed"
+    assert dump(example) == before
+
+
+def dump(folder: Path) -> list[str]:
+    """Return the content of the example's database."""
+    with closing(sqlite3.connect(folder / "ibi.sqlite")) as database:
+        return list(database.iterdump())
+
+
+@pytest.mark.slow
+@posix
+def test_an_export_to_a_file_needs_no_standard_output(example: Path) -> None:
+    assert shell(example, 'export "$OUT/out.jsonl" >&-').status == 0
+    assert len((example / "out.jsonl").read_bytes().splitlines()) == 9
+
+
+@pytest.mark.slow
+@posix
+def test_a_closed_standard_error_does_not_change_the_data(example: Path) -> None:
+    assert shell(example, 'mint 2>&- > "$OUT/minted"').status == 0
+    [line] = (example / "minted").read_text().splitlines()
+    assert line.count("\t") == 1
+    assert "Warning" not in line
+    assert shell(example, "show report 2>&-").status == 1
+
+
+@pytest.mark.slow
+@posix
+@full
+def test_a_broken_standard_error_does_not_change_the_data(example: Path) -> None:
+    assert len(shell(example, "mint 2> /dev/full").lines) == 1
+
+
+@pytest.mark.slow
+@posix
+def test_a_closed_standard_input_is_an_error_only_if_it_is_needed(example: Path) -> None:
+    message = shell(example, "import - <&-").error
+    assert message == "standard input can't be read: it is closed"
+    imported = shell(example, f"import --on-conflict skip {RECORDS} <&-")
+    assert imported.data == "added 0, updated 0, skipped 9\n"
+
+
+@posix
+@WRITING
+def test_a_closed_pipe_is_not_an_error(example: Path, lines: tuple[str, ...]) -> None:
+    for line in lines:
+        gone = shell(example, f"{line} | true")
+        assert (gone.status, gone.out, gone.err) == (0, "", "")

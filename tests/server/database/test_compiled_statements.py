@@ -1,0 +1,93 @@
+"""A compiled statement returns its rows, whatever happened before on the connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import String, bindparam, literal_column, select
+from sqlalchemy.exc import DBAPIError
+from support.databases import new_database
+
+from flask_ibi_archive.archive.service.statements import CompiledStatement
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.request_budget import Budget
+
+VALUES = {"value": "ação 汉字 %s $1"}
+
+
+@pytest.fixture
+def database(uri: str) -> Iterator[Database]:
+    """A database."""
+    database = Database.at(uri)
+    yield database
+    database.close()
+
+
+def repeat(database: Database) -> CompiledStatement:
+    """Return a statement that returns its value."""
+    return CompiledStatement(select(bindparam("value", type_=String())), database.engine.dialect)
+
+
+def test_texts_are_sent_and_read_in_utf_8(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    database = Database.at(uri)
+    with database.reading() as connection:
+        assert repeat(database).run(connection, VALUES) == [list(VALUES.values())]
+    database.close()
+
+
+def test_a_statement_runs_in_transactions_and_after_them(database: Database) -> None:
+    statement = repeat(database)
+    with database.engine.connect() as connection:
+        # psycopg prepares a statement when it is repeated, and forgets all at a rollback
+        for end in (*["commit"] * 8, "rollback"):
+            transaction = connection.begin()
+            assert statement.run(connection, VALUES) == [list(VALUES.values())]
+            getattr(transaction, end)()
+    with database.reading() as connection:
+        assert statement.run(connection, VALUES) == [list(VALUES.values())]
+
+
+def test_no_part_of_a_text_is_ignored(tmp_path: Path) -> None:
+    with new_database("postgresql", tmp_path, ready=True) as uri:
+        database = Database.at(uri)
+        with database.reader.connect() as connection:
+            with pytest.raises(DBAPIError, match="NUL"):
+                repeat(database).run(connection, {"value": "a\0b"})
+            assert repeat(database).run(connection, VALUES) == [list(VALUES.values())]
+        database.close()
+
+
+def test_a_refused_statement_does_not_break_the_connection(database: Database) -> None:
+    refused = CompiledStatement(select(literal_column("missing")), database.engine.dialect)
+    with database.reader.connect() as connection:
+        for _ in range(2):
+            with pytest.raises(DBAPIError, match="missing") as raised:
+                refused.run(connection, {})
+            assert not raised.value.connection_invalidated
+            assert repeat(database).run(connection, VALUES) == [list(VALUES.values())]
+
+
+def test_an_interrupted_connection_is_not_used_again(tmp_path: Path) -> None:
+    interrupts = False
+
+    def find_budget() -> Budget | None:
+        if interrupts:
+            raise SystemExit
+        return None
+
+    with new_database("postgresql", tmp_path, ready=True) as uri:
+        database = Database.at(uri, find_budget=find_budget)
+        statement = repeat(database)
+        with database.reader.connect() as connection:
+            assert statement.run(connection, VALUES) == [list(VALUES.values())]
+            interrupts = True  # the answer arrives, but nobody reads it
+            with pytest.raises(SystemExit):
+                statement.run(connection, {"value": "unread"})
+            interrupts = False
+            assert connection.invalidated
+        with database.reader.connect() as connection:
+            assert statement.run(connection, VALUES) == [list(VALUES.values())]
+        database.close()

@@ -1,0 +1,231 @@
+"""Migrations: upgrades and downgrades with and without data, next to the tables of a host."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from flask import Flask
+from sqlalchemy import CheckConstraint, Connection, inspect, text
+from support.archives import archive_of, import_file
+from support.cases import for_each
+from support.vectors import FOLDER
+
+from flask_ibi_archive.archive.care.backup import BackupWriter
+from flask_ibi_archive.archive.items.tables import metadata
+from flask_ibi_archive.archive.service.readiness import check_ready
+from flask_ibi_archive.errors import IBIError, NotReady, StorageError
+from flask_ibi_archive.server.database import migrate
+from flask_ibi_archive.server.database.database import Database
+
+pytestmark = pytest.mark.no_tables
+
+ROOT = Path(migrate.__file__).parents[3]
+REVISIONS = sorted((ROOT / "migrations" / "versions").glob("0*.py"))
+VECTORS = sorted((FOLDER / "archive").glob("*/items.jsonl"))
+TABLES = set(metadata.tables)
+
+
+@pytest.fixture
+def database(uri: str) -> Iterator[Database]:
+    database = Database.at(uri)
+    yield database
+    database.close()
+
+
+def names(database: Database) -> set[str]:
+    """Return the names of all tables, triggers and functions."""
+    with database.reading() as connection:
+        found = set(inspect(connection).get_table_names())
+        if connection.dialect.name == "sqlite":
+            extra = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        else:
+            extra = (
+                "SELECT tgname FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid"
+                " WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace"
+                " UNION SELECT proname || '()' FROM pg_proc"
+                " WHERE pronamespace = current_schema()::regnamespace"
+            )
+        return found | set(connection.scalars(text(extra)))
+
+
+def move(database: Database, *revisions: str) -> None:
+    for revision in revisions:
+        with database.writing() as connection:
+            (migrate.downgrade if revision == "base" else migrate.upgrade)(connection, revision)
+
+
+def test_a_downgrade_to_base_removes_all_tables(database: Database) -> None:
+    assert names(database) == set()
+    move(database, "head")
+    there = names(database)
+    assert there >= TABLES | {migrate.VERSION_TABLE}
+    database.check()
+    move(database, "head")
+    assert names(database) == there
+    move(database, "base")
+    assert names(database) == {migrate.VERSION_TABLE}
+    with pytest.raises(NotReady, match="does not contain the tables; run: flask ibi init"):
+        database.check()
+    move(database, "base", "head")
+    assert names(database) == there
+    database.check()
+
+
+def test_tables_with_data_can_be_removed_and_created_again(new_app: Callable[..., Flask]) -> None:
+    archive = archive_of(new_app())
+    _, created = archive.init()
+    assert created
+    for path in VECTORS:
+        import_file(archive, path, on_conflict="update")
+    archive.mint()
+    archive.downgrade("base")
+    assert names(archive.database) == {migrate.VERSION_TABLE}
+    archive.upgrade()
+    archive.database.check()
+
+
+def test_the_migrations_create_the_tables_of_the_models(database: Database) -> None:
+    move(database, "head")
+    with database.reading() as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={
+                "compare_type": True,
+                "compare_server_default": True,
+                "version_table": migrate.VERSION_TABLE,
+            },
+        )
+        assert compare_metadata(context, metadata) == []
+
+
+def test_every_check_of_the_models_is_in_the_database(database: Database) -> None:
+    move(database, "head")
+    with database.reading() as connection:
+        inspector = inspect(connection)
+        for table in metadata.sorted_tables:
+            wanted = {c.name for c in table.constraints if isinstance(c, CheckConstraint)}
+            assert wanted <= {c["name"] for c in inspector.get_check_constraints(table.name)}
+
+
+@pytest.mark.parametrize("revision", ["head", "base"])
+def test_tables_of_a_host_are_not_changed(database: Database, revision: str) -> None:
+    def of_the_host(connection: Connection) -> list[object]:
+        return [
+            *connection.execute(text("SELECT * FROM alembic_version")),
+            *connection.execute(text("SELECT * FROM item")),
+        ]
+
+    with database.writing() as connection:
+        for statement in (
+            "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)",
+            "INSERT INTO alembic_version VALUES ('f00d')",
+            "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)",
+            "INSERT INTO item VALUES (1, 'theirs')",
+        ):
+            connection.execute(text(statement))
+        before = of_the_host(connection)
+    move(database, "head", "base", revision)
+    with database.reading() as connection:
+        assert of_the_host(connection) == before
+        assert "alembic_version" in inspect(connection).get_table_names()
+
+
+@for_each("revision", ["9999", "no such", "0001:head", "-99", "+99", "../0001", "%s", "'"])
+@for_each("way", ["upgrade", "downgrade"])
+def test_the_error_for_a_wrong_revision_is_one_line(app: Flask, way: str, revision: str) -> None:
+    archive = archive_of(app)
+    before = names(archive.database)
+    with pytest.raises(StorageError) as refusal:
+        getattr(archive, way)(revision)
+    assert repr(revision) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert names(archive.database) == before
+
+
+def test_the_error_for_a_database_of_a_newer_version_is_one_line(app: Flask) -> None:
+    archive = archive_of(app)
+    with archive.database.writing() as connection:
+        connection.execute(text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '9999'"))
+    with pytest.raises(NotReady, match="at revision 9999, but this version needs"):
+        archive.database.check()
+    for step in (archive.upgrade, archive.init, lambda: archive.downgrade("base")):
+        with pytest.raises(IBIError, match="9999") as refusal:
+            step()
+        assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("revision", ["0001", "0014"])
+def test_the_error_for_a_database_of_a_development_version_is_one_line(
+    app: Flask, revision: str, tmp_path: Path
+) -> None:
+    archive = archive_of(app)
+    with archive.database.writing() as connection:
+        connection.execute(text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '{revision}'"))
+    for attempt in (
+        archive.database.check,
+        archive.upgrade,
+        archive.init,
+        lambda: archive.downgrade("base"),
+        lambda: check_ready(archive),
+        lambda: BackupWriter(archive.database, archive.files_folder).write(tmp_path / "old.zip"),
+    ):
+        with pytest.raises(NotReady, match=r"development version before 0\.1\.0") as refusal:
+            attempt()
+        assert refusal.value.advice == "make a new database and import an export of that version"
+        assert "\n" not in str(refusal.value)
+
+
+def test_a_failed_upgrade_creates_nothing(database: Database) -> None:
+    with database.writing() as connection:
+        connection.execute(text("CREATE TABLE ibi_prefix (theirs INTEGER)"))
+    before = names(database)
+    with pytest.raises(Exception, match="ibi_prefix"):
+        move(database, "head")
+    assert names(database) == before
+
+
+@for_each("path", REVISIONS)
+def test_a_revision_imports_nothing_of_the_package(path: Path) -> None:
+    modules = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or "."]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert modules <= {"__future__", "alembic", "sqlalchemy", "typing"}
+
+
+def test_setup_cfg_lists_all_packages() -> None:
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    listed = set(setup["options"]["packages"].split())
+    folders = {
+        path.parent
+        for name in ("flask_ibi_archive", "migrations")
+        for path in (ROOT / name).rglob("__init__.py")
+    }
+    there = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
+    assert listed == {
+        f"flask_ibi_archive.{name}" if name.startswith("migrations") else name for name in there
+    }
+
+
+def test_setup_cfg_lists_the_other_files_of_the_migrations() -> None:
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    listed = setup["options.package_data"]["flask_ibi_archive.migrations"].split()
+    others = [path for path in (ROOT / "migrations").iterdir() if path.is_file()]
+    assert others
+    for path in others:
+        assert path.suffix == ".py" or any(path.match(pattern) for pattern in listed)

@@ -1,0 +1,251 @@
+"""A streaming standby of PostgreSQL answers urlRequests, follows the database, and is promoted."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Connection, create_engine, text
+from support.accesses import acknowledgment_query, request_query
+from support.archives import SERVICE, archive_of, close, make_app
+from support.standby import Server, needs_server, running_primary, running_standby
+from werkzeug.test import TestResponse
+
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.service.readiness import check_ready
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.errors import NotReady
+
+pytestmark = [needs_server, pytest.mark.slow, pytest.mark.one_database]
+
+SYNCHRONOUS = {"synchronous_standby_names": "'*'", "synchronous_commit": "remote_apply"}
+
+
+@dataclass
+class Replicated:
+    """An Archive whose database has a standby."""
+
+    primary: Server
+    standby: Server
+    database: str
+    app: Flask
+
+    @property
+    def archive(self) -> Archive:
+        return archive_of(self.app)
+
+    @property
+    def client(self) -> FlaskClient:
+        return self.app.test_client()
+
+    def deposit(self) -> str:
+        """Add an item to the database, and return its identifier."""
+        return str(self.archive.deposit(language="en").ibip)
+
+    def follow(self) -> None:
+        """Wait until the standby has replayed all changes."""
+        self.standby.follow(self.primary)
+
+    def request(self, ibi: str, client: FlaskClient | None = None) -> TestResponse:
+        """Return the response to a urlRequest."""
+        return (client or self.client).get(f"/{SERVICE}", query_string=request_query(ibi))
+
+    def page(self, ibi: str) -> int:
+        """Return the status of the page of an item."""
+        return self.client.get(f"/col/{ibi}/").status_code
+
+
+@pytest.fixture(scope="module")
+def primary() -> Iterator[Server]:
+    with running_primary() as server:
+        yield server
+
+
+@pytest.fixture
+def replicated(primary: Server, tmp_path: Path) -> Iterator[Replicated]:
+    name = f"ibi_{uuid.uuid4().hex}"
+    primary.query(f"CREATE DATABASE {name}")
+    with running_standby(primary) as standby:
+        app = make_app(primary.uri(name), tmp_path, IBI_READ_DATABASE_URI=standby.uri(name))
+        archive_of(app).init()
+        standby.follow(primary)
+        try:
+            yield Replicated(primary, standby, name, app)
+        finally:
+            close(app)
+    primary.query(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_the_standby_answers_and_the_primary_is_written(replicated: Replicated) -> None:
+    item = replicated.deposit()
+    replicated.follow()
+    check_ready(replicated.archive)
+    replica = replicated.archive.replica
+    assert replica is not None
+    assert replica.read(lambda connection: connection.scalar(text("SELECT pg_is_in_recovery()")))
+    with pytest.raises(NotReady, match="not writable"), replica.writing() as connection:
+        connection.execute(text("DELETE FROM ibi_item"))
+    answer = replicated.request(item).text
+    assert item in answer
+    found = replicated.client.get(
+        f"/{SERVICE}", query_string=acknowledgment_query("ibip", item, answer)
+    )
+    assert found.text == "notice {acknowledgment received}"
+    count = "SELECT count(*) FROM ibi_access"
+    assert replicated.primary.query(count, replicated.database) == 1
+    replicated.follow()
+    assert replicated.standby.query(count, replicated.database) == 1
+
+
+def test_an_item_is_found_when_the_standby_has_followed(replicated: Replicated) -> None:
+    replicated.standby.query("SELECT pg_wal_replay_pause()")
+    replicated.standby.wait_for("SELECT pg_get_wal_replay_pause_state() = 'paused'")
+    item = replicated.deposit()
+    assert replicated.request(item).text == ""
+    assert replicated.page(item) == 200
+    replicated.standby.query("SELECT pg_wal_replay_resume()")
+    replicated.follow()
+    assert item in replicated.request(item).text
+
+
+def test_remote_apply_waits_until_the_standby_has_followed(replicated: Replicated) -> None:
+    # the name of a standby is that of pg_basebackup unless primary_conninfo has another one
+    for name, value in SYNCHRONOUS.items():
+        replicated.primary.query(f"ALTER SYSTEM SET {name} = {value}")
+    replicated.primary.query("SELECT pg_reload_conf()")
+    try:
+        replicated.primary.wait_for(
+            "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
+        )
+        for _ in range(20):
+            item = replicated.deposit()
+            assert item in replicated.request(item).text
+    finally:
+        for name in SYNCHRONOUS:
+            replicated.primary.query(f"ALTER SYSTEM RESET {name}")
+        replicated.primary.query("SELECT pg_reload_conf()")
+
+
+def test_between_urlrequests_connections_hold_nothing_that_delays_the_standby(
+    replicated: Replicated,
+) -> None:
+    item = replicated.deposit()
+    replicated.follow()
+    assert item in replicated.request(item).text
+    connections = "FROM pg_stat_activity WHERE datname = :name AND state = 'idle'"
+    name = replicated.database
+    assert replicated.standby.query(f"SELECT count(*) {connections}", name=name) > 0
+    holding = f"{connections} AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)"
+    assert replicated.standby.query(f"SELECT count(*) {holding}", name=name) == 0
+    locks = f"FROM pg_locks WHERE pid IN (SELECT pid {connections})"
+    assert replicated.standby.query(f"SELECT count(*) {locks}", name=name) == 0
+
+
+def test_a_long_read_of_others_and_a_change_of_a_table_make_urlrequests_wait(
+    replicated: Replicated, tmp_path: Path
+) -> None:
+    item = replicated.deposit()
+    replicated.follow()
+    app = make_app(
+        replicated.primary.uri(replicated.database),
+        tmp_path,
+        IBI_READ_DATABASE_URI=replicated.standby.uri(replicated.database),
+        IBI_DATABASE_TIMEOUT=1,
+    )
+    client = app.test_client()
+    assert item in replicated.request(item, client).text
+    engine = create_engine(replicated.standby.uri(replicated.database))
+    with engine.connect() as report:
+        report.execute(text("SELECT count(*) FROM ibi_item"))
+        replicated.primary.query("ALTER TABLE ibi_item ADD COLUMN later int", replicated.database)
+        replicated.standby.wait_for("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
+        assert replicated.request(item, client).status_code == 503
+    engine.dispose()
+    replicated.follow()
+    assert item in replicated.request(item, client).text
+    close(app)
+
+
+def test_the_standby_is_stopped_and_started_again(replicated: Replicated) -> None:
+    item = replicated.deposit()
+    replicated.follow()
+    assert item in replicated.request(item).text
+    replicated.standby.stop()
+    refused = replicated.request(item)
+    assert refused.status_code == 503
+    assert "Retry-After" in refused.headers
+    assert replicated.page(item) == 200
+    assert replicated.client.get("/ibi/health/ready").status_code == 503
+    later = replicated.deposit()
+    replicated.standby.start()
+    replicated.follow()
+    assert later in replicated.request(later).text
+    assert replicated.client.get("/ibi/health/ready").status_code == 200
+
+
+def deposit_soon(archive: Archive) -> ItemView:
+    """Add an item after the connections were cut.
+
+    Reading connections are replaced at once. Of the pools for reading and for writing, which both
+    serve a deposit, each finds in a write that its connections are cut; it then replaces them all.
+    """
+    for _ in range(2):
+        with suppress(NotReady):
+            return archive.deposit(language="en")
+    return archive.deposit(language="en")
+
+
+def test_with_both_servers_in_the_urls_another_server_takes_over(
+    replicated: Replicated, tmp_path: Path
+) -> None:
+    """First the standby is away, then the primary, whose work the standby continues."""
+    both = (
+        f"postgresql+psycopg://postgres@/{replicated.database}?host=127.0.0.1,127.0.0.1"
+        f"&port={replicated.standby.port},{replicated.primary.port}&target_session_attrs="
+    )
+    app = make_app(both + "read-write", tmp_path, IBI_READ_DATABASE_URI=both + "prefer-standby")
+    archive, client = archive_of(app), app.test_client()
+    replica = archive.replica
+    assert replica is not None
+
+    def is_standby(connection: Connection) -> bool:
+        return bool(connection.scalar(text("SELECT pg_is_in_recovery()")))
+
+    item = archive.deposit(language="en")
+    replicated.follow()
+    assert item.rep in replicated.request(item.rep, client).text
+    assert [replica.read(is_standby), archive.database.read(is_standby)] == [True, False]
+
+    replicated.standby.stop()
+    assert item.rep in replicated.request(item.rep, client).text
+    replicated.standby.start()
+    # an open connection is not replaced
+    assert not replica.read(is_standby)
+
+    replicated.follow()
+    replicated.primary.stop()
+    try:
+        replicated.standby.promote()
+        assert item.rep in replicated.request(item.rep, client).text
+        later = deposit_soon(archive)
+        assert later.rep in replicated.request(later.rep, client).text
+        assert client.get("/ibi/health/ready").status_code == 200
+    finally:
+        close(app)
+        replicated.primary.start()
+
+
+def test_a_promoted_standby_answers_but_follows_no_longer(replicated: Replicated) -> None:
+    item = replicated.deposit()
+    replicated.follow()
+    assert item in replicated.request(item).text
+    replicated.standby.promote()
+    later = replicated.deposit()
+    assert item in replicated.request(item).text
+    assert replicated.request(later).text == ""

@@ -1,0 +1,320 @@
+"""The HTTP client: a response in time, or an error that explains the failure without secrets."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from queue import SimpleQueue
+from threading import Event
+from typing import Any
+
+import pytest
+import requests
+import responses
+import urllib3
+from support.loopback import LOOPBACK, drips, nobody, raw, says, sends, serving
+
+from flask_ibi_archive.errors import TransportError
+from flask_ibi_archive.server.http.transport import HttpResponse, fetch
+
+SECRET = "registrationkey=1234567890-9876543210"
+KEY = SECRET.partition("=")[2]
+LIMITS: dict[str, Any] = {"seconds": 20, "limit": 100, "inner_hosts": LOOPBACK}
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
+def get(
+    address: str, *, seconds: float = 20, limit: int = 100, scheme: str = "http"
+) -> HttpResponse:
+    url = f"{scheme}://{address}/J8LNKB5R7W"
+    return fetch(url, SECRET, seconds=seconds, limit=limit, inner_hosts=LOOPBACK)
+
+
+def fails(address: str, **options: float | str) -> TransportError:
+    with pytest.raises(TransportError) as caught:
+        get(address, **options)  # type: ignore[arg-type]
+    return caught.value
+
+
+def all_texts_of(error: BaseException) -> str:
+    """Return all texts of an error and of its causes."""
+    texts = "".join(traceback.format_exception(error))
+    seen: list[BaseException] = []
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is not None and one not in seen:
+            seen.append(one)
+            texts += f"{one!s}{one!r}{one.args}"
+            waiting += [one.__cause__, one.__context__]
+    return texts
+
+
+def form_of(head: bytes) -> tuple[str, str, bytes]:
+    """Return the request line, the value of Content-Type, and the body of a request."""
+    lines, _, body = head.partition(b"\r\n\r\n")
+    first, *headers = lines.decode().split("\r\n")
+    return first, dict(line.split(": ", 1) for line in headers)["Content-Type"], body
+
+
+def test_a_form_is_the_body_of_a_post_request() -> None:
+    received: SimpleQueue[bytes] = SimpleQueue()
+
+    def talk(peer: socket.socket) -> None:
+        data = b""
+        while not data.endswith(SECRET.encode()):
+            data += peer.recv(65536)
+        received.put(data)
+        peer.sendall(HEAD + b"Content-Length: 2\r\n\r\nok")
+
+    with raw(talk) as address:
+        url = f"http://{address}/ibi/registry"
+        answer = fetch(url, seconds=20, limit=9, inner_hosts=LOOPBACK, form=f"a=%20&{SECRET}")
+    assert answer.text == "ok"
+    line, kind, body = form_of(received.get())
+    assert line == "POST /ibi/registry HTTP/1.1"
+    assert kind == "application/x-www-form-urlencoded"
+    assert body == f"a=%20&{SECRET}".encode()
+
+
+def test_a_query_arrives_unchanged() -> None:
+    resolver = says("confirmation yes")
+    query = "a=x%20y&b=%3F%2B%7C%22&c=Relat%F3rio&d=/:@!(),;'&e=a%40b"
+    with serving(resolver) as address:
+        answer = fetch(
+            f"http://{address}/J8LNKB5R7W", query, seconds=20, limit=100, inner_hosts=LOOPBACK
+        )
+    assert resolver.asked.get() == query
+    assert (answer.status, answer.text, answer.complete) == (200, "confirmation yes", True)
+    assert answer.headers["content-type"] == "text/plain"
+
+
+def test_every_status_is_a_response_and_no_redirect_is_followed() -> None:
+    for status in (201, 204, 301, 302, 304, 400, 403, 404, 429, 500, 503):
+        body = "" if status in (204, 304) else "no"
+        resolver = says(body, status, Location="http://[x:y]/?z#")
+        with serving(resolver) as address:
+            assert get(address).status == status
+        resolver.asked.get()
+        assert resolver.asked.empty(), status
+
+
+def test_no_more_than_the_limit_is_read() -> None:
+    for head in (
+        HEAD + b"Content-Length: 100000\r\n\r\n",
+        HEAD + b"\r\n",
+        HEAD.replace(b"200 OK", b"302 Found") + b"Location: /\r\nContent-Length: 100000\r\n\r\n",
+    ):
+        with raw(sends(head + b"x" * 100000)) as address:
+            response = get(address, limit=100)
+        assert (response.body, response.complete) == (b"x" * 100, False), head
+
+
+def test_an_answer_as_long_as_the_limit_is_complete() -> None:
+    with raw(sends(HEAD + b"Content-Length: 100\r\n\r\n" + b"x" * 100)) as address:
+        assert get(address, limit=100).complete
+
+
+def test_a_response_in_chunks_is_joined() -> None:
+    chunks = b"Transfer-Encoding: chunked\r\n\r\n4\r\nconf\r\n3\r\nirm\r\n0\r\n\r\n"
+    with raw(sends(HEAD + chunks)) as address:
+        assert get(address).text == "confirm"
+
+
+INCOMPLETE = [
+    (b"", "cut off", "closed the connection before the answer was complete", True),
+    (HEAD + b"Content-Length: 900\r\n\r\nstatus", "cut off", "closed the connection", True),
+    (
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n9\r\nsta",
+        "cut off",
+        "closed the connection",
+        True,
+    ),
+    (HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nno\r\n", "no http", "not valid HTTP", False),
+    (b"SSH-2.0-OpenSSH\r\n", "no http", "sends an answer that is not valid HTTP", False),
+    (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70000, "no http", "not valid HTTP", False),
+    (
+        HEAD + b"Content-Encoding: gzip\r\n\r\n\x1f\x8b",
+        "encoding",
+        "in an encoding (gzip) that",
+        False,
+    ),
+]
+
+
+def test_each_incomplete_response_has_a_kind_of_error() -> None:
+    for data, kind, part, passing in INCOMPLETE:
+        with raw(sends(data)) as address:
+            error = fails(address)
+        assert (error.kind, error.passing) == (kind, passing), data
+        assert str(error).startswith(f"http://{address}/J8LNKB5R7W "), data
+        assert part in str(error)
+
+
+def test_an_address_where_no_server_listens_cannot_be_reached() -> None:
+    with nobody() as address:
+        error = fails(address)
+    assert (error.kind, error.passing) == ("unreachable", True)
+    assert "can't be reached (Connection refused)" in str(error)
+
+
+@pytest.mark.parametrize(("code", "passing"), [("EAI_NONAME", False), ("EAI_AGAIN", True)])
+def test_an_unknown_name_may_be_temporary(
+    code: str, passing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*parts: object, **options: object) -> object:
+        raise socket.gaierror(getattr(socket, code), "no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    error = fails("urlib.invalid")
+    assert (error.kind, error.passing) == ("name", passing)
+    assert "can't be reached: the host name is not known (no such name)" in str(error)
+
+
+def test_a_server_without_tls_is_an_error_of_tls() -> None:
+    with raw(sends(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as address:
+        error = fails(address, scheme="https")
+    assert (error.kind, error.passing) == ("tls", False)
+    assert "can't be reached over TLS" in str(error)
+
+
+def test_the_error_of_a_certificate_is_shown() -> None:
+    wrong = ssl.SSLCertVerificationError(1, f"https://x/?{SECRET}")
+    wrong.verify_message = "certificate has expired"
+    with responses.RequestsMock() as mock:
+        mock.get("https://x/J8LNKB5R7W", body=requests.exceptions.SSLError(wrong))
+        error = fails("x", scheme="https")
+    assert str(error).endswith("can't be reached over TLS (certificate has expired)")
+
+
+def test_every_exception_becomes_a_transport_error() -> None:
+    for exception, kind, passing in (
+        (requests.ConnectionError("no"), "unreachable", True),
+        (requests.Timeout("slow"), "timeout", True),
+        (requests.ConnectTimeout("slow"), "unreachable", True),
+        (requests.exceptions.SSLError("no"), "tls", False),
+        (requests.exceptions.InvalidURL("no"), "url", False),
+        (urllib3.exceptions.ReadTimeoutError(None, "/", "slow"), "timeout", True),  # type: ignore[arg-type]
+        (urllib3.exceptions.LocationParseError("x"), "url", False),
+        (RuntimeError("a fault"), "unreachable", False),
+    ):
+        with responses.RequestsMock() as mock:
+            mock.get("http://x/J8LNKB5R7W", body=exception)
+            error = fails("x")
+        assert (error.kind, error.passing) == (kind, passing), exception
+
+
+def test_a_server_that_sends_slowly_takes_too_long() -> None:
+    for head in (b"", b"HTTP/1.1 200 OK\r\nX-Drips: ", HEAD + b"Content-Length: 9000\r\n\r\n"):
+        done = Event()
+        with raw(drips(head, done)) as address:
+            error = fails(address, seconds=0.2, limit=10000)
+            done.set()
+        assert (error.kind, error.passing) == ("timeout", True), head
+        assert str(error).endswith(" took too long"), head
+
+
+def test_a_look_up_that_does_not_end_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *words, **options: done.wait() and [])
+    try:
+        assert fails("hangs.br", seconds=0.1).kind == "timeout"
+    finally:
+        done.set()
+
+
+def test_each_address_of_a_host_gets_only_the_remaining_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timeouts: list[float] = []
+
+    def connect(address: object, timeout: float, *words: object, **options: object) -> None:
+        timeouts.append(timeout)
+        raise TimeoutError
+
+    found = [(socket.AF_INET, 0, 0, "", (f"127.0.0.{number}", 0)) for number in (1, 2)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *words, **options: found)
+    monkeypatch.setattr(urllib3.util.connection, "create_connection", connect)
+    error = fails("two.br", seconds=20)
+    assert (error.kind, error.passing) == ("unreachable", True)
+    assert len(timeouts) == 2
+    assert 20 > timeouts[0] > timeouts[1]
+
+
+def test_a_timeout_of_0_seconds_is_a_timeout() -> None:
+    done = Event()
+    with raw(drips(b"", done)) as address:
+        assert fails(address, seconds=0).kind == "timeout"
+        done.set()
+
+
+FAILURES: dict[str, Callable[[], AbstractContextManager[str]]] = {
+    "refused": nobody,
+    "redirected": lambda: serving(says("", 302, Location=f"http://x/?{SECRET}")),
+    "answered": lambda: serving(says("confirmation yes")),
+    **{
+        f"incomplete {number}": lambda case=case: raw(sends(case[0]))
+        for number, case in enumerate(INCOMPLETE)
+    },  # type: ignore[misc]
+}
+
+
+@pytest.fixture
+def logged() -> Iterator[Callable[[], str]]:
+    """A function that returns all log messages of every level."""
+    records: list[str] = []
+
+    class Keeper(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(self.format(record))
+
+    keeper, root = Keeper(0), logging.getLogger()
+    level, loggers = root.level, [root, logging.getLogger("urllib3.connectionpool")]
+    root.setLevel(1)
+    for logger in loggers:
+        logger.addHandler(keeper)
+    yield lambda: "\n".join(records)
+    for logger in loggers:
+        logger.removeHandler(keeper)
+    root.setLevel(level)
+
+
+def test_neither_an_error_nor_a_log_contains_the_query_or_the_form(
+    logged: Callable[[], str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, serve in FAILURES.items():
+        for query, form in ((SECRET, None), ("", SECRET)):
+            error: TransportError | None = None
+            with serve() as address:
+                try:
+                    fetch(f"http://{address}/", query, form=form, **LIMITS)
+                except TransportError as caught:
+                    error = caught
+            if error is not None:
+                assert KEY not in all_texts_of(error), name
+                assert (error.__cause__, error.__context__) == (None, None), name
+    assert logged().count("Starting new HTTP connection") >= len(FAILURES)
+    assert KEY not in logged()
+    assert KEY not in "".join(capfd.readouterr())
+
+
+def test_the_log_contains_the_request_without_the_key(logged: Callable[[], str]) -> None:
+    with serving(says("confirmation yes")) as address:
+        get(address)
+    assert "registrationkey=***" in logged()
+
+
+def test_a_password_in_the_url_is_not_shown() -> None:
+    with nobody() as address:
+        error = fails(f"user:hush@{address}")
+    assert str(error).startswith(f"http://{address}/")
+    assert "hush" not in all_texts_of(error)

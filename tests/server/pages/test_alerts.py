@@ -1,0 +1,445 @@
+"""Alerts as pages and as lists of pairs, and the persistent URL in a request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from flask import Flask, Response
+from support.marked_language import (
+    MARKED,
+    NAMES,
+    list_unmarked_words,
+    list_words,
+    marked_language,
+)
+from support.pages import Page, reading
+from support.resolver_app import resolver_app
+from support.web import Answer, ask
+
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.resolution.answer import ArchiveSource
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
+from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
+from flask_ibi_archive.server.pages.alerts import alert_response
+from flask_ibi_archive.server.pages.texts import get_language_name
+
+IBI = "8JMKD3MGP8W/35MMLL8"
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+SOURCES = (
+    ArchiveSource("sid.inpe.br/mtc-m18@80/2008/03.17.15.17", "mtc-m16c.sid.inpe.br"),
+    ArchiveSource("8JMKD3MGP7W/3EPGUE5", "archive.example.org:8080"),
+)
+IDENTIFIER = parse_identifier(IBI)
+
+
+def alerting(alert: Alert) -> Flask:
+    """Return an app that answers every persistent URL with an alert."""
+    return resolver_app(lambda *asked: alert_response(alert))
+
+
+def see(app: Flask, target: str, status: int, language: str = "en") -> Page:
+    """Check the properties of all alert pages, and return the page of an alert."""
+    headers = {"Accept": BROWSER, "Accept-Language": language}
+    answer = ask(app, target, headers=headers)
+    assert answer.status == status
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert answer.headers["Vary"] == "Accept, Accept-Language, Cookie"
+    assert answer.headers["Cache-Control"] == "private, no-cache"
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'")
+    page = Page(answer.text)
+    assert page.html == {"lang": language[:2]}
+    kinds = [tag for tag, _ in page.tags]
+    assert kinds.count("h1") == kinds.count("title") == kinds.count("main") == 1
+    assert {"script", "style", "img", "iframe", "object", "embed", "form", "base"}.isdisjoint(kinds)
+    # the page loads only the stylesheet of the package
+    [link] = [attrs for tag, attrs in page.tags if tag == "link"]
+    assert link["rel"] == "stylesheet"
+    assert str(link["href"]).startswith("/ibi/static/ibi.css?")
+    assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+    assert "{" not in page.text("p") + page.text("li")
+    return page
+
+
+def pairs_of(answer: Answer, status: int) -> dict[str, tuple[str, ...]]:
+    """Check the properties of all lists of pairs, and return the pairs of an alert."""
+    assert answer.status == status
+    assert answer.headers["Content-Type"] == "text/plain"
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["Vary"] == "Accept, Accept-Language, Cookie"
+    assert answer.body.isascii()
+    pairs = answer.pairs
+    assert pairs["alert"]
+    return pairs
+
+
+# --- the kinds of alerts
+
+UNKNOWN = Alert(AlertKind.UNKNOWN, IDENTIFIER)
+TOMBSTONE: Any = {"sources": SOURCES[:1], "timestamp": "2010-01-02T03:04:05Z"}
+REMOVED = Alert(AlertKind.REMOVED, IDENTIFIER, **TOMBSTONE)
+REMOVED_IN_PART = Alert(AlertKind.SILENT, IDENTIFIER, silent=1, asked=7, **TOMBSTONE)
+MISSING = Alert(
+    AlertKind.MISSING,
+    IDENTIFIER,
+    missing_part=MissingPart.TRANSLATION,
+    alternatives=tuple(
+        parse_persistent_target(f"/{IBI}{rest}") for rest in ("+(en)", ":", ":(oai_dc)")
+    ),
+)
+SUSPECTS = Alert(AlertKind.SUSPECTS, IDENTIFIER, SOURCES)
+SILENT = Alert(AlertKind.SILENT, IDENTIFIER, silent=2, asked=7)
+LOOP = Alert(AlertKind.LOOP, IDENTIFIER)
+TOO_LONG = Alert(AlertKind.TOO_LONG, IDENTIFIER)
+ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_IN_PART)
+
+
+@pytest.mark.parametrize(
+    ("alert", "status", "english", "portuguese"),
+    [
+        (UNKNOWN, 404, "No Archive has", "Nenhum acervo tem"),
+        (REMOVED, 410, "This item was removed", "Este item foi removido"),
+        (SUSPECTS, 409, "More than one source", "Mais de uma fonte"),
+        (SILENT, 504, "Not all Archives answered", "Nem todos os acervos responderam"),
+        (
+            REMOVED_IN_PART,
+            504,
+            "Not all Archives answered",
+            "Nem todos os acervos responderam",
+        ),
+        (LOOP, 508, "form a circle", "formam um círculo"),
+        (TOO_LONG, 508, "is too long", "longa demais"),
+        (MISSING, 404, "does not have what was requested", "não tem o que foi pedido"),
+    ],
+    ids=lambda value: value.kind.name if isinstance(value, Alert) else "",
+)
+def test_an_alert_is_explained_in_both_languages(
+    alert: Alert, status: int, english: str, portuguese: str
+) -> None:
+    app = alerting(alert)
+    for language, words, next_words in (
+        ("en", english, "What to do next"),
+        ("pt-BR", portuguese, "O que fazer"),
+    ):
+        page = see(app, f"/{IBI}!:?x=1", status, language)
+        assert words in page.text("h1")
+        assert page.text("h2") == next_words
+        # the requested URL is shown unchanged
+        assert f"http://mtc-m16c.sid.inpe.br:80/{IBI}!:?x=1" in page.text("code")
+        assert IBI in page.text("code")
+        assert page.links[-1] == "/"
+    pairs = pairs_of(ask(app, f"/{IBI}!:?x=1"), status)
+    assert pairs["ibi"] == ("ibip", IBI)
+    assert IBI in " ".join(pairs["alert"])
+
+
+def test_the_alert_about_a_removed_item_has_the_date_and_a_link_to_its_page() -> None:
+    page = see(alerting(REMOVED), f"/{IBI}", 410)
+    assert f"http://mtc-m16c.sid.inpe.br/{IBI}" in page.links
+    assert page.text("time") == "2 January 2010"
+    pairs = pairs_of(ask(alerting(REMOVED), f"/{IBI}"), 410)
+    assert pairs["state"] == ("Deleted",)
+    assert pairs["timestamp"] == ("2010-01-02T03:04:05Z",)
+    assert pairs["archiveaddress"] == ("mtc-m16c.sid.inpe.br",)
+
+
+def test_a_tombstone_is_mentioned_if_other_archives_do_not_answer() -> None:
+    app = alerting(REMOVED_IN_PART)
+    for language, silent, removed in (
+        ("en", "1 of 7 Archives", "has removed the item"),
+        ("pt", "1 de 7 acervos", "removeu o item"),
+    ):
+        page = see(app, f"/{IBI}", 504, language)
+        assert silent in page.text("p")
+        assert removed in page.text("p")
+        assert "2010" in page.text("time")
+    assert "removed" not in see(alerting(SILENT), f"/{IBI}", 504).text("p")
+    pairs = pairs_of(ask(app, f"/{IBI}"), 504)
+    assert pairs["state"] == ("Deleted",)
+    assert pairs["archives.silent"] == ("1",)
+    assert "state" not in pairs_of(ask(alerting(SILENT), f"/{IBI}"), 504)
+
+
+def test_the_alert_about_a_known_item_links_to_its_other_parts() -> None:
+    app = alerting(MISSING)
+    for language, missing_part, has in (
+        ("en", "does not have the translation", "What the item has"),
+        ("pt", "não tem a tradução", "O que o item tem"),
+    ):
+        page = see(app, f"/{IBI}+(fr)", 404, language)
+        assert missing_part in page.text("p")
+        assert has in page.text("dt")
+        assert page.links[:5] == [
+            "/",
+            f"/{IBI}",
+            f"/{IBI}+(en)",
+            f"/{IBI}:",
+            f"/{IBI}:(oai_dc)",
+        ]
+    # there is no link to the requested URL itself
+    bare = replace(MISSING, missing_part=MissingPart.ACCESS, alternatives=())
+    assert f"/{IBI}" not in see(alerting(bare), f"/{IBI}", 404).links
+    pairs = pairs_of(ask(app, f"/{IBI}+(fr)"), 404)
+    assert pairs["alternatives"] == (f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)")
+
+
+def test_languages_are_shown_by_name() -> None:
+    for language, text in (("en", "The version in English"), ("pt", "A versão em inglês")):
+        assert text in see(alerting(MISSING), f"/{IBI}+(fr)", 404, language).text("a")
+    for code, page_language, name in (
+        ("pt-BR", "pt", "português (Brasil)"),
+        ("pt-BR", "en", "Portuguese (Brazil)"),
+        ("en-ZA", "pt", "inglês (África do Sul)"),
+        ("en-XY", "es", "inglés (XY)"),
+        ("qq", "en", "qq"),
+    ):
+        with reading(page_language):
+            assert get_language_name(code) == name
+
+
+def test_the_last_item_of_a_long_chain_is_linked() -> None:
+    page = see(alerting(TOO_LONG), "/8JMKD3MGP8W/35MME4E!:?x=1", 508)
+    assert page.links == ["/", f"/{IBI}", "/"]
+
+
+def test_each_missing_part_has_a_different_text() -> None:
+    apps = [alerting(replace(MISSING, missing_part=missing_part)) for missing_part in MissingPart]
+    texts = {see(app, f"/{IBI}+(fr)", 404, code).text("p") for app in apps for code in ("en", "pt")}
+    assert len(texts) == 2 * len(MissingPart)
+
+
+def test_archives_under_suspicion_are_named() -> None:
+    app = alerting(SUSPECTS)
+    target = f"/{IBI}:?ibiurl.requireditemstatus=Original&x=1"
+    page = see(app, target, 409)
+    for source in SOURCES:
+        assert f"http://{source.address}/{IBI}" in page.links
+        assert source.service in page.text("code")
+        assert source.address in page.text("a")
+    # the link does not require the original
+    assert f"/{IBI}:?x=1" in page.links
+    pairs = pairs_of(ask(app, target), 409)
+    assert pairs["archiveaddress"] == tuple(source.address for source in SOURCES)
+    assert pairs["archiveserviceibi"] == tuple(source.service for source in SOURCES)
+
+
+def test_the_number_of_silent_archives_is_shown_with_a_link_to_retry() -> None:
+    app = alerting(SILENT)
+    page = see(app, f"/{IBI}?x=1", 504)
+    assert "2 of 7 Archives" in page.text("p")
+    assert f"/{IBI}?x=1" in page.links
+    assert f"/{IBI}" in see(app, f"//{IBI}", 504).links
+    for answer in (
+        ask(app, f"/{IBI}"),
+        ask(app, f"/{IBI}", headers={"Accept": BROWSER}),
+    ):
+        assert answer.headers["Retry-After"] == "10"
+    pairs = pairs_of(ask(app, f"/{IBI}"), 504)
+    assert (pairs["archives.silent"], pairs["archives.asked"]) == (("2",), ("7",))
+
+
+def test_a_malformed_url_is_explained_with_a_suggestion() -> None:
+    app = alerting(UNKNOWN)
+    target = "/sid.inpe.br/mtc-m18/2OO9/02.16.17.46:"
+    page = see(app, target, 400)
+    meant = "sid.inpe.br/mtc-m18/2009/02.16.17.46"
+    assert page.links == ["/", f"/{meant}", "/"]
+    assert page.text("h1") == "This is not a persistent URL"
+    assert "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)" in page.text("code")
+    pairs = pairs_of(ask(app, target), 400)
+    assert pairs["suggestion"] == (meant,)
+    assert "did you mean" in " ".join(pairs["alert"])
+    assert see(app, target, 400, "pt").text("h1") == "Esta não é uma URL persistente"
+
+
+HOSTILE = "/8JMKD3MGP8W/35MMLL8;%3Cscript%3Ealert('x')%3C/script%3E&%22%E2%80%A8%7B%FF?%22%3E<b>"
+
+
+def test_the_requested_url_is_shown_escaped() -> None:
+    app = alerting(UNKNOWN)
+    page = see(app, HOSTILE, 400)
+    assert "script" not in [tag for tag, _ in page.tags]
+    assert "%3Cscript%3E" in page.text("code")
+    pairs_of(ask(app, HOSTILE), 400)
+    see(app, f"/{IBI}/%3Cscript%3E?%22%3E<b>", 404)
+
+
+def test_an_alert_to_head_has_no_body() -> None:
+    for alert in ALERTS:
+        answer = ask(alerting(alert), f"/{IBI}", "HEAD")
+        assert (answer.status, answer.body) == (alert.kind.status, b""), alert
+
+
+def test_alerts_have_no_text_without_a_translation() -> None:
+    parts = [replace(MISSING, missing_part=part) for part in MissingPart]
+    malformed = Alert(AlertKind.MALFORMED, None, suggestion=IBI)
+    with marked_language():
+        for alert in (*ALERTS, *parts, malformed):
+            page = ask(alerting(alert), f"/{IBI}+(fr)", headers={"Accept": BROWSER, **MARKED})
+            assert list_unmarked_words(page.text) - list_words(str(SOURCES)) <= NAMES, alert
+        for method, target in (("POST", f"/{IBI}"), ("GET", "/a.br/x/2001/01.01.00.00:+!")):
+            page = ask(alerting(UNKNOWN), target, method, headers={"Accept": BROWSER, **MARKED})
+            assert list_unmarked_words(page.text) <= NAMES
+
+
+# --- pages or pairs
+
+
+def test_a_page_is_returned_to_clients_that_prefer_html() -> None:
+    app = alerting(UNKNOWN)
+    for accept, is_page in [
+        ("", False),
+        ("*/*", False),
+        ("text/*", False),
+        ("text/html", True),
+        ("text/html;q=0", False),
+        ("text/html, */*", True),
+        ("Text/HTML, application/xhtml+xml, */*", True),
+        ("text/html;q=0, */*;q=0", False),
+        ("text/html, text/plain", False),
+        ("text/html, text/plain;q=0.9", True),
+        ("text/html;q=0.5, text/plain;q=0.9", False),
+        ("text/html;q=0.5, */*;q=0.9", False),
+        ("*/*;q=0.1, text/html;q=0.2", True),
+        ("text/plain", False),
+        ("application/json", False),
+        ("text/html;q=x", None),
+        (";;,,q=,\xff", False),
+        (BROWSER, True),
+    ]:
+        answer = ask(app, f"/{IBI}", headers={"Accept": accept} if accept else {})
+        assert answer.status == 404, accept
+        kind = answer.headers["Content-Type"]
+        assert kind.startswith(("text/html", "text/plain") if is_page is None else ("text/",)), (
+            accept
+        )
+        if is_page is not None:
+            assert kind.startswith("text/html") == is_page, accept
+
+
+# --- the persistent URL in a request
+
+
+def echo(*asked: Any) -> Response:
+    """Return the values that were read from a request, one a line."""
+    wanted, text, addresses, ranges = asked
+    tags = [language.tag for language in ranges]
+    lines = [wanted.ibi.text, wanted.path, wanted.passed_query, text, *addresses, *tags]
+    return Response("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query"),
+    [
+        (f"/{IBI}", "", ""),
+        (f"/{IBI}/a%20b.pdf", "/a%20b.pdf", ""),
+        (f"/{IBI}/a%2520b%3Fc%23", "/a%2520b%3Fc%23", ""),
+        (f"/{IBI}/Relat%F3rio", "/Relat%F3rio", ""),
+        (f"/{IBI}/a+b=c@d,e;f~(g)!*'$&", "/a+b=c@d,e;f~(g)!*'$&", ""),
+        (f"/{IBI}/%C3%B3?x=%F3+1&y=%2526", "/%C3%B3", "x=%F3+1&y=%2526"),
+        (f"/{IBI}?x=a?b&z", "", "x=a?b&z"),
+    ],
+)
+def test_a_persistent_url_is_parsed_as_it_was_requested(target: str, path: str, query: str) -> None:
+    lines = ask(resolver_app(echo), target).text.split("\n")
+    assert lines[:3] == [IBI, path, query]
+    assert lines[3] == f"http://mtc-m16c.sid.inpe.br:80{target}"
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("urlib.net", "urlib.net:80"),
+        ("urlib.net:80", "urlib.net:80"),
+        ("URLib.net:8080", "URLib.net:8080"),
+        ("[::1]", "[::1]:80"),
+        ("[::1]:5000", "[::1]:5000"),
+        ("", "127.0.0.1:80"),
+    ],
+)
+def test_the_requested_url_has_the_host_and_the_port(host: str, shown: str) -> None:
+    answer = ask(resolver_app(echo), f"/{IBI}", headers={"Host": host})
+    assert answer.text.split("\n")[3] == f"http://{shown}/{IBI}"
+
+
+def test_the_address_and_languages_of_the_reader_are_read() -> None:
+    app = resolver_app(echo)
+    headers = {"Accept-Language": "en;q=0.5, pt-BR", "X-Forwarded-For": "1.2.3.4"}
+    for remote, shown in (("150.163.2.175", "150.163.2.175"), (None, "0.0.0.0")):
+        lines = ask(app, f"/{IBI}", headers=headers, remote=remote).text.split("\n")
+        assert lines[4:] == [shown, "pt-BR", "en"]
+
+
+def test_a_host_with_only_a_resolver_explains_every_malformed_path() -> None:
+    app = resolver_app(echo)
+    for target, status in [
+        ("/8JMKD3MGP8W", 400),
+        ("/8JMKD3MGP8W/35MME4I", 400),
+        ("/8JMKD3MGP8W/35MMLL8::", 400),
+        ("/ibi:x/y1", 400),
+        ("/upn:EEAFFE:x1/y", 400),
+        ("/rep/sid.inpe.br/x", 400),
+        ("/http://urlib.net/x", 400),
+        ("/sid.inpe.br/mtc-m18/2009/99.99.99.99", 400),
+        ("/favicon.ico", 400),
+        ("/robots.txt", 400),
+        ("/.well-known/security.txt", 400),
+        ("/about/us", 400),
+        ("/index", 400),
+        ("/static/style.css", 400),
+        ("/%00", 400),
+    ]:
+        answer = ask(app, target)
+        assert (answer.status, answer.headers["Content-Type"]) == (status, "text/plain"), target
+        assert answer.pairs["alert"][:4] == ("this", "is", "not", "a"), target
+        for language, heading in (
+            ("en", "This is not a persistent URL"),
+            ("pt", "Esta não é uma URL persistente"),
+        ):
+            headers = {"Accept": BROWSER, "Accept-Language": language}
+            assert Page(ask(app, target, headers=headers).text).text("h1") == heading, target
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "BREW"):
+            refused = ask(app, target, method)
+            assert refused.status == 405, target
+            assert "GET" in refused.headers["Allow"], target
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/8JMKD3MGP8W", 400),
+        ("/ibi:x/y1", 400),
+        ("/http://urlib.net/x", 400),
+        ("/favicon.ico", 404),
+        ("/robots.txt", 404),
+        ("/about/us", 404),
+        ("/apple-touch-icon-120x120.png", 404),
+    ],
+)
+def test_a_host_with_other_pages_explains_only_paths_similar_to_an_ibi(
+    target: str, status: int
+) -> None:
+    app = resolver_app(echo)
+    app.add_url_rule("/own", "own", lambda: "own")
+    assert ask(app, target).status == status
+    headers = {"Accept": BROWSER}
+    assert ("persistent URL" in ask(app, target, headers=headers).text) == (status == 400)
+
+
+def test_only_get_and_head_are_allowed() -> None:
+    app = resolver_app(echo)
+    answer = ask(app, f"/{IBI}", "POST")
+    assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+    page = Page(ask(app, f"/{IBI}", "POST", headers={"Accept": BROWSER}).text)
+    assert page.text("h1") == "This address can only be opened, not changed"
+
+
+def test_the_root_of_a_mounted_app_is_part_of_the_requested_url() -> None:
+    app = resolver_app(echo)
+    with app.test_client() as client:
+        base = "https://example.org/r%C3%A9solver"
+        found = client.get(f"/{IBI}?x=1", base_url=base).text.split("\n")
+        assert found[3] == f"https://example.org:443/r%C3%A9solver/{IBI}?x=1"
+        page = client.get("/", base_url=base, headers={"Accept": BROWSER}).text
+        assert 'action="/r%C3%A9solver/"' in page

@@ -1,0 +1,208 @@
+"""The catalogues of translations: complete, and a further language is one file."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from babel.messages import Catalog
+from babel.messages.frontend import CommandLineInterface
+from babel.messages.pofile import read_po
+from flask import Flask
+from jinja2 import Environment
+from support.cases import for_each
+from support.pages import LANGUAGES
+from support.web import REPORT, ask
+
+from flask_ibi_archive.server.pages import texts as translations
+from flask_ibi_archive.server.pages.catalogues import (
+    FILE,
+    FOLDER,
+    list_wrong_messages,
+    read_catalogues,
+)
+
+pytestmark = pytest.mark.one_database
+
+ROOT = Path(__file__).parents[3]
+TEMPLATES = ROOT / "flask_ibi_archive" / "web" / "templates"
+#: The words in templates that are the same in all languages.
+NAMES = {"ABNT", "NBR", "DOI", "IBI", "JSON", "ORCID", "XML", "http"}
+
+
+def commands() -> Iterator[list[str]]:
+    """Yield the pybabel commands of CONTRIBUTING.rst."""
+    for line in (ROOT / "CONTRIBUTING.rst").read_text("utf-8").splitlines():
+        if line.strip().startswith("pybabel "):
+            yield line.split()
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package in which the commands of CONTRIBUTING.rst have been executed."""
+    folder = tmp_path_factory.mktemp("copy")
+    package = ROOT / "flask_ibi_archive"
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for command in commands():
+            assert not CommandLineInterface().run([command[0], "-q", *command[1:]])
+    return folder
+
+
+def read_catalogue(path: Path) -> Catalog:
+    with path.open("rb") as file:
+        return read_po(file, abort_invalid=True)
+
+
+@pytest.fixture
+def use_folder() -> Iterator[Callable[[Path], None]]:
+    """A function that makes the pages use the catalogues in a folder."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def use(folder: Path) -> None:
+            patch.setattr(translations, "read_catalogues", lambda: read_catalogues(folder))
+            translations._catalogues.cache_clear()
+
+        yield use
+    translations._catalogues.cache_clear()
+
+
+# --- the catalogues of the package
+
+
+def test_english_portuguese_and_spanish_are_available() -> None:
+    found, errors = read_catalogues()
+    assert errors == []
+    assert tuple(sorted(found)) == LANGUAGES
+    assert [found[tag].name for tag in LANGUAGES] == ["English", "español", "português"]
+
+
+@pytest.mark.parametrize("language", [tag for tag in LANGUAGES if tag != "en"])
+def test_a_catalogue_translates_each_message_of_the_code(copy: Path, language: str) -> None:
+    messages = read_catalogue(copy / "ibi_archive.pot")
+    catalogue = read_catalogue(FOLDER / language / FILE)
+    assert {one.id for one in catalogue} == {one.id for one in messages}
+    assert not catalogue.obsolete
+    for one in catalogue:
+        texts = one.string if isinstance(one.string, tuple) else (one.string,)
+        assert all(text.strip() for text in texts), one.id
+        assert not one.fuzzy or not one.id, one.id
+    assert [one.id for one in list_wrong_messages(catalogue)] == []
+
+
+@pytest.mark.parametrize("language", [tag for tag in LANGUAGES if tag != "en"])
+def test_a_translation_ends_like_its_message(language: str) -> None:
+    for one in read_catalogue(FOLDER / language / FILE):
+        if isinstance(one.id, str) and one.id:
+            ends = [re.search("[.:?]?$", text)[0] for text in (one.id, str(one.string))]  # type: ignore[index]
+            assert ends[0] == ends[1] or one.id.endswith("?"), one.id
+            assert str(one.string) == str(one.string).strip()
+
+
+# --- further languages
+
+
+def test_the_documented_commands_begin_a_language(copy: Path) -> None:
+    path = copy / "flask_ibi_archive/server/pages/translations" / "fr" / FILE
+    catalogue = read_catalogue(path)
+    assert len(catalogue) == len(read_catalogue(copy / "ibi_archive.pot"))
+    assert catalogue.plural_expr == "(n > 1)"
+
+
+def test_a_language_is_one_file(copy: Path, web: Flask, use_folder: Callable[[Path], None]) -> None:
+    folder = copy / "flask_ibi_archive/server/pages/translations"
+    path = folder / "fr" / FILE
+    text = path.read_text("utf-8")
+    path.write_text(text.replace('msgid "Files"\nmsgstr ""', 'msgid "Files"\nmsgstr "Fichiers"'))
+    use_folder(folder)
+    page = ask(web, f"/col/{REPORT}/", headers={"Accept-Language": "fr-CA, en;q=0.5"})
+    assert page.headers["Content-Language"] == "fr"
+    assert "<h2>Fichiers</h2>" in page.text
+    assert "21 juillet 2009" in page.text
+    assert "anglais" in page.text
+    # messages without a translation are in English
+    assert "How to cite" in page.text
+    assert ">français</a>" in page.text
+
+
+HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\n'
+
+
+@for_each(
+    ("language", "text", "error"),
+    [
+        ("fr", HEADER + 'mgsid "Files"\nmsgstr "x"\n', "ibi_archive.po, line 4: "),
+        ("fr", "\udcff", "ibi_archive.po: 'utf-8' codec"),
+        ("fr", None, "ibi_archive.po: [Errno 2] No such file or directory"),
+        ("xxx", HEADER, "ibi_archive.po: unknown locale 'xxx'"),
+        (
+            "fr",
+            HEADER + 'msgid "Files: {title}"\nmsgstr "Fichiers : {titre}"\n',
+            "the translation of 'Files: {title}' has other placeholders than the message",
+        ),
+    ],
+)
+def test_a_wrong_catalogue_is_logged_and_pages_are_in_english(
+    web: Flask,
+    tmp_path: Path,
+    use_folder: Callable[[Path], None],
+    caplog: pytest.LogCaptureFixture,
+    language: str,
+    text: str | None,
+    error: str,
+) -> None:
+    shutil.rmtree(tmp_path / "fr", ignore_errors=True)
+    shutil.rmtree(tmp_path / "xxx", ignore_errors=True)
+    path = tmp_path / language / FILE
+    path.parent.mkdir(parents=True)
+    if text is not None:
+        path.write_text(text, "utf-8", "surrogateescape")
+    use_folder(tmp_path)
+    caplog.clear()
+    with caplog.at_level(logging.ERROR):
+        for _ in range(2):
+            target = f"/col/{REPORT}/files"
+            page = ask(web, target, headers={"Accept-Language": language})
+            assert "<h1>Files: A report</h1>" in page.text
+    [record] = caplog.records
+    assert str(tmp_path / language) in record.getMessage()
+    assert error in record.getMessage()
+
+
+@for_each(
+    ("ids", "texts", "is_right"),
+    [
+        ("{a} of {b}", "{b}: {a}", True),
+        ("{a}", "a", False),
+        ("a", "{a}", False),
+        ("{a}", "{a", False),
+        ("{a!r}", "{a}", False),
+        (("{count} view", "{count} views"), ("one", "{count}"), True),
+        (("the view", "{count} views"), ("the", "{count} {x}"), False),
+    ],
+)
+def test_translations_have_the_placeholders_of_their_messages(
+    ids: object, texts: object, is_right: bool
+) -> None:
+    catalogue = Catalog("fr")
+    catalogue.add(ids, texts)  # type: ignore[arg-type]
+    assert (not list(list_wrong_messages(catalogue))) == is_right
+
+
+# --- templates
+
+
+@for_each("path", sorted(TEMPLATES.rglob("*.html")))
+def test_a_template_has_no_text_outside_of_messages(path: Path) -> None:
+    source = re.sub("{#.*?#}", "", path.read_text("utf-8"), flags=re.DOTALL)
+    tokens = Environment().lex(source)
+    text = "".join(value for _, kind, value in tokens if kind == "data")
+    shown = re.findall(r'(?:alt|aria-label|data-copied|placeholder|title)="([^"]*)"', text)
+    shown.append(re.sub("<[^>]*>", " ", text))
+    assert set(re.findall(r"[^\W\d_]{2,}", " ".join(shown))) <= NAMES

@@ -1,0 +1,177 @@
+"""Health checks: whether the process runs and the database is ready."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from sqlalchemy import text
+from support.archives import archive_of, back_up, close, make_app, restore
+from support.databases import read_only
+from support.full_disk import full_file, needs_full_disk
+from support.web import NOBODY, ask
+
+from flask_ibi_archive.server.config import DATABASE_TIMEOUT
+from flask_ibi_archive.server.database.database import CHECK_LOCK_TIMEOUT
+
+READY = ["/ibi/health", "/ibi/health/ready"]
+LIVE = "/ibi/health/live"
+
+
+def check(app: Flask, path: str) -> tuple[int, dict[str, str]]:
+    """Return the status code and the JSON of a health check."""
+    answer = ask(app, path)
+    assert answer.headers.getlist("Content-Type") == ["application/json"]
+    assert answer.headers.getlist("Cache-Control") == ["no-store"]
+    if answer.status == 503:
+        assert int(answer.headers["Retry-After"]) > 0
+    state: dict[str, str] = json.loads(answer.body)
+    return answer.status, state
+
+
+def reason(app: Flask) -> str:
+    """Return the reason why an app is not ready; its process must be live."""
+    assert check(app, LIVE) == (200, {"status": "ok"})
+    said = [check(app, path) for path in READY]
+    assert said[0] == said[1]
+    status, state = said[0]
+    assert (status, state.pop("status"), [*state]) == (503, "unavailable", ["reason"])
+    return state["reason"]
+
+
+def test_an_initialised_archive_is_live_and_ready(app: Flask) -> None:
+    for path in (LIVE, *READY):
+        assert check(app, path) == (200, {"status": "ok"})
+        head = ask(app, path, "HEAD")
+        assert (head.status, head.body) == (200, b"")
+        assert ask(app, path, "POST").status == 405
+
+
+@pytest.mark.parametrize(
+    "uri", ["postgresql+psycopg://nobody:a-password@127.0.0.1:1/none", "sqlite:///{folder}"]
+)
+def test_an_unreachable_database_is_reported(tmp_path: Path, uri: str) -> None:
+    app = make_app(uri.format(folder=tmp_path), tmp_path)
+    said = reason(app)
+    assert "the database does not answer" in said
+    assert "IBI_DATABASE_URI" in said
+    assert "a-password" not in said
+    close(app)
+
+
+@pytest.mark.no_tables
+def test_a_database_without_tables_is_reported_until_init(new_app: Callable[..., Flask]) -> None:
+    app = new_app()
+    assert reason(app) == "the database does not contain the tables; run: flask ibi init"
+    archive_of(new_app()).upgrade()
+    assert "run: flask ibi init" in reason(app)
+    archive_of(new_app()).init()
+    assert check(app, "/ibi/health") == (200, {"status": "ok"})
+
+
+def test_tables_of_another_revision_are_reported(app: Flask) -> None:
+    assert check(app, "/ibi/health")[0] == 200
+    with archive_of(app).database.writing() as connection:
+        connection.execute(text("UPDATE ibi_alembic_version SET version_num = 'ibi_9999'"))
+    said = reason(app)
+    assert "the database is at revision ibi_9999" in said
+    assert said.endswith("run: flask ibi upgrade")
+
+
+def test_a_missing_archive_is_reported(new_app: Callable[..., Flask]) -> None:
+    archive_of(new_app()).init()
+    assert NOBODY in reason(new_app(IBI_ARCHIVE_SERVICE_IBI=NOBODY))
+
+
+@pytest.mark.one_database
+def test_a_missing_folder_of_files_is_reported(app: Flask) -> None:
+    archive = archive_of(app)
+    archive.config.files_folder.rename(archive.config.files_folder.with_name("elsewhere"))
+    assert reason(app).startswith("the folder of files is missing; set IBI_FILES_FOLDER to")
+    assert not archive.config.files_folder.exists()
+    archive.init()
+    assert check(app, "/ibi/health") == (200, {"status": "ok"})
+
+
+@needs_full_disk
+def test_a_full_disk_is_reported(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(tempfile, "TemporaryFile", full_file)
+        said = reason(app)
+    full_one = "database" if "sqlite" in archive_of(app).config.database_uri else "folder of files"
+    assert said == f"the disk of the {full_one} is full; free some space"
+    assert check(app, "/ibi/health") == (200, {"status": "ok"})
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("key", ["IBI_FILES_FOLDER", "IBI_SPOOL_FOLDER"])
+def test_a_folder_that_is_not_writable_is_reported(
+    new_app: Callable[..., Flask], caplog: pytest.LogCaptureFixture, key: str
+) -> None:
+    archive_of(new_app()).init()
+    said = reason(new_app(**{key: "/proc/self"}))
+    assert f"can't be written; set {key} to a folder that this process may write" in said
+    assert "/proc/self: " in caplog.text, "where it is, the administrator reads in the log"
+
+
+@pytest.mark.one_database
+def test_a_check_leaves_no_files(app: Flask, tmp_path: Path) -> None:
+    archive_of(app).served()  # SQLite creates its files beside the database
+    before = sorted(tmp_path.rglob("*"))
+    assert check(app, "/ibi/health")[0] == 200
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.one_database
+def test_a_locked_file_is_reported_until_it_is_free(
+    new_app: Callable[..., Flask], uri: str
+) -> None:
+    app = new_app(IBI_DATABASE_TIMEOUT=0.2)
+    archive_of(app).init()
+    assert check(app, "/ibi/health")[0] == 200
+    with closing(sqlite3.connect(uri.removeprefix("sqlite:///"), isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert reason(app).startswith("the database is locked; ")
+    assert check(app, "/ibi/health") == (200, {"status": "ok"})
+
+
+def test_a_health_check_reports_a_locked_file_within_ten_seconds() -> None:
+    assert CHECK_LOCK_TIMEOUT + DATABASE_TIMEOUT < 10
+
+
+def test_a_database_that_is_read_only_is_reported(new_app: Callable[..., Flask], uri: str) -> None:
+    archive_of(new_app()).init()
+    app = new_app(IBI_DATABASE_URI=read_only(uri))
+    assert reason(app).startswith("the database is not writable; ")
+
+
+@pytest.mark.one_database
+def test_another_archive_in_the_database_is_reported(
+    new_app: Callable[..., Flask], tmp_path: Path
+) -> None:
+    far = make_app(f"sqlite:///{tmp_path / 'far.sqlite'}", tmp_path, IBI_ARCHIVE_SERVICE_IBI=NOBODY)
+    archive_of(far).init()
+    back_up(archive_of(far), tmp_path / "far.tar")
+    close(far)
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=None)
+    archive_of(app).init()
+    assert check(app, "/ibi/health")[0] == 200
+    mine = archive_of(app).served().service_ibi
+    restore(archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=None)), tmp_path / "far.tar", replace=True)
+    assert reason(app) == (
+        f"the database was replaced: it contains the Archive {NOBODY} now, but this server serves "
+        f"{mine}; restart the server"
+    )
+    assert check(new_app(IBI_ARCHIVE_SERVICE_IBI=None), "/ibi/health")[0] == 200
+
+
+def test_removed_tables_are_reported(app: Flask) -> None:
+    assert check(app, "/ibi/health")[0] == 200
+    archive_of(app).downgrade("base")
+    assert "does not contain the tables" in reason(app)

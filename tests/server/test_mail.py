@@ -1,0 +1,185 @@
+"""E-mail through a real mail server, and the errors of servers that refuse an e-mail."""
+
+from __future__ import annotations
+
+import socket
+import traceback
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from threading import Event
+from typing import Any
+
+import pytest
+from support.loopback import nobody, raw
+from support.smtp import post_office
+from support.vectors import load
+
+from flask_ibi_archive.errors import ConfigError, MailError
+from flask_ibi_archive.server.config import MailSettings
+from flask_ibi_archive.server.mail import compose_email, send_email
+
+EXAMPLE = load("messages.json")["email"]
+TO = "urlib@example.org"
+ADMIN = "banon@dpi.inpe.br"
+PASSWORD = "hush-1234567890"
+
+
+def settings(address: tuple[str, int] | str, **more: Any) -> MailSettings:
+    if isinstance(address, str):
+        host, _, port = address.partition(":")
+        address = (host, int(port))
+    values = {
+        "server": address[0],
+        "port": address[1],
+        "use_tls": False,
+        "use_ssl": False,
+        "username": None,
+        "password": None,
+        "default_sender": "archive@example.org",
+    }
+    return MailSettings(**{**values, **more})
+
+
+def example(
+    mail: MailSettings | None, admin: str | None = ADMIN, subject: str = EXAMPLE["subject"]
+) -> EmailMessage:
+    return compose_email(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), TO, subject, EXAMPLE["body"])
+
+
+def test_the_email_arrives_unchanged() -> None:
+    with post_office() as post:
+        mail = settings(post.address, default_sender="Arquivo de São José <archive@example.org>")
+        send_email(mail, example(mail))
+    sender, recipients, data = post.accepted.get()
+    assert (sender, recipients) == ("archive@example.org", [TO])
+    assert data.isascii()
+    received = message_from_bytes(data, policy=policy.default)
+    assert received["Subject"] == EXAMPLE["subject"]
+    assert received["From"] == "Arquivo de São José <archive@example.org>"
+    assert received["To"] == TO
+    assert received["Reply-To"] == ADMIN
+    assert received["Date"].datetime is not None
+    assert received["Message-ID"].endswith("@example.org>")
+    assert received.get_content_charset() == "utf-8"
+    payload = received.get_payload(decode=True)
+    assert isinstance(payload, bytes)
+    assert payload.replace(b"\r\n", b"\n") == EXAMPLE["body"].encode() + b"\n"
+
+
+def test_a_subject_that_is_not_ascii_arrives_unchanged() -> None:
+    with post_office() as post:
+        mail = settings(post.address)
+        send_email(mail, example(mail, subject="Inclusão do Arquivo"))
+    data = post.accepted.get()[2]
+    assert data.isascii()
+    assert message_from_bytes(data, policy=policy.default)["Subject"] == "Inclusão do Arquivo"
+
+
+def test_the_administrator_is_the_default_sender() -> None:
+    message = example(settings(("x", 25), default_sender=None))
+    assert message["From"] == ADMIN
+    assert message["Reply-To"] is None
+
+
+def test_without_a_valid_sender_no_email_is_composed() -> None:
+    for sender in (None, "nobody", "a@b.org, c@d.org", "a@b.org\nBcc: c@d.org", "@"):
+        with pytest.raises(ConfigError) as caught:
+            example(settings(("x", 25), default_sender=sender), admin=None)
+        assert caught.value.key == "MAIL_DEFAULT_SENDER", sender
+
+
+def test_without_a_mail_server_nothing_is_sent() -> None:
+    with pytest.raises(ConfigError, match="MAIL_SERVER is not set") as caught:
+        send_email(None, example(None))
+    assert caught.value.key == "MAIL_SERVER"
+
+
+def test_user_and_password_are_sent_to_the_server() -> None:
+    with post_office(offers=("AUTH PLAIN",)) as post:
+        mail = settings(post.address, username="banon", password=PASSWORD)
+        send_email(mail, example(mail))
+    assert post.logins == [f"\0banon\0{PASSWORD}"]
+    assert not post.accepted.empty()
+
+
+def refused(mail: MailSettings, **options: Any) -> str:
+    """Return the error of an e-mail that is refused, after checking that it contains no secret."""
+    with pytest.raises(MailError) as caught:
+        send_email(mail, example(mail), **options)
+    error = caught.value
+    output = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+    assert (error.__cause__, error.__context__) == (None, None)
+    assert PASSWORD not in output
+    assert EXAMPLE["registrationkey"] not in output
+    line = str(error)
+    assert line.isprintable()
+    assert line.startswith(f"the mail server {mail.server}:{mail.port} ")
+    return line
+
+
+def test_each_refusal_of_a_mail_server_is_one_line() -> None:
+    for refuses, reason in (
+        ({"connect": "554 go away"}, "does not accept a session: 554 go away"),
+        ({"MAIL": "550 not you"}, "does not accept the sender: 550 not you"),
+        ({"RCPT": "550 unknown"}, f"does not accept the recipient: {TO}: 550 unknown"),
+        ({"DATA": "554 no"}, "does not accept the e-mail: 554 no"),
+        ({"data": "552 too \x1b[2J big"}, "does not accept the e-mail: 552 too [2J big"),
+        (
+            {"AUTH": f"535 {PASSWORD}"},
+            "does not accept MAIL_USERNAME and MAIL_PASSWORD (status 535)",
+        ),
+        ({"MAIL": ""}, "closed the connection; check whether MAIL_PORT"),
+        ({"EHLO": "500 no", "HELO": "500 no"}, "does not accept the greeting: 500 no"),
+    ):
+        with post_office(refuses=refuses, offers=("AUTH PLAIN",)) as post:
+            line = refused(settings(post.address, username="banon", password=PASSWORD))
+        assert reason in line
+
+
+def test_a_missing_feature_of_the_server_is_one_line() -> None:
+    for more, reason in (
+        ({"use_tls": True}, "does not support what the settings require; check MAIL_USE_TLS"),
+        ({"username": "banon", "password": PASSWORD}, "does not support what the settings require"),
+        ({"use_ssl": True}, "does not speak TLS; check whether MAIL_PORT"),
+    ):
+        with post_office() as post:
+            assert reason in refused(settings(post.address, **more))
+        assert post.accepted.empty()
+
+
+def test_a_password_that_is_not_ascii_is_one_line() -> None:
+    with post_office(offers=("AUTH PLAIN",)) as post:
+        line = refused(settings(post.address, username="banon", password=f"ã{PASSWORD}"))
+    assert "accepts only ASCII; use only ASCII characters in MAIL_SERVER, MAIL_USERNAME" in line
+
+
+def test_a_server_that_cannot_be_reached_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with nobody() as address:
+        assert "can't be reached (Connection refused)" in refused(settings(address))
+
+    def fail(*parts: object, **options: object) -> object:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    assert "can't be reached (no such name)" in refused(settings("smtp.invalid:25"))
+
+
+def test_a_server_that_does_not_speak_smtp_is_one_line() -> None:
+    for data in (b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xfe\r\n"):
+        with raw(lambda peer, data=data: peer.sendall(data)) as address:  # type: ignore[misc]
+            assert refused(settings(address)), data
+
+
+def test_a_server_that_sends_slowly_takes_too_long() -> None:
+    for head in (b"", b"220-"):
+        done = Event()
+
+        def talk(peer: socket.socket, head: bytes = head, done: Event = done) -> None:
+            peer.sendall(head)
+            while not done.wait(0.02):
+                peer.sendall(b"x")
+
+        with raw(talk) as address:
+            line = refused(settings(address), seconds=0.2)
+            done.set()
+        assert "took too long" in line, head

@@ -1,0 +1,121 @@
+"""Fixtures: the shelf (a set of items) as a file of records, and apps that have imported it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+
+from support.archives import FAR_SERVICE, archive_of, close, make_app
+from support.commands import ROOT, command, example_app
+from support.databases import BACKENDS, new_database
+from support.web import shelf
+
+
+def write(path: Path, records: Iterable[dict[str, Any]]) -> Path:
+    """Write records to a file as JSON Lines."""
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    """The path of a file with the records of the shelf."""
+    return write(tmp_path / "items.jsonl", shelf(tmp_path / "sources"))
+
+
+@pytest.fixture
+def filled(app: Flask, items: Path) -> Flask:
+    """An app that has imported the shelf."""
+    assert command(app, "import", items).status == 0
+    return app
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def kept(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Flask]]:
+    """A function that creates apps on a database with the shelf, which no test may change."""
+    folder = tmp_path_factory.mktemp("kept")
+    made: list[Flask] = []
+    with new_database(request.param, folder, ready=True) as uri:
+
+        @cache
+        def make(**config: Any) -> Flask:
+            made.append(make_app(uri, folder, **config))
+            return made[-1]
+
+        archive_of(make()).init()
+        source = write(folder / "items.jsonl", shelf(folder / "sources"))
+        assert command(made[0], "import", source).status == 0
+        yield make
+        for app in made:
+            close(app)
+
+
+@pytest.fixture(scope="session")
+def shelved(kept: Callable[..., Flask]) -> Flask:
+    """An app on the database that no test changes."""
+    return kept()
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def archives(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Flask, Flask]]:
+    """The apps of two empty Archives with one database and one folder of files."""
+    folder = tmp_path_factory.mktemp("archives")
+    with new_database(request.param, folder, ready=True) as uri:
+        far = {"IBI_ARCHIVE_SERVICE_IBI": FAR_SERVICE, "IBI_ARCHIVE_ADDRESS": "mtc-m19.sid.inpe.br"}
+        made = make_app(uri, folder), make_app(uri, folder, **far)
+        for app in made:
+            archive_of(app).init()
+        yield made
+        for app in made:
+            close(app)
+
+
+@pytest.fixture
+def here(archives: tuple[Flask, Flask]) -> Flask:
+    """The app of the first Archive."""
+    return archives[0]
+
+
+@pytest.fixture
+def there(archives: tuple[Flask, Flask]) -> Flask:
+    """The app of the second Archive."""
+    return archives[1]
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    """The path of a file to deposit."""
+    path = tmp_path / "report.pdf"
+    path.write_bytes(b"%PDF-1.4 report")
+    return path
+
+
+@pytest.fixture(scope="session")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an example app with items, which no test may change."""
+    folder = tmp_path_factory.mktemp("filled")
+    app = example_app(folder)
+    assert command(app, "init").lines == ["sid.inpe.br/mtc-m18@80/2008/03.17.15.17"]
+    imported = command(app, "import", ROOT / "example_app/records/items.jsonl")
+    assert imported.data == "added 9, updated 0, skipped 0\n"
+    close(app)
+    return folder
+
+
+@pytest.fixture
+def example(filled_once: Path, tmp_path: Path) -> Path:
+    """A copy of the folder of the example app for one test."""
+    shutil.copytree(filled_once, tmp_path, dirs_exist_ok=True)
+    return tmp_path
