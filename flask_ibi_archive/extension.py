@@ -82,8 +82,9 @@ class IBIArchive:
     One object can serve several apps. :attr:`archive` is the Archive of the current app. In
     templates, ``{{ ibi_persistent_url(item) }}`` is the persistent URL of an item.
 
-    :param addresses: a subclass of :class:`~flask_ibi_archive.core.protocol.archive_urls.ArchiveUrls`,
-        if the method :meth:`address` is not sufficient.
+    :param addresses: a subclass of
+        :class:`~flask_ibi_archive.core.protocol.archive_urls.ArchiveUrls`, if the method
+        :meth:`address` is not sufficient.
     :param session: the database session of the app. Operations on items are then part of the
         transactions of the app, and the app commits. The session is a ``scoped_session`` (such as
         ``db.session`` of Flask-SQLAlchemy), a ``Session``, or a callable that returns the current

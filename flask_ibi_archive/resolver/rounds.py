@@ -1,7 +1,7 @@
 """Rounds of a resolution. A round sends questions to the Archives and reads the answers.
 
-What the answers mean is decided in :mod:`flask_ibi_archive.core.resolution.choice`. A round decides whom
-to ask, and how long to wait. In a round, an Archive is in one of these states:
+What the answers mean is decided in :mod:`flask_ibi_archive.core.resolution.choice`. A round decides
+whom to ask, and how long to wait. In a round, an Archive is in one of these states:
 
 - *waiting*: not asked yet. In the *head start*, only the Archive in the hint (hints.py) is asked,
   because it probably has the item. All others wait. When the head start ends, or the hinted

@@ -1,7 +1,7 @@
 """Lists the changes of items for harvesters (OAI-PMH), with the descriptions of the items.
 
-The order is that of the harvest log (:mod:`flask_ibi_archive.archive.harvest.changes`), or that of the
-timestamps in a host's own catalogue.
+The order is that of the harvest log (:mod:`flask_ibi_archive.archive.harvest.changes`), or that of
+the timestamps in a host's own catalogue.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ class StoredHarvests:
     def publish(self) -> datetime:
         """Move the items that have changed since the last request to the end of the log.
 
-        :returns: the time that the answer states; see :mod:`flask_ibi_archive.archive.harvest.changes`.
+        :returns: the time that the answer states; see
+            :mod:`flask_ibi_archive.archive.harvest.changes`.
         """
         database, now = self._archive.database, self._now()
         self._end, self._has_changed_items = database.read(lambda one: self._log(one).read_end())

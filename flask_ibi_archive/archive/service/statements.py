@@ -5,8 +5,8 @@ other items. The statement reads the item and all items to which the requested r
 :class:`.catalogue.StoredCatalogue` runs the statement and evaluates the relations.
 
 In this module, a relation is written as a "shape", a text in which each letter is one step (see
-:mod:`~flask_ibi_archive.core.protocol.relations`). For example, the shape "ut" leads to the translations
-of the last edition, and the shape "" leads to the item itself.
+:mod:`~flask_ibi_archive.core.protocol.relations`). For example, the shape "ut" leads to the
+translations of the last edition, and the shape "" leads to the item itself.
 """
 
 from __future__ import annotations

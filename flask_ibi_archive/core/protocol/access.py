@@ -3,8 +3,8 @@
 All users may read the files of an item without an access rule and without an embargo. During an
 embargo, nobody may read the files. Otherwise, users whose IP address is in a network of the access
 rule may. The description of the item is hidden from the other users if the rule says so
-(:data:`HIDDEN`). A host's access policy (:mod:`flask_ibi_archive.archive.items.access`) may decide otherwise
-for the pages of the Archive.
+(:data:`HIDDEN`). A host's access policy (:mod:`flask_ibi_archive.archive.items.access`) may decide
+otherwise for the pages of the Archive.
 """
 
 from __future__ import annotations

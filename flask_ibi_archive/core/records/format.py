@@ -6,7 +6,8 @@ value.
 A host application may create a record with similar types. For example, it may use a list instead
 of a tuple, or a text instead of a list with one text. The functions convert these types. Other
 values are copied unchanged. If such a value is wrong,
-:func:`~flask_ibi_archive.core.records.parse.parse_record` later refuses the value and names the field.
+:func:`~flask_ibi_archive.core.records.parse.parse_record` later refuses the value and names the
+field.
 """
 
 from __future__ import annotations

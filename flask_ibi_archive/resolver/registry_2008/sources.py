@@ -1,9 +1,9 @@
 """Answers of the document registry to the questions of a resolution ([P] 4.4; [R] 6.2).
 
 Each actor with a registration of a document is a source of answers, like an Archive. The rules of
-URL lists (:mod:`~flask_ibi_archive.core.protocol.url_list`) create these answers. A registered document
-has no files: it lacks every requested file, and the list of files. The answers have no URL key, so
-that actors receive no acknowledgments.
+URL lists (:mod:`~flask_ibi_archive.core.protocol.url_list`) create these answers. A registered
+document has no files: it lacks every requested file, and the list of files. The answers have no URL
+key, so that actors receive no acknowledgments.
 """
 
 from __future__ import annotations

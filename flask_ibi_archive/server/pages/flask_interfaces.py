@@ -1,8 +1,8 @@
 """What this package needs from Flask and Werkzeug, but for which they document no way.
 
 There is one function or class for each case; its docstring says why. They work with Flask 3.0 and
-3.1, and Werkzeug 3.0 and 3.1. ``tests/server/pages/test_flask_interfaces.py`` fails if another version
-behaves differently.
+3.1, and Werkzeug 3.0 and 3.1. ``tests/server/pages/test_flask_interfaces.py`` fails if another
+version behaves differently.
 """
 
 from __future__ import annotations
