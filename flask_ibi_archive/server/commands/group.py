@@ -40,7 +40,8 @@ class IBIGroup(AppGroup):
     ) -> None:
         super().__init__(*args, **options)
         self.sections = {
-            title: [name.split(".") for name in names.split()] for title, names in sections.items()
+            title: [name.rpartition(".")[::2] for name in names.split()]
+            for title, names in sections.items()
         }
         self.modules = {
             command: module for names in self.sections.values() for module, command in names
