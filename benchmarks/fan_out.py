@@ -33,7 +33,7 @@ from support.registries import KEY, a_config, a_registry, a_request, resolver_da
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request
-from flask_ibi_archive.core.protocol.verbs import NO_VERBS
+from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from flask_ibi_archive.archive.service.url_keys import URLKeys
-from flask_ibi_archive.core.protocol.registration import is_key
+from flask_ibi_archive.core.protocol.inclusion import is_key
 
 NOW = time.time()
 OURS = URLKeys(["older", "a secret"], 3600, lambda: NOW)

@@ -33,7 +33,7 @@ from benchmarks.fan_out import ADDRESS, Bare, item_of, service_of, serving_archi
 from benchmarks.worker import requests_to
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request
-from flask_ibi_archive.core.protocol.verbs import NO_VERBS
+from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.server.http.transport import HEADERS
 

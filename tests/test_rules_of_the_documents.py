@@ -39,8 +39,8 @@ from flask_ibi_archive.core.identifiers import (
     parse_identifier,
 )
 from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.relations import VerbList
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
-from flask_ibi_archive.core.protocol.verbs import VerbList
 from flask_ibi_archive.errors import IdentifierError
 
 IDENTIFIERS = load("identifiers.json")

@@ -42,8 +42,7 @@ from flask_ibi_archive.archive.service.announcing import announce_minted
 from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, StoredItems
 from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.states import State

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 from flask_ibi_archive.archive.service.item_catalogue import RecordSource
 from flask_ibi_archive.archive.service.readiness import check_files, check_replica
 from flask_ibi_archive.errors import RegistrationError, TransportError
-from flask_ibi_archive.server.findings import MAX_ANSWER, TIMEOUT, CheckFailed, Finding, run_check
+from flask_ibi_archive.server.commands.group import (
+    MAX_ANSWER,
+    TIMEOUT,
+    CheckFailed,
+    Finding,
+    run_check,
+)
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

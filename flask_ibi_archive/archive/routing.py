@@ -19,7 +19,7 @@ from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.pages import flask_interfaces, health
 from flask_ibi_archive.server.pages.app_hooks import SERVICE, add_page, answer_first, prepare_app
 from flask_ibi_archive.server.pages.requests import current_archive
-from flask_ibi_archive.server.pages.static_files import add_static_files
+from flask_ibi_archive.server.pages.responses import add_static_files
 
 NAME = "ibi_archive"
 #: The name of the converter that the app may use in its routes. The app may already use a short

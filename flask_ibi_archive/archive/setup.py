@@ -12,8 +12,7 @@ from flask_ibi_archive.archive.items.archives import (
 )
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.minting import Minter
-from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
 from flask_ibi_archive.core.protocol.catalogue import DUBLIN_CORE
 from flask_ibi_archive.core.protocol.messages import list_ibi_words, name_form
 from flask_ibi_archive.core.records.formats import FormatRegistry

@@ -9,10 +9,9 @@ from flask_ibi_archive.core.protocol.inclusion import (
     format_registration_status,
     parse_registration_request,
 )
-from flask_ibi_archive.core.protocol.log_keys import hide_keys
-from flask_ibi_archive.core.protocol.query import decode_query_string
-from flask_ibi_archive.core.protocol.verbs import NO_VERBS
-from flask_ibi_archive.core.resolution.languages import LanguageRange
+from flask_ibi_archive.core.protocol.languages import LanguageRange
+from flask_ibi_archive.core.protocol.query import decode_query_string, hide_keys
+from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.errors import (
     NotReady,
@@ -38,11 +37,11 @@ from flask_ibi_archive.server.pages.persistent_urls import (
 from flask_ibi_archive.server.pages.requests import user_address
 from flask_ibi_archive.server.pages.responses import (
     RETRY_AFTER,
+    add_static_files,
     error_response,
     pairs_response,
     refuse_request,
 )
-from flask_ibi_archive.server.pages.static_files import add_static_files
 
 NAME = "ibi_resolver"
 #: Loggers of web servers. They log the query of each request. A query may contain a key.

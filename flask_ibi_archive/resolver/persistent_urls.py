@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from flask import Response, request
 
-from flask_ibi_archive.core.resolution.languages import LanguageRange
+from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.errors import NotReady
-from flask_ibi_archive.resolver.own_archive import find_own_archive, open_own_archive
+from flask_ibi_archive.resolver.resolution_context import (
+    find_own_archive,
+    open_own_archive,
+)
 from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.server.pages.alerts import (

@@ -14,11 +14,16 @@ from time import monotonic
 from typing import NamedTuple, cast
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.core.resolution.alternatives import AlternativesSearch
+from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.choice import Analysis
-from flask_ibi_archive.core.resolution.languages import LanguageRange
-from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, NextRound, Redirect
+from flask_ibi_archive.core.resolution.outcome import (
+    Alert,
+    AlertKind,
+    AlternativesSearch,
+    NextRound,
+    Redirect,
+)
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker

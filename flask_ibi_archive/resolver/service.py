@@ -13,17 +13,16 @@ from flask import current_app
 
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
-from flask_ibi_archive.core.resolution.answer import Answer, Question
+from flask_ibi_archive.core.resolution.answer import Answer, Question, is_same_address
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.core.resolution.redirect_target import is_same_address
+from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
-from flask_ibi_archive.resolver.registry import Registry
-from flask_ibi_archive.resolver.registry_2008.archive_check import ask_archives
-from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.new_identifiers import ask_archives
 from flask_ibi_archive.resolver.registry_2008.sources import list_answers
 from flask_ibi_archive.resolver.resolution_context import Acknowledged, OwnArchive, Trace
 from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest

@@ -22,8 +22,7 @@ from flask_ibi_archive.core.identifiers import (
     parse_identifier,
 )
 from flask_ibi_archive.core.protocol.hosts import InnerHosts, is_archive_address, parse_inner_hosts
-from flask_ibi_archive.core.protocol.inclusion import is_email
-from flask_ibi_archive.core.protocol.registration import is_key
+from flask_ibi_archive.core.protocol.inclusion import is_email, is_key
 from flask_ibi_archive.core.protocol.relations import RelationPattern, parse_relation_pattern
 
 Network = IPv4Network | IPv6Network

@@ -16,7 +16,7 @@ from flask_ibi_archive.core.protocol.messages import (
     parse_ibi_forms,
 )
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
-from flask_ibi_archive.core.protocol.verbs import parse_verb_list
+from flask_ibi_archive.core.protocol.relations import parse_verb_list
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

@@ -14,11 +14,14 @@ from support.registries import KEY, NOON, SERVICE, a_registry, a_request, resolv
 
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.errors import RegistrationRefused, TooManyWrongKeys
-from flask_ibi_archive.resolver import registry as registry_module
-from flask_ibi_archive.resolver.rate_limit import WINDOW, group_sender
-from flask_ibi_archive.resolver.registration_keys import KeyRateLimit
-from flask_ibi_archive.resolver.registry import Registry
-from flask_ibi_archive.resolver.secret_hashes import matches_hash
+from flask_ibi_archive.resolver import archive_registry as registry_module
+from flask_ibi_archive.resolver.archive_registry import Registry
+from flask_ibi_archive.resolver.secret_checks import (
+    WINDOW,
+    KeyRateLimit,
+    group_sender,
+    matches_hash,
+)
 from flask_ibi_archive.resolver.tables import KeyAttempt
 from flask_ibi_archive.server.database.database import Database
 

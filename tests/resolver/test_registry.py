@@ -43,9 +43,7 @@ from flask_ibi_archive.errors import (
     TransportError,
     UnknownArchive,
 )
-from flask_ibi_archive.resolver.archive_rows import RegisteredRecord, find_key
-from flask_ibi_archive.resolver.hints import store_hints
-from flask_ibi_archive.resolver.registry import (
+from flask_ibi_archive.resolver.archive_registry import (
     EXCLUDED,
     INCLUDED,
     NOT_CONFIRMED,
@@ -53,7 +51,9 @@ from flask_ibi_archive.resolver.registry import (
     Registry,
     get_state,
 )
-from flask_ibi_archive.resolver.secret_hashes import hash_secret, matches_hash
+from flask_ibi_archive.resolver.archive_rows import RegisteredRecord, find_key
+from flask_ibi_archive.resolver.hints import store_hints
+from flask_ibi_archive.resolver.secret_checks import hash_secret, matches_hash
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch
 

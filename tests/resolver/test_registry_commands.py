@@ -22,10 +22,10 @@ from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, a_request, conf
 from support.smtp import post_office
 
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
+from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER

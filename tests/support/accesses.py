@@ -14,7 +14,7 @@ from flask_ibi_archive.archive.items.tables import Access, AccessCount, ArchiveA
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, UrlRequest, parse_ibi_forms
 from flask_ibi_archive.core.protocol.query import decode_url
-from flask_ibi_archive.core.protocol.verbs import parse_verb_list
+from flask_ibi_archive.core.protocol.relations import parse_verb_list
 
 USER = "150.163.2.175"
 PERSISTENT = "http://urlib.net/8JMKD3MGP8W/35MME4E"

@@ -22,7 +22,7 @@ from flask_ibi_archive.core.protocol.registry_2008 import (
 )
 from flask_ibi_archive.core.resolution.persistent_url import find_cited_identifier
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.registry_2008.sources import list_answers
 from flask_ibi_archive.resolver.registry_2008.tables import (
     Actor,

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 from jsonschema import Draft201909Validator
 from lxml import etree
 
-from flask_ibi_archive.core.records.dublin_core import ELEMENTS, NOT_XML
-from flask_ibi_archive.core.records.record import AccessRule, DublinCore, FileRecord, Record
+from flask_ibi_archive.core.records.record import (
+    ELEMENTS,
+    NOT_XML,
+    AccessRule,
+    DublinCore,
+    FileRecord,
+    Record,
+)
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from support.commands import ROOT
 

@@ -16,13 +16,11 @@ from flask_ibi_archive.core.identifiers import (
     parse_identifier,
     suggest_identifier,
 )
-from flask_ibi_archive.core.identifiers.addresses import canonical_address
 from flask_ibi_archive.core.identifiers.dates import parse_decimal
-from flask_ibi_archive.core.identifiers.diagnosis import explain_refusal
 from flask_ibi_archive.core.identifiers.distributor import parse_granularity
 from flask_ibi_archive.core.identifiers.identifier import match_identifier
-from flask_ibi_archive.core.identifiers.repository import check_host
-from flask_ibi_archive.core.protocol.client_addresses import parse_client_addresses
+from flask_ibi_archive.core.identifiers.parse import explain_refusal
+from flask_ibi_archive.core.identifiers.repository import canonical_address, check_host
 from flask_ibi_archive.core.protocol.hosts import (
     InnerHosts,
     check_url,
@@ -30,39 +28,53 @@ from flask_ibi_archive.core.protocol.hosts import (
     is_host,
     is_host_and_port,
     is_public_host,
+    parse_client_addresses,
 )
 from flask_ibi_archive.core.protocol.inclusion import (
     INCLUSION_REQUEST,
+    is_key,
     parse_registration_answer,
     parse_registration_request,
 )
-from flask_ibi_archive.core.protocol.languages import parse_language
-from flask_ibi_archive.core.protocol.log_keys import contains_key
+from flask_ibi_archive.core.protocol.languages import (
+    find_language,
+    parse_accept_language,
+    parse_language,
+)
 from flask_ibi_archive.core.protocol.messages import parse_ibi_forms, parse_request
 from flask_ibi_archive.core.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
 from flask_ibi_archive.core.protocol.query import (
+    contains_key,
     decode_query_string,
     decode_url,
     encode_url,
     list_candidate_paths,
 )
-from flask_ibi_archive.core.protocol.registration import is_key
 from flask_ibi_archive.core.protocol.registry_2008 import (
     decode_arguments,
     parse_registry_answer,
     parse_registry_request,
 )
-from flask_ibi_archive.core.protocol.relations import parse_relation, parse_relation_pattern
-from flask_ibi_archive.core.protocol.verbs import parse_verb, parse_verb_list
+from flask_ibi_archive.core.protocol.relations import (
+    parse_relation,
+    parse_relation_pattern,
+    parse_verb,
+    parse_verb_list,
+)
 from flask_ibi_archive.core.records.parse import parse_line
-from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question, parse_answer
-from flask_ibi_archive.core.resolution.languages import find_language, parse_accept_language
+from flask_ibi_archive.core.resolution.answer import (
+    Answer,
+    ArchiveSource,
+    Question,
+    find_usable_url,
+    is_same_address,
+    parse_answer,
+)
 from flask_ibi_archive.core.resolution.persistent_url import (
     parse_persistent_target,
     parse_persistent_url,
     read_persistent_url,
 )
-from flask_ibi_archive.core.resolution.redirect_target import find_usable_url, is_same_address
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.server.http.link_requests import clean_url
 from flask_ibi_archive.server.pages.persistent_urls import begins_with_ibi, is_like_persistent_url

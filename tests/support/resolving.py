@@ -13,18 +13,18 @@ from flask import Flask
 from sqlalchemy import event
 
 from flask_ibi_archive.core.protocol.inclusion import InclusionConfirmationRequest
+from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, UrlRequest, parse_request
 from flask_ibi_archive.core.protocol.pairs import Pair, parse_pairs
 from flask_ibi_archive.core.protocol.query import decode_query_string
-from flask_ibi_archive.core.protocol.verbs import format_verb_list
-from flask_ibi_archive.core.resolution.languages import parse_accept_language
+from flask_ibi_archive.core.protocol.relations import format_verb_list
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Failure, Reply, Target
-from flask_ibi_archive.resolver.registry import Registry
 from flask_ibi_archive.resolver.resolution_context import ReadDocuments, TraceEvent
 from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService

@@ -22,7 +22,7 @@ from flask_ibi_archive.server.pages.persistent_urls import (
     create_fallback_hook,
     is_like_persistent_url,
 )
-from flask_ibi_archive.server.pages.static_files import add_static_files
+from flask_ibi_archive.server.pages.responses import add_static_files
 from support.archives import SERVICE
 
 #: The path of the service, whose IBI is a repository name without an IBIp.

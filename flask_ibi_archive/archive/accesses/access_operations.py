@@ -30,8 +30,8 @@ from flask_ibi_archive.archive.items.operations.context import Clock
 from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue
 from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY, URLKeys
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
-from flask_ibi_archive.core.protocol.client_addresses import find_client
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
+from flask_ibi_archive.core.protocol.hosts import find_client
 from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Acknowledgment, Agents
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.server.config import ArchiveConfig

@@ -34,7 +34,7 @@ from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
 from flask_ibi_archive.archive.accesses.visitors import choose_pseudonym
 from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue
-from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.query import decode_url
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.server.database.database import Database

@@ -32,7 +32,7 @@ from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.spool import ReceivedAccess
 from flask_ibi_archive.archive.accesses.visitors import Visitors
 from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
-from flask_ibi_archive.core.protocol.client_addresses import CLIENT_ADDRESSES, anonymise
+from flask_ibi_archive.core.protocol.hosts import CLIENT_ADDRESSES, anonymise
 from flask_ibi_archive.core.protocol.messages import (
     CONTENT_TYPE,
     NO_AGENTS,

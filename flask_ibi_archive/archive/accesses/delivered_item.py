@@ -17,13 +17,13 @@ from typing import NamedTuple
 from flask_ibi_archive.archive.accesses.accessed_items import AccessedItems, NotCounted
 from flask_ibi_archive.archive.service.item_catalogue import ItemKey
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.query import decode_url
+from flask_ibi_archive.core.protocol.relations import NO_VERBS, VerbList
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import list_target_urls
-from flask_ibi_archive.core.protocol.verbs import NO_VERBS, VerbList
 
 FILE_LIST = VerbList(file_list=True)
 #: The largest number of folder levels in the path of a file.

@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.accesses.access_rows import (
     has_recent_access,
     read_salts,
 )
-from flask_ibi_archive.core.protocol.client_addresses import anonymise
+from flask_ibi_archive.core.protocol.hosts import anonymise
 from flask_ibi_archive.server.database.database import Database
 
 #: The number of seconds after midnight in which the pseudonym of the day before may be used.

@@ -30,7 +30,7 @@ from flask_ibi_archive.archive.items.link_rows import (
     compute_digest,
     read_uses,
 )
-from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.server.http.link_requests import (
     DELAY,
     MAX_HOST_FAILURES,

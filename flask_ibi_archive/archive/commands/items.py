@@ -169,7 +169,7 @@ def _split_persistent_url(text: str, verbs: str, filepath: str) -> tuple[str, st
 
     :raises UsageError: if both the URL and an option contain verbs or a file path.
     """
-    from flask_ibi_archive.core.protocol.verbs import format_verb_list
+    from flask_ibi_archive.core.protocol.relations import format_verb_list
     from flask_ibi_archive.core.resolution.persistent_url import (
         is_persistent_url,
         parse_persistent_url,

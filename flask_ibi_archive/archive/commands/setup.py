@@ -58,7 +58,7 @@ def check_command(as_json: bool) -> None:
       flask --app example_app ibi check
     """
     from flask_ibi_archive.archive.checking import check_archive
-    from flask_ibi_archive.server.findings import run_check
+    from flask_ibi_archive.server.commands.group import run_check
 
     archive = get_archive()
     layout = archive.config.base_template

@@ -12,9 +12,9 @@ from datetime import datetime
 from xml.parsers.expat import ExpatError, ParserCreate
 
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
+from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element
 from flask_ibi_archive.errors import HarvestError
 
 _NAMESPACE = "http://www.openarchives.org/OAI/2.0/"

@@ -19,9 +19,9 @@ from flask_ibi_archive.archive.items.operations.description import ItemRecord, r
 from flask_ibi_archive.archive.items.operations.given_files import list_files, name_file
 from flask_ibi_archive.archive.service.item_catalogue import CannotList
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
-from flask_ibi_archive.core.protocol.timestamps import format_timestamp
 from flask_ibi_archive.core.records.fields import quoted
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,

@@ -10,12 +10,11 @@ from sqlalchemy import Connection
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.reading import ItemReader
 from flask_ibi_archive.core.identifiers import Identifier
-from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import Catalogue
 from flask_ibi_archive.core.protocol.messages import UrlRequest
-from flask_ibi_archive.core.protocol.relations import Relation, Step
+from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
-from flask_ibi_archive.core.protocol.verbs import VerbList
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import Record, RelatedItem
 from flask_ibi_archive.server.database.database import Database

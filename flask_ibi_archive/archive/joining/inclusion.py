@@ -28,9 +28,9 @@ from flask_ibi_archive.core.protocol.inclusion import (
     INCLUSION_REQUEST,
     RegistrationRequest,
     RegistrationStatus,
+    build_registration_email,
     format_registration_request,
 )
-from flask_ibi_archive.core.protocol.registration import build_registration_email
 from flask_ibi_archive.errors import (
     ConfigError,
     NotReady,

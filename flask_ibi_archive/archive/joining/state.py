@@ -15,7 +15,7 @@ from flask_ibi_archive.archive.joining.registration_rows import (
     RegistrationRecord,
     find_registration,
 )
-from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.errors import ArchiveMoved
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.http.transport import without_password

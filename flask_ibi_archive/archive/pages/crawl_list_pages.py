@@ -12,8 +12,8 @@ from flask import Response, abort
 from flask_ibi_archive.archive.items.pages import page, unavailable_page
 from flask_ibi_archive.archive.pages import crawl_lists
 from flask_ibi_archive.archive.service.item_catalogue import CannotList
-from flask_ibi_archive.core.protocol.timestamps import format_timestamp
-from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.pages.requests import current_archive, read_query
 from flask_ibi_archive.server.pages.responses import find_items_path, set_headers

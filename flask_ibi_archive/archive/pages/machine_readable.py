@@ -16,10 +16,10 @@ from werkzeug.datastructures import MIMEAccept
 
 from flask_ibi_archive.archive.items.pages import find_media_type
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records import signposting
+from flask_ibi_archive.core.records import page_head
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.meta_tags import MetaTag, list_meta_tags
+from flask_ibi_archive.core.records.page_head import MetaTag, list_meta_tags
 from flask_ibi_archive.core.records.record import MetadataAddress
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.server.pages.requests import current_archive, is_request_url
@@ -72,11 +72,11 @@ def choose_format(accept: MIMEAccept, formats: dict[str, str | None]) -> str | N
     return name if ranges.quality(type) > 0 else None
 
 
-def list_descriptions(item: ItemView) -> tuple[signposting.Description, ...]:
+def list_descriptions(item: ItemView) -> tuple[page_head.Description, ...]:
     """Return the addresses of the metadata of an item in all formats."""
     addresses = current_archive().addresses
     return tuple(
-        signposting.Description(addresses.metadata(item, name), media_type)
+        page_head.Description(addresses.metadata(item, name), media_type)
         for name, media_type in find_formats(item).items()
     )
 
@@ -84,7 +84,7 @@ def list_descriptions(item: ItemView) -> tuple[signposting.Description, ...]:
 def add_item_links(response: Response, item: ItemView, work: Work) -> Response:
     """Add the typed links of an item to its landing page, and return the response."""
     url = current_archive().addresses.linkset(item)
-    return add_links(response, signposting.list_item_links(work, list_descriptions(item), url))
+    return add_links(response, page_head.list_item_links(work, list_descriptions(item), url))
 
 
 def add_part_links(response: Response, item: ItemView, relation: str, url: str) -> Response:
@@ -96,12 +96,12 @@ def add_part_links(response: Response, item: ItemView, relation: str, url: str) 
     archive = current_archive()
     persistent_url = f"{archive.config.persistent_url_base}/{item.ibi}"
     page_url = archive.addresses.item(item)
-    return add_links(response, signposting.list_part_links(url, relation, persistent_url, page_url))
+    return add_links(response, page_head.list_part_links(url, relation, persistent_url, page_url))
 
 
-def add_links(response: Response, links: Iterable[signposting.Link]) -> Response:
+def add_links(response: Response, links: Iterable[page_head.Link]) -> Response:
     """Add a Link header to a response, and return the response."""
-    response.headers.add("Link", signposting.format_link_header(links))
+    response.headers.add("Link", page_head.format_link_header(links))
     return response
 
 
@@ -141,13 +141,13 @@ def linkset_response(item: ItemView, work: Work) -> Response:
 
     The document has the media type that the client prefers. JSON is the default.
     """
-    links = signposting.list_all_links(work, list_descriptions(item))
-    types = [signposting.LINKSET_JSON, signposting.LINKSET_TEXT]
-    media_type = request.accept_mimetypes.best_match(types, signposting.LINKSET_JSON)
+    links = page_head.list_all_links(work, list_descriptions(item))
+    types = [page_head.LINKSET_JSON, page_head.LINKSET_TEXT]
+    media_type = request.accept_mimetypes.best_match(types, page_head.LINKSET_JSON)
     body = (
-        signposting.format_linkset(links)
-        if media_type == signposting.LINKSET_TEXT
-        else signposting.format_linkset_json(links)
+        page_head.format_linkset(links)
+        if media_type == page_head.LINKSET_TEXT
+        else page_head.format_linkset_json(links)
     )
     response = set_headers(Response(body, content_type=media_type))
     response.vary.add("Accept")

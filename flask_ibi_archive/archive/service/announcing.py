@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from flask_ibi_archive.archive.items.minting import Minted
-from flask_ibi_archive.core.protocol.client_addresses import find_client
+from flask_ibi_archive.core.protocol.hosts import find_client
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.signals import Notice, Notifier, item_minted, url_requested
 

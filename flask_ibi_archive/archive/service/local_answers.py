@@ -22,10 +22,10 @@ from flask_ibi_archive.archive.service.local_resolution import (
 )
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import normalize_host
+from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.messages import Agents
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
-from flask_ibi_archive.core.resolution.languages import LanguageRange
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.errors import ConfigError, NotReady

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING
 
 from flask_ibi_archive.archive.items.copies import Copies
 from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.messages import Acknowledgment
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.query import decode_url
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.resolution.alternatives import AlternativesSearch
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
-from flask_ibi_archive.core.resolution.languages import LanguageRange
-from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, AlternativesSearch, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from itsdangerous import Signer
 
-from flask_ibi_archive.core.protocol.registration import is_key
+from flask_ibi_archive.core.protocol.inclusion import is_key
 
 SALT = b"flask_ibi_archive.url_key"
 NONCE = 8

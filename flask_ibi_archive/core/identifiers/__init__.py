@@ -13,10 +13,7 @@ Source: [G], chapters 5 to 7.
 
 from __future__ import annotations
 
-from flask_ibi_archive.core.identifiers.abnf import MAX_LENGTH
-from flask_ibi_archive.core.identifiers.addresses import canonical_address, is_private_address
 from flask_ibi_archive.core.identifiers.dates import format_date, format_decimal, parse_decimal
-from flask_ibi_archive.core.identifiers.decode import Decoded, decode_identifier
 from flask_ibi_archive.core.identifiers.distributor import (
     find_creation_date,
     find_granularity,
@@ -32,19 +29,23 @@ from flask_ibi_archive.core.identifiers.ibip import (
     convert_from_decimal,
     convert_to_decimal,
 )
-from flask_ibi_archive.core.identifiers.identifier import Form, Identifier
+from flask_ibi_archive.core.identifiers.identifier import MAX_LENGTH, Form, Identifier
 from flask_ibi_archive.core.identifiers.parse import (
+    Decoded,
+    decode_identifier,
     parse_ibip,
     parse_identifier,
     parse_repository_name,
+    suggest_identifier,
 )
 from flask_ibi_archive.core.identifiers.repository import (
     build_repository_name,
     build_repository_prefix,
     build_repository_suffix,
+    canonical_address,
     check_host,
+    is_private_address,
 )
-from flask_ibi_archive.core.identifiers.suggest import suggest_identifier
 
 __all__ = [
     "MAX_LENGTH",

@@ -7,9 +7,10 @@ exactly. A small error in a date would change the identifier that contains the d
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from fractions import Fraction
 from functools import lru_cache
+from typing import overload
 
 from flask_ibi_archive.errors import RefusedText
 
@@ -137,3 +138,25 @@ def _shorten(seconds: int) -> str:
     """
     digits = round(seconds.bit_length() * 0.30103)
     return str(seconds) if digits <= 60 else f"{'-' * (seconds < 0)}10^{digits}"
+
+
+@overload
+def format_timestamp(moment: datetime) -> str: ...
+
+
+@overload
+def format_timestamp(moment: None) -> None: ...
+
+
+def format_timestamp(moment: datetime | None) -> str | None:
+    """Return a time as ``YYYY-MM-DDThh:mm:ssZ``, without the fraction of the second.
+
+    :param moment: the time. Without a time zone, it is in UTC.
+    :returns: the text; None if the time is None.
+    """
+    if moment is None:
+        return None
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(timezone.utc)
+    # strftime would write the year 33 with two digits
+    return moment.replace(tzinfo=None, microsecond=0).isoformat() + "Z"

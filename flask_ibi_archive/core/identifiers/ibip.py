@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from flask_ibi_archive.core.identifiers.addresses import canonical_address, check_port
 from flask_ibi_archive.core.identifiers.dates import (
     FIRST_IBIP_SECOND,
     get_calendar_date,
@@ -18,7 +17,11 @@ from flask_ibi_archive.core.identifiers.dates import (
     split_seconds,
 )
 from flask_ibi_archive.core.identifiers.identifier import Form, Identifier
-from flask_ibi_archive.core.identifiers.repository import check_length
+from flask_ibi_archive.core.identifiers.repository import (
+    canonical_address,
+    check_length,
+    check_port,
+)
 from flask_ibi_archive.errors import RefusedText
 
 DEFAULT_PORT = 800

@@ -1,12 +1,314 @@
-"""Parsing of identifiers. An error explains what is wrong and may suggest a right identifier."""
+"""Parsing and decoding of identifiers. An error explains what is wrong, and may suggest a repair.
+
+The explanation reads a wrong text from left to right and follows [G] Tables 6.1 and 7.1.
+
+People confuse characters that look alike: 0/O, 1/I, 8/B, 5/S and V/U. A repair replaces them.
+
+- In a repository name, each letter in the port and in the date becomes the digit of the pair. A
+  digit at the beginning of the last word of the subdomain becomes the letter of the pair.
+- In an IBIp, each "V" becomes "U". If a part of the IBIp cannot be decoded, the module replaces one
+  of the characters 8, B, 5 and S in this part, or two of them if one is not enough. An IBIp
+  cannot contain 0, O, 1 or I.
+
+If exactly one of the texts with the fewest replacements can be decoded, it is suggested.
+"""
 
 from __future__ import annotations
 
-from flask_ibi_archive.core.identifiers.diagnosis import explain_refusal
-from flask_ibi_archive.core.identifiers.identifier import Form, Identifier, match_identifier
-from flask_ibi_archive.core.identifiers.suggest import suggest_identifier
-from flask_ibi_archive.errors import IdentifierError
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from itertools import combinations
+
+from flask_ibi_archive.core.identifiers.dates import get_posix_seconds, join_seconds
+from flask_ibi_archive.core.identifiers.ibip import (
+    GRAPHEMES,
+    decode_ibip_prefix,
+    decode_ibip_suffix,
+)
+from flask_ibi_archive.core.identifiers.identifier import (
+    DIGITS,
+    FOREIGN,
+    IBIP,
+    MAX_LENGTH,
+    Form,
+    Identifier,
+    find_word_fault,
+    match_identifier,
+    month_has_day,
+)
+from flask_ibi_archive.core.identifiers.repository import DEFAULT_PORT
+from flask_ibi_archive.errors import IdentifierError, RefusedText
 from flask_ibi_archive.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The decoded content of an identifier.
+
+    An attribute is None if identifiers of this form do not contain the value.
+
+    :param form: the form of the identifier.
+    :param host: the domain name (repository name only).
+    :param ip: the canonical text of the IP address (IBIp only).
+    :param port: 1 to 65535; 80 (repository name) or 800 (IBIp) if the prefix contains no port.
+    :param date: the date of the assignment in exact POSIX seconds (UTC).
+    """
+
+    form: Form
+    host: str | None = None
+    ip: str | None = None
+    port: int | None = None
+    date: Fraction | None = None
+
+
+def decode_identifier(identifier: Identifier) -> Decoded:
+    """Return the address, port and date that an identifier contains.
+
+    The identifier contains the address and the port of the server at the time of the assignment.
+    The function does not query the DNS.
+
+    :returns: for rep, the host, the port and the date. For ibip, the IP address, the port and the
+        date. For legacy, the form only.
+    :raises IdentifierError: if the first part does not contain an address and a port, or if the
+        second part does not contain a date.
+
+    Source: [G] 5, functions c and f; 6, Algorithms 1 and 2; 7, on Algorithms 5 and 6.
+    """
+    if match_identifier(identifier.text) != identifier:
+        raise IdentifierError(identifier.text, Reason("not_canonical", form=identifier.form))
+    if identifier.form is Form.LEGACY:
+        return Decoded(Form.LEGACY)
+    if identifier.form is Form.IBIP:
+        return _decode_ibip(identifier)
+    return _decode_repository_name(identifier)
+
+
+def _decode_ibip(identifier: Identifier) -> Decoded:
+    try:
+        ip, port = decode_ibip_prefix(identifier.prefix)
+    except RefusedText as error:
+        reason = Reason("no_address_and_port", problem=error.reason)
+        raise IdentifierError(identifier.text, reason) from error
+    try:
+        date = decode_ibip_suffix(identifier.suffix)
+    except RefusedText as error:
+        reason = Reason("no_date", problem=error.reason)
+        raise IdentifierError(identifier.text, reason) from error
+    return Decoded(Form.IBIP, ip=ip, port=port, date=date)
+
+
+def _decode_repository_name(identifier: Identifier) -> Decoded:
+    subdomain, word, year, rest = identifier.text.split("/")
+    word, _, digits = word.replace("@", ".").partition(".")
+    port = int(digits) if digits else DEFAULT_PORT
+    if not 1 <= port <= 65535:
+        raise IdentifierError(identifier.text, Reason("port_range", port=digits[:20]))
+    month, day, hour, minute, *seconds = rest.split(".")
+    second = int(seconds[0]) if seconds else 0
+    fraction = seconds[1] if len(seconds) == 2 else ""
+    moment = datetime(int(year), int(month), int(day), int(hour), int(minute), second)
+    date = join_seconds(get_posix_seconds(moment), fraction)
+    return Decoded(Form.REP, host=f"{word}.{subdomain}", port=port, date=date)
+
+
+_DATE_FIELDS = (
+    ("month", 1, 12),
+    ("day", 1, 31),
+    ("hour", 0, 23),
+    ("minute", 0, 59),
+    ("second", 0, 59),
+)
+_PUNCTUATION = re.compile("[.@-]")
+_TWO_DIGITS = re.compile("[0-9]{2}")
+_PORT_SIGN = re.compile("[.@]")
+_SEPARATOR = re.compile("[WX]")
+
+
+def explain_refusal(text: str) -> Reason:
+    """Return the reason why a text is not an identifier.
+
+    :returns: the first error in the text. A position in the reason counts characters from 1.
+    """
+    if not text:
+        return Reason("identifier_empty")
+    if len(text) > MAX_LENGTH:
+        return Reason("identifier_too_long", length=len(text), limit=MAX_LENGTH)
+    if foreign := FOREIGN.search(text):
+        code = "character_not_allowed" if foreign[0].isascii() else "character_not_ascii"
+        return Reason(code, character=foreign[0], position=foreign.start() + 1)
+    parts = text.split("/")
+    if len(parts) == 1:
+        return Reason("slash_missing")
+    if len(parts) == 2 and not _PUNCTUATION.search(text):
+        return _explain_ibip(*parts)
+    if len(parts) == 4:
+        return _explain_repository_name(*parts)
+    return Reason("number_of_parts", count=len(parts))
+
+
+def _explain_ibip(first: str, second: str) -> Reason:
+    for name, part in (("first", first), ("second", second)):
+        if not part:
+            return Reason(f"{name}_part_empty")
+        for character in part:
+            if character.upper() not in f"{GRAPHEMES}WX":
+                return Reason(f"{name}_part_character", character=character)
+    codes = _SEPARATOR.split(first.upper())
+    if len(codes) == 1:
+        return Reason("separator_missing")
+    if len(codes) > 2:
+        return Reason("separator_repeated", count=len(codes) - 1)
+    if not codes[0]:
+        return Reason("address_code_missing")
+    if "X" in second.upper():
+        return Reason("x_in_second_part")
+    codes = second.upper().split("W")
+    if not codes[0]:
+        return Reason("seconds_code_missing")
+    return Reason("fraction_repeated" if len(codes) > 2 else "fraction_code_missing")
+
+
+def _explain_repository_name(subdomain: str, word: str, year: str, rest: str) -> Reason:
+    return (
+        _explain_subdomain(subdomain)
+        or _explain_word_and_port(word)
+        or _explain_year(year)
+        or _explain_date(year, rest)
+    )
+
+
+def _explain_subdomain(subdomain: str) -> Reason | None:
+    words = subdomain.removesuffix(".").split(".")
+    for number, word in enumerate(words, 1):
+        if fault := find_word_fault(word, last=number == len(words)):
+            return Reason("word_of_subdomain", number=number, word=word, problem=fault)
+    return None
+
+
+def _explain_word_and_port(part: str) -> Reason | None:
+    word, *port = _PORT_SIGN.split(part, maxsplit=1)
+    if fault := find_word_fault(word):
+        return Reason("word_after_subdomain", word=word, problem=fault)
+    if port and not port[0]:
+        return Reason("port_missing", sign=part[-1])
+    if port and not DIGITS.fullmatch(port[0]):
+        return Reason("port_not_digits", port=port[0])
+    return None
+
+
+def _explain_year(year: str) -> Reason | None:
+    if len(year) != 4 or not DIGITS.fullmatch(year) or year == "0000":
+        return Reason("year", value=year)
+    return None
+
+
+def _explain_date(year: str, rest: str) -> Reason:
+    fields = rest.split(".")
+    for (name, least, most), field in zip(_DATE_FIELDS, fields, strict=False):
+        if not _TWO_DIGITS.fullmatch(field) or not least <= int(field) <= most:
+            return Reason(name, value=field)
+    if len(fields) < 4:
+        return Reason(f"{_DATE_FIELDS[len(fields)][0]}_missing")
+    if not month_has_day(year, fields[0], fields[1]):
+        return Reason("no_such_day", day=fields[1], month=fields[0], year=year)
+    if len(fields) > 6:
+        return Reason("date_too_long")
+    return Reason("fraction_not_digits", fraction=fields[-1])
+
+
+_TWO_WORDS = re.compile("[A-Za-z0-9]+/[A-Za-z0-9]+")
+_TO_DIGIT = str.maketrans("oibs", "0185")
+_TO_LETTER = str.maketrans("0185", "oibs")
+_EXCHANGED = {"8": "B", "B": "8", "5": "S", "S": "5"}
+
+_MAX_EXCHANGES = 2
+_MAX_CANDIDATES = 200
+
+
+def suggest_identifier(text: str) -> str | None:
+    """Return the identifier that the writer of a text probably meant.
+
+    :param text: a text that is not an identifier, or an IBIp that cannot be decoded.
+    :returns: the canonical text of the repaired identifier. None if there is no right text, or more
+        than one right text.
+    """
+    if len(text) > MAX_LENGTH or not text.isascii():
+        return None
+    if _TWO_WORDS.fullmatch(text):
+        return _repair_ibip(text.upper())
+    return _repair_repository_name(text.lower()) if text.count("/") == 3 else None
+
+
+def _repair_repository_name(text: str) -> str | None:
+    subdomain, word, year, rest = text.split("/")
+    start = subdomain.removesuffix(".").rfind(".") + 1
+    first, others = subdomain[start : start + 1], subdomain[start + 1 :]
+    subdomain = subdomain[:start] + first.translate(_TO_LETTER) + others
+    if sign := _PORT_SIGN.search(word):
+        word = word[: sign.start()] + word[sign.start() :].translate(_TO_DIGIT)
+    repaired = f"{subdomain}/{word}/{year.translate(_TO_DIGIT)}/{rest.translate(_TO_DIGIT)}"
+    if repaired == text:
+        return None
+    identifier = match_identifier(repaired)
+    return repaired if identifier and _can_decode(identifier) else None
+
+
+def _can_decode(identifier: Identifier) -> bool:
+    try:
+        decode_identifier(identifier)
+    except IdentifierError:
+        return False
+    return True
+
+
+def _repair_ibip(text: str) -> str | None:
+    repaired = text.replace("V", "U")
+    if not IBIP.fullmatch(repaired):
+        return None
+    prefix, _, suffix = repaired.partition("/")
+    right_prefix = _repair_code(prefix, decode_ibip_prefix)
+    right_suffix = _repair_code(suffix, decode_ibip_suffix) if right_prefix else None
+    found = f"{right_prefix}/{right_suffix}"
+    return found if right_suffix and found != text else None
+
+
+def _repair_code(part: str, decode: Callable[[str], object]) -> str | None:
+    """Return the right text of a part with the fewest replacements.
+
+    :param part: the prefix or the suffix of an IBIp.
+    :param decode: raises ValueError if a text cannot be decoded.
+    :returns: the text; None if there is no right text, or more than one right text.
+    """
+    tried = 0
+    for exchanges in range(_MAX_EXCHANGES + 1):
+        found = None
+        for candidate in _list_replacements(part, exchanges):
+            tried += 1
+            if tried > _MAX_CANDIDATES:
+                return None
+            try:
+                decode(candidate)
+            except ValueError:
+                continue
+            if found:
+                return None
+            found = candidate
+        if found:
+            return found
+    return None
+
+
+def _list_replacements(part: str, exchanges: int) -> Iterator[str]:
+    """Yield each text that differs from a part by a certain number of replacements."""
+    places = [place for place, grapheme in enumerate(part) if grapheme in _EXCHANGED]
+    for chosen in combinations(places, exchanges):
+        characters = list(part)
+        for place in chosen:
+            characters[place] = _EXCHANGED[characters[place]]
+        yield "".join(characters)
 
 
 def parse_identifier(text: str) -> Identifier:
@@ -36,12 +338,7 @@ def parse_repository_name(text: str) -> Identifier:
 
 
 def parse_ibip(text: str) -> Identifier:
-    """Parse an IBIp.
-
-    :raises IdentifierError: if the text is not an identifier, or an identifier of another form.
-
-    Source: [G] Table 7.1.
-    """
+    """Parse an IBIp ([G] Table 7.1). The errors are those of :func:`parse_repository_name`."""
     return _parse_form(text, Form.IBIP)
 
 

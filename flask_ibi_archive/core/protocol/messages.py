@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
 from flask_ibi_archive.core.identifiers import Form, Identifier, parse_identifier
-from flask_ibi_archive.core.protocol.client_addresses import (
+from flask_ibi_archive.core.protocol.hosts import (
     CLIENT_ADDRESSES,
     format_client_addresses,
     parse_client_addresses,
@@ -29,17 +29,17 @@ from flask_ibi_archive.core.protocol.inclusion import (
     CONFIRMATION,
     INCLUSION_CONFIRMATION_REQUEST,
     InclusionConfirmationRequest,
+    is_key,
 )
 from flask_ibi_archive.core.protocol.pairs import format_notice, format_pairs
 from flask_ibi_archive.core.protocol.query import SERVICE_SUBJECT, format_query_string
-from flask_ibi_archive.core.protocol.registration import is_key
-from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.protocol.verbs import (
+from flask_ibi_archive.core.protocol.relations import (
     NO_VERBS,
     VerbList,
     format_verb_list,
     parse_verb_list,
 )
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import (
     BadParameter,
     MissingParameter,

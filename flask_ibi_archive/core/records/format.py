@@ -18,7 +18,7 @@ from dataclasses import MISSING, fields
 from datetime import date, datetime
 from typing import Any
 
-from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     DublinCoreMetadata,

@@ -14,9 +14,11 @@ from typing import Any
 from flask_ibi_archive.core.identifiers import Form
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import fields
-from flask_ibi_archive.core.records.dublin_core import ELEMENTS, LANGUAGE_TAG, NOT_XML
 from flask_ibi_archive.core.records.fields import FieldError, quoted, quoted_name
 from flask_ibi_archive.core.records.record import (
+    ELEMENTS,
+    LANGUAGE_TAG,
+    NOT_XML,
     AccessRule,
     DublinCoreMetadata,
     FileRecord,

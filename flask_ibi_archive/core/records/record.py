@@ -5,6 +5,7 @@ A record contains the identifiers, relations, metadata and files of an item.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -12,6 +13,18 @@ from typing import Literal, NamedTuple
 
 from flask_ibi_archive.core.protocol.access import HIDDEN
 from flask_ibi_archive.core.protocol.states import State
+
+#: The fifteen elements, in the order of the Dublin Core Metadata Element Set.
+ELEMENTS = (
+    "title", "creator", "subject", "description", "publisher", "contributor", "date", "type",
+    "format", "identifier", "source", "language", "relation", "coverage", "rights",
+)  # fmt: skip
+
+#: Matches the characters that XML 1.0 does not allow. Escaping does not make them legal.
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+#: Matches the values that xml:lang may have (the simple form of BCP 47).
+LANGUAGE_TAG = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*\Z")
+
 
 #: A value of a Dublin Core element, and the language of the value. The language may be None.
 Text = tuple[str, "str | None"]

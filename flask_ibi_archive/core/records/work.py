@@ -3,6 +3,8 @@
 Citations, metadata formats and pages describe an item as a :class:`Work`. A work is made from the
 record of the item and from the Dublin Core that describes the item. If the metadata are an item of
 their own, the Dublin Core is that of the metadata item.
+
+Source for grants: OpenAIRE Guidelines for Literature Repositories 3.0, "Project Identifier".
 """
 
 from __future__ import annotations
@@ -11,11 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal
+from urllib.parse import unquote
 
 from flask_ibi_archive.core.protocol.access import is_closed
-from flask_ibi_archive.core.records.dublin_core import ELEMENTS, LANGUAGE_TAG
-from flask_ibi_archive.core.records.grants import Grant, parse_grant
-from flask_ibi_archive.core.records.record import DublinCore, Record, Text
+from flask_ibi_archive.core.records.record import ELEMENTS, LANGUAGE_TAG, DublinCore, Record, Text
 from flask_ibi_archive.core.records.work_types import CONTAINED, WorkType, find_best_type
 from flask_ibi_archive.core.records.work_values import (
     Container,
@@ -33,6 +34,41 @@ from flask_ibi_archive.core.records.work_values import (
     parse_name,
 )
 from flask_ibi_archive.errors import one_line
+
+_PREFIX = "info:eu-repo/grantAgreement/"
+#: The names of funders that metadata abbreviate.
+_FUNDERS = {"EC": "European Commission"}
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A grant.
+
+    :param funder: the name of the funder, which may be an abbreviation.
+    :param number: the number of the grant.
+    :param title: the title or the acronym of the project, or None.
+    """
+
+    funder: str
+    number: str
+    title: str | None = None
+
+
+def parse_grant(text: str) -> Grant | None:
+    """Parse a value such as ``info:eu-repo/grantAgreement/EC/FP7/244909``.
+
+    The parts after the prefix are the funder, the programme, and the number; they may be followed
+    by the jurisdiction, the title and the acronym of the project. %XX replaces a "/" in a part.
+
+    :returns: None if the value is no grant.
+    """
+    prefix, rest = text.strip()[: len(_PREFIX)], text.strip()[len(_PREFIX) :]
+    parts = [unquote(part).strip() for part in rest.split("/")]
+    if prefix.lower() != _PREFIX.lower() or len(parts) < 3 or not (parts[0] and parts[2]):
+        return None
+    title = next(filter(None, parts[4:6]), None)
+    return Grant(_FUNDERS.get(parts[0], parts[0]), parts[2], title)
+
 
 #: The codes of ISO 639-2 that metadata often contain, and the language tags for them.
 _THREE_LETTERS = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from urllib.parse import quote
 
-from flask_ibi_archive.core.records.dublin_core import NOT_XML
+from flask_ibi_archive.core.records.record import NOT_XML
 from flask_ibi_archive.errors import one_line
 
 
@@ -317,3 +317,16 @@ def parse_container(text: str) -> Container:
             for found in (volume, number, pages)
         ),
     )
+
+
+def split_publisher(text: str | None) -> tuple[str | None, str | None]:
+    """Return the place and the name of a publisher.
+
+    Catalogues write ``São José dos Campos: INPE`` in dc:publisher.
+
+    :returns: the place and the name; each of them is None if it is unknown.
+    """
+    if text is None:
+        return None, None
+    place, _, name = (part.strip() for part in text.partition(": "))
+    return (place, name) if place and name else (None, text)

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from flask_ibi_archive.core.identifiers import Form, Identifier
-from flask_ibi_archive.core.protocol.relations import Relation, StepKind
+from flask_ibi_archive.core.protocol.languages import ReaderPreferences
+from flask_ibi_archive.core.protocol.relations import Relation, StepKind, VerbList
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.protocol.verbs import VerbList
 from flask_ibi_archive.core.resolution.answer import Answer, AnswerContent, Question, Steps
 from flask_ibi_archive.core.resolution.follow_up import FollowUp, StepMatch, find_follow_up
-from flask_ibi_archive.core.resolution.languages import ReaderPreferences
 from flask_ibi_archive.core.resolution.outcome import MissingPart, Redirect
 
 _MISSING_PARTS = {

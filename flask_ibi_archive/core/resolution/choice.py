@@ -45,7 +45,7 @@ no more than is known: while an Archive is silent, an item is neither unknown no
         if not isinstance(outcome, NextRound):
             return outcome
 
-If the outcome is an alert about a missing part, :mod:`.alternatives` finds other parts of the item.
+If the outcome is an alert about a missing part, :mod:`.outcome` finds other parts of the item.
 Source: [R] 6.2.
 """
 
@@ -55,6 +55,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.core.protocol.languages import LanguageRange, ReaderPreferences
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question, parse_answer
 from flask_ibi_archive.core.resolution.candidates import (
     Candidate,
@@ -64,7 +65,6 @@ from flask_ibi_archive.core.resolution.candidates import (
     create_candidate,
     group_candidates,
 )
-from flask_ibi_archive.core.resolution.languages import LanguageRange, ReaderPreferences
 from flask_ibi_archive.core.resolution.outcome import (
     Alert,
     AlertKind,

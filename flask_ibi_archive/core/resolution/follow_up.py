@@ -14,6 +14,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from flask_ibi_archive.core.identifiers import Identifier
+from flask_ibi_archive.core.protocol.languages import (
+    ReaderPreferences,
+    find_language,
+    is_first_choice,
+)
 from flask_ibi_archive.core.protocol.relation_targets import create_step
 from flask_ibi_archive.core.protocol.relations import Step, StepKind
 from flask_ibi_archive.core.resolution.answer import (
@@ -22,11 +27,6 @@ from flask_ibi_archive.core.resolution.answer import (
     Question,
     RelationEntry,
     Steps,
-)
-from flask_ibi_archive.core.resolution.languages import (
-    ReaderPreferences,
-    find_language,
-    is_first_choice,
 )
 
 

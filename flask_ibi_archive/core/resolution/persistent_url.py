@@ -20,19 +20,22 @@ from itertools import islice
 from urllib.parse import quote, unquote_to_bytes
 
 from flask_ibi_archive.core.identifiers import Form, Identifier, suggest_identifier
-from flask_ibi_archive.core.identifiers.abnf import MAX_LENGTH
-from flask_ibi_archive.core.identifiers.diagnosis import explain_refusal
-from flask_ibi_archive.core.identifiers.identifier import match_identifier
+from flask_ibi_archive.core.identifiers.identifier import MAX_LENGTH, match_identifier
+from flask_ibi_archive.core.identifiers.parse import explain_refusal
 from flask_ibi_archive.core.protocol.query import decode_query_string, encode_url, to_bytes
-from flask_ibi_archive.core.protocol.relations import SHAPES, Relation, Step, StepKind, refuse_order
-from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.protocol.verbs import (
+from flask_ibi_archive.core.protocol.relations import (
     GET_FILE_LIST,
     NO_VERBS,
+    SHAPES,
+    Relation,
+    Step,
+    StepKind,
     VerbList,
     format_verb,
     parse_verb_list,
+    refuse_order,
 )
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import LocalProtocolError, MalformedPersistentUrl, RefusedText
 from flask_ibi_archive.reasons import Reason
 

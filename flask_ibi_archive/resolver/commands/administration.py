@@ -146,7 +146,7 @@ def _compose(
 
 def _read_key(file: BinaryIO | None) -> str:
     """Read the key from a file. If there is no file, prompt for the key."""
-    from flask_ibi_archive.core.protocol.registration import parse_key
+    from flask_ibi_archive.core.protocol.inclusion import parse_key
 
     if file is not None:
         if file is getattr(sys.stdin, "buffer", None):
@@ -191,8 +191,8 @@ def list_command(as_json: bool) -> None:
 
 
 def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
-    from flask_ibi_archive.core.protocol.timestamps import format_timestamp
-    from flask_ibi_archive.resolver.registry import get_state
+    from flask_ibi_archive.core.identifiers.dates import format_timestamp
+    from flask_ibi_archive.resolver.archive_registry import get_state
 
     state, since = get_state(record)
     mean = round(record.milliseconds / record.answers) if record.answers else None

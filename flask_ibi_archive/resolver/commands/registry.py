@@ -20,8 +20,7 @@ from flask_ibi_archive.server.commands.group import (
 
 if TYPE_CHECKING:
     from flask_ibi_archive.resolver.registry_2008.actor_check import ActorChange, ActorChecker
-    from flask_ibi_archive.resolver.registry_2008.actor_list import ListedActor
-    from flask_ibi_archive.resolver.registry_2008.cancellation import Cancellation
+    from flask_ibi_archive.resolver.registry_2008.actors import Cancellation, ListedActor
     from flask_ibi_archive.resolver.service import ResolverService
 
 #: The sections of the help page, with the modules of the commands.
@@ -77,13 +76,13 @@ def actors_command(as_json: bool) -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver registry actors
     """
-    from flask_ibi_archive.resolver.registry_2008.actor_list import list_actors
+    from flask_ibi_archive.resolver.registry_2008.actors import list_actors
 
     terminal.write_table(COLUMNS, map(_actor_values, list_actors(get_registry().database)), as_json)
 
 
 def _actor_values(actor: ListedActor) -> dict[str, str | int | None]:
-    from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     return {
         "actor": actor.actor_id,
@@ -166,7 +165,7 @@ def list_changes(checker: ActorChecker, bars: terminal.Bars) -> Iterator[ActorCh
 
 def change_values(change: ActorChange) -> dict[str, Any]:
     """Return a change as a JSON object."""
-    from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     cancellation = change.cancellation
     return {
@@ -184,7 +183,7 @@ def change_values(change: ActorChange) -> dict[str, Any]:
 
 def format_change(change: ActorChange) -> str:
     """Return the line of a change. Tabs separate its fields."""
-    from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     details = [] if change.error is None else [change.error]
     if change.cancellation is not None:
@@ -233,8 +232,7 @@ def cancel_command(actor_id: str, yes: bool) -> None:
         dpi.inpe.br/banon/2001/01.11.16.21
     """
     from flask_ibi_archive.core.identifiers import parse_identifier
-    from flask_ibi_archive.resolver.registry_2008.actor_list import find_actor
-    from flask_ibi_archive.resolver.registry_2008.cancellation import cancel_actor
+    from flask_ibi_archive.resolver.registry_2008.actors import cancel_actor, find_actor
 
     database = get_registry().database
     actor_id = parse_identifier(actor_id).text

@@ -47,8 +47,8 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
       flask --app example_app:create_resolver ibi-resolver resolve --trace \\
         '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
     """
-    from flask_ibi_archive.core.protocol.client_addresses import parse_client_addresses
-    from flask_ibi_archive.core.resolution.languages import parse_accept_language
+    from flask_ibi_archive.core.protocol.hosts import parse_client_addresses
+    from flask_ibi_archive.core.protocol.languages import parse_accept_language
     from flask_ibi_archive.core.resolution.outcome import Redirect
     from flask_ibi_archive.core.resolution.persistent_url import add_query, read_persistent_url
     from flask_ibi_archive.resolver.resolving import ResolutionRequest
@@ -132,7 +132,7 @@ def _format_answer(event: Answered | Registered, inner_hosts: InnerHosts) -> str
     After the pairs, a line is added for each URL that is not usable.
     """
     from flask_ibi_archive.core.protocol.pairs import format_pairs
-    from flask_ibi_archive.core.resolution.redirect_target import find_usable_url
+    from flask_ibi_archive.core.resolution.answer import find_usable_url
 
     lines = (format_pairs(event.pairs) or "(this Archive does not know the item)").splitlines()
     for pair in event.pairs:
@@ -143,7 +143,7 @@ def _format_answer(event: Answered | Registered, inner_hosts: InnerHosts) -> str
 
 
 def _summarise(outcome: Redirect | NextRound | Alert) -> str:
-    from flask_ibi_archive.core.protocol.verbs import format_verb_list
+    from flask_ibi_archive.core.protocol.relations import format_verb_list
     from flask_ibi_archive.core.resolution.outcome import NextRound, Redirect
 
     if isinstance(outcome, Redirect):

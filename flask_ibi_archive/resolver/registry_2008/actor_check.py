@@ -25,7 +25,7 @@ from typing import Any
 from sqlalchemy import Connection, exists, func, select, update
 
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.registry_2008.cancellation import (
+from flask_ibi_archive.resolver.registry_2008.actors import (
     Cancellation,
     cancel_actor,
     lock_actor,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from flask import Response, request
 
 from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.query import decode_query_string
 from flask_ibi_archive.core.protocol.registry_2008 import VERBS, DocumentRecord, list_arguments
 from flask_ibi_archive.core.protocol.registry_2008.arguments import Arguments
-from flask_ibi_archive.core.protocol.timestamps import format_timestamp
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.errors import (
     DocumentRegistryError,

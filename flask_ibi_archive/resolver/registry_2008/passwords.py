@@ -17,9 +17,8 @@ from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, insert, se
 
 from flask_ibi_archive.core.protocol.registry_2008 import Credentials
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.resolver.rate_limit import RateLimit, group_sender
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, PasswordAttempt
-from flask_ibi_archive.resolver.secret_hashes import COST, matches_hash
+from flask_ibi_archive.resolver.secret_checks import COST, RateLimit, group_sender, matches_hash
 from flask_ibi_archive.server.database.database import Database
 
 WRONG_PASSWORDS = "too many wrong passwords came from this address or for this actorID"

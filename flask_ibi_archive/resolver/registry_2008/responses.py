@@ -1,20 +1,81 @@
-"""The responses of the document registry: answers as XML or as a list of pairs, and errors."""
+"""The responses of the document registry: answers as XML or as a list of pairs, and errors.
+
+The schema of the XML is ``registry.xsd``. The text of the answers for clients is in
+:mod:`flask_ibi_archive.core.protocol.registry_2008`.
+
+Source: [P] 4.1 to 4.7.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import cast
+from xml.etree import ElementTree
 
 from flask import Response, current_app, request
 from werkzeug.datastructures import Headers
 
-from flask_ibi_archive.core.protocol.registry_2008 import RegistryAnswer, format_registry_answer
+from flask_ibi_archive.core.protocol.registry_2008 import (
+    Confirmation,
+    DocumentRecord,
+    RegisteredActor,
+    RegistryAnswer,
+    format_registry_answer,
+    list_registration_lines,
+    quote_message,
+)
 from flask_ibi_archive.errors import DocumentRegistryError, NotReady
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.registry_2008.answers import format_xml_answer
-from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.server.pages.responses import PAIRS_HEADERS, RETRY_AFTER
+
+#: The file with the schema of all answers.
+SCHEMA = Path(__file__).with_name("registry.xsd")
+
+
+def format_xml_answer(verb: str | None, answer: RegistryAnswer | DocumentRegistryError) -> bytes:
+    """Return the XML document of an answer, in UTF-8.
+
+    :param verb: the verb of the request. None if the request has no known verb.
+    :param answer: the answer, or the error because of which the request was refused.
+    Source: [P] 4.1 to 4.7.
+    """
+    root = ElementTree.Element("registry", {} if verb is None else {"verb": verb})
+    if isinstance(answer, DocumentRegistryError):
+        error = _add(root, "error", quote_message(str(answer)))
+        error.set("code", answer.code)
+        if answer.retry_after is not None:
+            error.set("retryAfter", str(answer.retry_after))
+    elif isinstance(answer, RegisteredActor):
+        _add(root, "actorID", answer.actor_id)
+    elif isinstance(answer, Confirmation):
+        _add(root, "confirmation", quote_message(answer.text))
+    else:
+        _add(root, "documentID", answer.document_id)
+        if isinstance(answer, DocumentRecord):
+            _add_registrations(root, answer)
+    ElementTree.indent(root)
+    document: bytes = ElementTree.tostring(root, "utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _add(parent: ElementTree.Element, name: str, text: str) -> ElementTree.Element:
+    element = ElementTree.SubElement(parent, name)
+    element.text = text
+    return element
+
+
+def _add_registrations(root: ElementTree.Element, record: DocumentRecord) -> None:
+    for registration in record.registrations:
+        element = ElementTree.SubElement(root, "registration")
+        for line in list_registration_lines(registration):
+            is_metadata = line[0][0] == "metadataURL"
+            parent = ElementTree.SubElement(element, "metadata") if is_metadata else element
+            for name, value in line:
+                _add(parent, name, value)
+
 
 #: The media types of each format. The first media type is sent.
 MEDIA_TYPES = {

@@ -16,12 +16,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
-from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.core.protocol.registry_2008 import MetadataLocation
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.protocol.timestamps import format_timestamp
 from flask_ibi_archive.core.protocol.url_list import build_url_list
 from flask_ibi_archive.core.resolution.answer import Answer, Question
 from flask_ibi_archive.resolver.registry_2008.source_rows import (

@@ -14,10 +14,10 @@ from flask_ibi_archive.core.protocol import registry_2008 as document_registry
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.registry_2008.arguments import Arguments
 from flask_ibi_archive.errors import DocumentRegistryError, NotReady
-from flask_ibi_archive.resolver.own_archive import open_own_archive
 from flask_ibi_archive.resolver.registry_2008 import responses
-from flask_ibi_archive.resolver.registry_2008.answers import SCHEMA
 from flask_ibi_archive.resolver.registry_2008.pages import show_record, show_registry
+from flask_ibi_archive.resolver.registry_2008.responses import SCHEMA
+from flask_ibi_archive.resolver.resolution_context import open_own_archive
 from flask_ibi_archive.server.pages.app_hooks import OWN_WORD, add_rule_for_all_methods
 from flask_ibi_archive.server.pages.requests import user_address
 from flask_ibi_archive.server.pages.responses import set_headers

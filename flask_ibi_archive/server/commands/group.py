@@ -1,4 +1,4 @@
-"""The command group ``flask ibi``, and the functions and options that its commands share."""
+"""The command group ``flask ibi``, and what its commands share: functions, options, findings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -23,9 +23,41 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.core.records.item_view import ItemView
 
-if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.server.findings import Finding
+#: The timeout in seconds for a whole answer.
+TIMEOUT = 5
+#: The maximum number of bytes of an answer that are read.
+MAX_ANSWER = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check.
+
+    :param name: the name of the check.
+    :param ok: whether the check passed.
+    :param text: the explanation for the user, in one line.
+    """
+
+    name: str
+    ok: bool
+    text: str
+
+
+class CheckFailed(Exception):
+    """Raised if a check fails; the message states the reason."""
+
+
+def run_check(name: str, check: Callable[[], str]) -> Finding:
+    """Run a check and return the finding.
+
+    If the check raises an error, the finding contains the message of the error.
+
+    :param check: a function that returns the text of the finding, or raises an error.
+    """
+    try:
+        return Finding(name, True, check())
+    except (CheckFailed, IBIError) as error:
+        return Finding(name, False, str(error))
 
 
 class IBIGroup(AppGroup):

@@ -23,8 +23,8 @@ from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 from markupsafe import Markup, escape
 
+from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
 from flask_ibi_archive.core.protocol.query import decode_query_string
-from flask_ibi_archive.core.resolution.languages import find_language, parse_accept_language
 from flask_ibi_archive.reasons import Reason
 from flask_ibi_archive.server.pages.catalogues import ENGLISH, Catalogue, read_catalogues
 from flask_ibi_archive.server.pages.requests import current_request, request_root, request_target

@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.statistics import Statistics
 from flask_ibi_archive.archive.accesses.visitors import Visitors
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.core.protocol.client_addresses import anonymise
+from flask_ibi_archive.core.protocol.hosts import anonymise
 from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Agents
 from flask_ibi_archive.errors import IdentifierError, UnknownItem
 

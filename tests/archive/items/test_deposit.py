@@ -15,7 +15,7 @@ from support.pages import see
 from support.web import NOBODY
 
 from flask_ibi_archive.archive.items.commands.deposit import OPTIONS
-from flask_ibi_archive.core.records.dublin_core import ELEMENTS
+from flask_ibi_archive.core.records.record import ELEMENTS
 
 NewApp = Callable[..., Flask]
 

@@ -26,7 +26,7 @@ from flask_ibi_archive.core.protocol.registry_2008 import (
     format_registry_request,
     parse_registry_request,
 )
-from flask_ibi_archive.core.protocol.verbs import parse_verb_list
+from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.errors import ForbiddenMove, IdentifierError, StorageError, UnknownItem
 
 ACTOR = Credentials("dpi.inpe.br/banon/2001/01.11.16.21", "12xY3z")

@@ -40,8 +40,7 @@ from flask_ibi_archive.archive.joining.registration_rows import (
 )
 from flask_ibi_archive.archive.joining.resolver_answer import read_retry_after
 from flask_ibi_archive.archive.joining.state import describe_served
-from flask_ibi_archive.core.protocol.inclusion import format_registration_status
-from flask_ibi_archive.core.protocol.registration import is_key
+from flask_ibi_archive.core.protocol.inclusion import format_registration_status, is_key
 from flask_ibi_archive.errors import (
     ArchiveMoved,
     ConfigError,

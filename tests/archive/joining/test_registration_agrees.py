@@ -27,8 +27,8 @@ from flask_ibi_archive.archive.joining.state import NEVER, state_of
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, parse_registration_request
 from flask_ibi_archive.core.protocol.query import decode_query_string
 from flask_ibi_archive.errors import ResolverFailed, ResolverRefused, TransportError
-from flask_ibi_archive.resolver import registry as resolver_side
-from flask_ibi_archive.resolver.registry import Registry
+from flask_ibi_archive.resolver import archive_registry as resolver_side
+from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER

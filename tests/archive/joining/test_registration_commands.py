@@ -17,7 +17,7 @@ from support.smtp import post_office
 from support.vectors import load
 
 from flask_ibi_archive.archive.joining import inclusion
-from flask_ibi_archive.core.protocol.registration import is_key
+from flask_ibi_archive.core.protocol.inclusion import is_key
 
 NewApp = Callable[..., Flask]
 

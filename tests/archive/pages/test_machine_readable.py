@@ -25,7 +25,7 @@ from werkzeug.http import parse_accept_header
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.pages.machine_readable import choose_format
 from flask_ibi_archive.core.records.formats import BUILT_IN
-from flask_ibi_archive.core.records.meta_tags import list_meta_tags
+from flask_ibi_archive.core.records.page_head import list_meta_tags
 from flask_ibi_archive.core.records.work import Work
 
 pytestmark = pytest.mark.one_database

@@ -39,7 +39,7 @@ from support.web import (
 )
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.core.records.dublin_core import ELEMENTS
+from flask_ibi_archive.core.records.record import ELEMENTS
 
 pytestmark = pytest.mark.one_database
 

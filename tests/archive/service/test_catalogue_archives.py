@@ -12,7 +12,7 @@ from support.stores import moment_of, rep_of
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
-from flask_ibi_archive.core.protocol.verbs import parse_verb_list
+from flask_ibi_archive.core.protocol.relations import parse_verb_list
 
 OTHER = rep_of(9, "sid.inpe.br/other")
 X, Y, Z, M = (rep_of(number) for number in range(4))

@@ -26,8 +26,8 @@ from support.stores import (
 from flask_ibi_archive.archive.service.stored_catalogue import StoredCatalogue
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
-from flask_ibi_archive.core.protocol.verbs import parse_verb_list
 
 ADDRESS, KEY = "archive.example", "1234567890-0"
 MAKER = StoreMaker(2014, 250)

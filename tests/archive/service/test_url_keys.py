@@ -15,7 +15,7 @@ from support.archives import archive_of
 from support.cases import for_each
 
 from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY, MAX_LENGTH, URLKeys
-from flask_ibi_archive.core.protocol.registration import is_key
+from flask_ibi_archive.core.protocol.inclusion import is_key
 
 NOW = 1_424_636_122.75
 

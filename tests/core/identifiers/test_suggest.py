@@ -21,8 +21,8 @@ from flask_ibi_archive.core.identifiers import (
     build_ibip,
     build_repository_name,
     decode_identifier,
+    parse,
     parse_identifier,
-    suggest,
     suggest_identifier,
 )
 from flask_ibi_archive.errors import IdentifierError
@@ -135,7 +135,7 @@ def test_only_a_limited_number_of_repairs_is_tried(monkeypatch: pytest.MonkeyPat
         tried.append(prefix)
         raise ValueError(prefix)
 
-    monkeypatch.setattr(suggest, "decode_ibip_prefix", refuse)
+    monkeypatch.setattr(parse, "decode_ibip_prefix", refuse)
     assert suggest_identifier("8" * 200 + "W/34PGRBV") is None
     assert len(set(tried)) == len(tried) == 200
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
 
-from flask_ibi_archive.core.protocol.client_addresses import (
+from flask_ibi_archive.core.protocol.hosts import (
     format_client_addresses,
     parse_client_addresses,
 )

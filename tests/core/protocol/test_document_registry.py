@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.registry_messages import records, requests
 
-from flask_ibi_archive.core.protocol.log_keys import contains_key, hide_keys
-from flask_ibi_archive.core.protocol.query import format_query_string
+from flask_ibi_archive.core.protocol.query import contains_key, format_query_string, hide_keys
 from flask_ibi_archive.core.protocol.registry_2008 import (
     MAX_BODY,
     VERBS,

@@ -11,7 +11,7 @@ from support.cases import for_each
 from support.vectors import FOLDER, load
 
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
-from flask_ibi_archive.core.protocol.client_addresses import parse_client_addresses
+from flask_ibi_archive.core.protocol.hosts import parse_client_addresses
 from flask_ibi_archive.core.protocol.inclusion import InclusionConfirmationRequest
 from flask_ibi_archive.core.protocol.messages import (
     MAX_QUERY,
@@ -24,7 +24,7 @@ from flask_ibi_archive.core.protocol.messages import (
     parse_request,
 )
 from flask_ibi_archive.core.protocol.query import decode_query_string, decode_url
-from flask_ibi_archive.core.protocol.verbs import parse_verb_list
+from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.errors import (
     BadParameter,
     LocalProtocolError,

@@ -7,7 +7,7 @@ from support.cases import for_each
 from support.vectors import load
 
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.registration import (
+from flask_ibi_archive.core.protocol.inclusion import (
     build_confirmation_email,
     build_registration_email,
     is_key,

@@ -12,8 +12,8 @@ from support.stores import MemoryCatalogue, filter_url_list, make_facts, moment_
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
-from flask_ibi_archive.core.protocol.verbs import parse_verb_list
 
 X, Y, Z, W, M, N = (rep_of(number) for number in range(6))
 FAR = rep_of(1, "elsewhere.org/there")

@@ -6,13 +6,15 @@ from support.cases import for_each
 from support.stores import MemoryCatalogue, moment_of, rep_of
 
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.archive_facts import ArchiveFacts
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
 from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest
-from flask_ibi_archive.core.protocol.relations import SHAPES, parse_relation_pattern
+from flask_ibi_archive.core.protocol.relations import (
+    SHAPES,
+    parse_relation_pattern,
+    parse_verb_list,
+)
 from flask_ibi_archive.core.protocol.url_list import build_url_list
-from flask_ibi_archive.core.protocol.verbs import parse_verb_list
 
 FORMATS = {"oai_dc": None, "mods": None}
 URLS = ArchiveUrls("http://a.br")

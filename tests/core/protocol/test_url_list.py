@@ -23,7 +23,7 @@ from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
 from flask_ibi_archive.core.protocol.pairs import format_pairs
 from flask_ibi_archive.core.protocol.relation_targets import step_matches
-from flask_ibi_archive.core.protocol.relations import Relation, parse_relation
+from flask_ibi_archive.core.protocol.relations import Relation, parse_relation, parse_verb_list
 from flask_ibi_archive.core.protocol.url_list import (
     NEXT_EDITION,
     URL_PAIR_NAMES,
@@ -33,7 +33,6 @@ from flask_ibi_archive.core.protocol.url_list import (
     list_target_urls,
     list_url_pairs,
 )
-from flask_ibi_archive.core.protocol.verbs import parse_verb_list
 
 ADDRESS, SERVICE, KEY = "archive.example:8080", "archive.example/a/2008/03.17.15.17", "1234567890-0"
 

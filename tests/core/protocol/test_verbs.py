@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
 
-from flask_ibi_archive.core.protocol.relations import SHAPES, parse_relation
-from flask_ibi_archive.core.protocol.verbs import (
+from flask_ibi_archive.core.protocol.relations import (
     NO_VERBS,
+    SHAPES,
     VerbList,
     format_verb,
     format_verb_list,
+    parse_relation,
     parse_verb,
     parse_verb_list,
 )

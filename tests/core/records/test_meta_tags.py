@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from support.metadata import make, works
 
-from flask_ibi_archive.core.records.meta_tags import list_meta_tags
+from flask_ibi_archive.core.records.page_head import list_meta_tags
 from flask_ibi_archive.core.records.work import Work
 
 PDF = "http://example.org/a.pdf"

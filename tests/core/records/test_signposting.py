@@ -10,7 +10,7 @@ from hypothesis import given
 from link_header import parse
 from support.metadata import make, works
 
-from flask_ibi_archive.core.records.signposting import (
+from flask_ibi_archive.core.records.page_head import (
     LINKSET_JSON,
     LINKSET_TEXT,
     MAX_HEADER,

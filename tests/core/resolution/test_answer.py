@@ -7,8 +7,7 @@ from support.cases import for_each
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.hosts import parse_inner_hosts
 from flask_ibi_archive.core.protocol.messages import UrlRequest
-from flask_ibi_archive.core.protocol.verbs import NO_VERBS, parse_verb_list
-from flask_ibi_archive.core.resolution.alternatives import AlternativesSearch
+from flask_ibi_archive.core.protocol.relations import NO_VERBS, parse_verb_list
 from flask_ibi_archive.core.resolution.answer import (
     MAX_NAME,
     NO_ENTRY,
@@ -19,7 +18,7 @@ from flask_ibi_archive.core.resolution.answer import (
     parse_answer,
 )
 from flask_ibi_archive.core.resolution.choice import Analysis
-from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, AlternativesSearch, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 
 IBIP = parse_identifier("8JMKD3MGP7W/3EPGUE5")

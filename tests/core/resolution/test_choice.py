@@ -18,17 +18,16 @@ from support.stores import rep_of
 from support.vectors import FOLDER, load
 
 from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
-from flask_ibi_archive.core.protocol.relations import SHAPES
-from flask_ibi_archive.core.protocol.verbs import format_verb_list, parse_verb_list
-from flask_ibi_archive.core.resolution.alternatives import AlternativesSearch
+from flask_ibi_archive.core.protocol.relations import SHAPES, format_verb_list, parse_verb_list
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
-from flask_ibi_archive.core.resolution.languages import parse_accept_language
 from flask_ibi_archive.core.resolution.outcome import (
     Alert,
     AlertKind,
+    AlternativesSearch,
     MissingPart,
     NextRound,
     Redirect,

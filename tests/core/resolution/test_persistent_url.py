@@ -15,8 +15,13 @@ from support.vectors import load
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.identifier import match_identifier
-from flask_ibi_archive.core.protocol.relations import SHAPES, parse_relation
-from flask_ibi_archive.core.protocol.verbs import NO_VERBS, VerbList, parse_verb_list
+from flask_ibi_archive.core.protocol.relations import (
+    NO_VERBS,
+    SHAPES,
+    VerbList,
+    parse_relation,
+    parse_verb_list,
+)
 from flask_ibi_archive.core.resolution.persistent_url import (
     MAX_PATH,
     MAX_PREFIXES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flask_ibi_archive.core.protocol.hosts import parse_inner_hosts
-from flask_ibi_archive.core.resolution.redirect_target import (
+from flask_ibi_archive.core.resolution.answer import (
     MAX_URL,
     find_usable_url,
     is_same_address,

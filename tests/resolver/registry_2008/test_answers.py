@@ -27,7 +27,7 @@ from flask_ibi_archive.core.protocol.registry_2008 import (
     quote_message,
 )
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.resolver.registry_2008.answers import SCHEMA, format_xml_answer
+from flask_ibi_archive.resolver.registry_2008.responses import SCHEMA, format_xml_answer
 
 XS = "{http://www.w3.org/2001/XMLSchema}"
 DOCUMENT = "sid.inpe.br/md-m09@80/2008/06.04.14.39"

@@ -22,7 +22,7 @@ from flask_ibi_archive.core.protocol.registry_2008 import (
 )
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.testing.servers import LoopbackResolver
 
 ACTOR = Credentials("dpi.inpe.br/banon/2001/01.11.16.21", "12xY3z")

@@ -48,12 +48,12 @@ from flask_ibi_archive.core.protocol.registry_2008 import ChangeActor, Credentia
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
 from flask_ibi_archive.resolver.hints import delete_old_hints, store_hints
-from flask_ibi_archive.resolver.registry_2008.archive_check import (
+from flask_ibi_archive.resolver.registry_2008.actors import cancel_actor
+from flask_ibi_archive.resolver.registry_2008.new_identifiers import (
     MAX_SILENCE,
     RETRY_AFTER,
     Applicant,
 )
-from flask_ibi_archive.resolver.registry_2008.cancellation import cancel_actor
 from flask_ibi_archive.resolver.registry_2008.tables import Actor
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database

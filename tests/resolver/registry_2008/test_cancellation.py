@@ -24,7 +24,7 @@ from support.registries import NOON, a_config
 from flask_ibi_archive.archive.items import link_rows
 from flask_ibi_archive.resolver.registry_2008 import actor_check
 from flask_ibi_archive.resolver.registry_2008.actor_check import ActorChange, ActorChecker
-from flask_ibi_archive.resolver.registry_2008.cancellation import Cancellation, cancel_actor
+from flask_ibi_archive.resolver.registry_2008.actors import Cancellation, cancel_actor
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, RegisteredMetadata
 from flask_ibi_archive.server.database.database import Database
 

@@ -25,8 +25,8 @@ from support.document_registries import (
 from support.registries import NOON, resolver_database
 
 from flask_ibi_archive.core.protocol.registry_2008 import Credentials
-from flask_ibi_archive.resolver.registry_2008.cancellation import cancel_actor
-from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.actors import cancel_actor
+from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.registry_2008.tables import Actor
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER

@@ -23,7 +23,7 @@ from support.registries import NOON
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
 from flask_ibi_archive.core.protocol.registry_2008 import Credentials
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.resolver.registry_2008.minting import MAX_WAIT, RegistryMinter
+from flask_ibi_archive.resolver.registry_2008.new_identifiers import MAX_WAIT, RegistryMinter
 from flask_ibi_archive.server.database.database import Database
 
 pytestmark = pytest.mark.no_tables

@@ -47,7 +47,7 @@ from flask_ibi_archive.core.protocol.registry_2008 import (
     MetadataLocation,
     list_arguments,
 )
-from flask_ibi_archive.server.pages.static_files import find_static_url
+from flask_ibi_archive.server.pages.responses import find_static_url
 
 pytestmark = pytest.mark.one_database
 

@@ -30,7 +30,6 @@ from flask_ibi_archive.core.protocol.registry_2008 import (
     RegisterDocument,
 )
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.resolver.rate_limit import WINDOW, group_sender
 from flask_ibi_archive.resolver.registry_2008.passwords import (
     Denied,
     PasswordRateLimit,
@@ -39,7 +38,7 @@ from flask_ibi_archive.resolver.registry_2008.passwords import (
     count_registration,
 )
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, PasswordAttempt
-from flask_ibi_archive.resolver.secret_hashes import COST, hash_secret
+from flask_ibi_archive.resolver.secret_checks import COST, WINDOW, group_sender, hash_secret
 from flask_ibi_archive.server.database.database import Database
 
 pytestmark = pytest.mark.no_tables

@@ -40,7 +40,7 @@ from flask_ibi_archive.core.protocol.registry_2008 import (
 )
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008 import rows
-from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, Registration
 
 DOCUMENT = an_ibi("document")
@@ -324,7 +324,10 @@ def test_a_refusal_does_not_tell_whether_the_password_or_an_id_is_wrong(
                 *((registry.change_password, ChangePassword(one, "new")) for one in wrong),
                 *((registry.change_email, ChangeEMailAddress(one, "a@b.br")) for one in wrong),
                 *(
-                    (registry.register_document, RegisterDocument(one, a_location(), DOCUMENT))
+                    (
+                        registry.register_document,
+                        RegisterDocument(one, a_location(), DOCUMENT),
+                    )
                     for one in wrong
                 ),
                 *(
@@ -351,10 +354,16 @@ def test_a_refusal_does_not_tell_whether_the_password_or_an_id_is_wrong(
             "the actorID, the password or the documentID is not right",
             [
                 *(
-                    (registry.delete_registration, DeleteDocumentRegistration(one, DOCUMENT))
+                    (
+                        registry.delete_registration,
+                        DeleteDocumentRegistration(one, DOCUMENT),
+                    )
                     for one in [*wrong, other]
                 ),
-                (registry.delete_registration, DeleteDocumentRegistration(holder, UNKNOWN)),
+                (
+                    registry.delete_registration,
+                    DeleteDocumentRegistration(holder, UNKNOWN),
+                ),
                 *((registry.display, DisplayIDRegistration(one, DOCUMENT)) for one in wrong),
                 (registry.display, DisplayIDRegistration(holder, UNKNOWN)),
             ],
@@ -373,7 +382,7 @@ def test_a_password_that_changes_during_a_request_is_refused(
     actor = an_actor(registry, "a")
     other = an_actor(registry, "b")
     register(registry, actor, DOCUMENT)
-    from flask_ibi_archive.resolver.registry_2008 import registry as module
+    from flask_ibi_archive.resolver.registry_2008 import document_registry as module
 
     authenticate = module.authenticate
     changes = iter(range(100))

@@ -47,8 +47,8 @@ from flask_ibi_archive.core.protocol.registry_2008 import (
     RegisterDocument,
 )
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.resolver.registry_2008.cancellation import Cancellation, cancel_actor
-from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
+from flask_ibi_archive.resolver.registry_2008.actors import Cancellation, cancel_actor
+from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.registry_2008.tables import Actor
 from flask_ibi_archive.resolver.tables import ResolverBase
 from flask_ibi_archive.server.database.database import Database

@@ -17,11 +17,11 @@ from support.registries import resolver_database
 from support.resolving import ORIGINAL, Network
 from support.stores import Json, MemoryCatalogue, make_facts, rep_of
 
+from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
 from flask_ibi_archive.core.protocol.messages import UrlRequest, build_response
 from flask_ibi_archive.core.protocol.pairs import Pair, parse_pairs
 from flask_ibi_archive.core.protocol.relations import SHAPES
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
-from flask_ibi_archive.core.resolution.languages import find_language, parse_accept_language
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.server.database.database import Database
 

@@ -41,7 +41,7 @@ from werkzeug.serving import make_server
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.core.protocol.registry_2008 import MAX_BODY, RegisteredDocument
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.registry_2008.answers import SCHEMA
+from flask_ibi_archive.resolver.registry_2008.responses import SCHEMA
 
 pytestmark = pytest.mark.one_database
 

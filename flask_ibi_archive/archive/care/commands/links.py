@@ -113,7 +113,7 @@ def format_summary(results: Mapping[str, int], reported: int) -> str:
 
 def format_failure(failure: LinkFailure) -> str:
     """Return the line of the report for a broken link. Tabs separate its fields."""
-    from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     link = failure.link
     uses = [

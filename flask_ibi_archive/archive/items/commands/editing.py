@@ -253,8 +253,8 @@ def _replace_elements(
 ) -> DublinCoreMetadata | None:
     """Return Dublin Core metadata after a change of elements; None if no element remains."""
     from flask_ibi_archive.core.records import parse
-    from flask_ibi_archive.core.records.dublin_core import ELEMENTS
     from flask_ibi_archive.core.records.record import (
+        ELEMENTS,
         DublinCoreMetadata,
         MetadataAddress,
         MetadataItem,

@@ -61,7 +61,7 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
 
 def _write_reservations(as_json: bool) -> None:
     """Write all reservations. Their status is held, used or released."""
-    from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     found = get_archive().reservations()
     if as_json:

@@ -243,7 +243,7 @@ def list_archives(archive: Archive, as_json: bool) -> None:
 
 def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:
     from flask_ibi_archive.archive.joining.state import state_of
-    from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     state, since = state_of(line.registration)
     return {
@@ -258,6 +258,6 @@ def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:
 
 
 def _format_value(value: datetime | str | None) -> str | None:
-    from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     return format_timestamp(value) if isinstance(value, datetime) else value

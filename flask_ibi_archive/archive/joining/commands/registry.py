@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol import registry_2008 as document_registry
 from flask_ibi_archive.core.protocol.hosts import extract_host, is_like_ipv4
-from flask_ibi_archive.core.protocol.timestamps import format_timestamp
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server.commands.group import (
     IBIGroup,
@@ -22,12 +22,14 @@ from flask_ibi_archive.server.commands.group import (
     parse_email_option,
     read_ibi,
 )
-from flask_ibi_archive.server.commands.passwords import (
+from flask_ibi_archive.server.commands.terminal import (
     new_password_option,
     password_option,
     read_password,
+    say,
+    standard_output,
+    write,
 )
-from flask_ibi_archive.server.commands.terminal import say, standard_output, write
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.joining.registry_client import RegistryClient

@@ -4,7 +4,11 @@ Citations in the style of ABNT are in :mod:`flask_ibi_archive.core.records.forma
 """
 
 from flask_ibi_archive.core.records.formats import bibtex, csl_json, datacite, json_ld, oai_dc, ris
-from flask_ibi_archive.core.records.formats.registry import FormatRegistry, MetadataFormat, Write
+from flask_ibi_archive.core.records.formats.format_registry import (
+    FormatRegistry,
+    MetadataFormat,
+    Write,
+)
 
 __all__ = ["BUILT_IN", "FormatRegistry", "MetadataFormat", "Write"]
 

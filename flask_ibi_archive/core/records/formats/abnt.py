@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from flask_ibi_archive.core.records.formats.places import split_publisher
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
-from flask_ibi_archive.core.records.work_values import Container, IssuedDate, Name
+from flask_ibi_archive.core.records.work_values import Container, IssuedDate, Name, split_publisher
 
 Style = Literal["", "bold", "italic"]
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flask_ibi_archive.core.records.formats.places import split_publisher
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import IssuedDate, Name
+from flask_ibi_archive.core.records.work_values import IssuedDate, Name, split_publisher
 
 _TYPES = {
     WorkType.ARTICLE: "article-journal",

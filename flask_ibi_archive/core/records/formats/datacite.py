@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
-from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
-from flask_ibi_archive.core.records.grants import Grant
-from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element
+from flask_ibi_archive.core.records.work import Grant, Work
 from flask_ibi_archive.core.records.work_types import WorkType
 from flask_ibi_archive.core.records.work_values import Name, find_doi, find_licence
 

@@ -7,13 +7,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from xml.sax.saxutils import escape, quoteattr
 
-from flask_ibi_archive.core.records.dublin_core import ELEMENTS
-from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
-from flask_ibi_archive.core.records.record import Text
+from flask_ibi_archive.core.records.record import ELEMENTS, Text
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType, find_type
-from flask_ibi_archive.core.records.work_values import find_doi, format_doi, is_url
+from flask_ibi_archive.core.records.work_values import clean, find_doi, format_doi, is_url
+
+DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+def element(name: str, text: str, attributes: Mapping[str, str | None] | None = None) -> str:
+    """Return an element that contains a text.
+
+    U+FFFD replaces the characters that XML does not allow.
+
+    :param attributes: the attributes. An attribute with the value None is omitted.
+    """
+    # An XML parser would read a carriage return as a line feed.
+    content = escape(clean(text), {"\r": "&#13;"})
+    return f"<{name}{_format_attributes(attributes or {})}>{content}</{name}>"
+
+
+def _format_attributes(attributes: Mapping[str, str | None]) -> str:
+    return "".join(
+        f" {name}={quoteattr(clean(value))}"
+        for name, value in attributes.items()
+        if value is not None
+    )
+
 
 NAMESPACE = "http://www.openarchives.org/OAI/2.0/oai_dc/"
 SCHEMA = "http://www.openarchives.org/OAI/2.0/oai_dc.xsd"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flask_ibi_archive.core.records.formats.places import split_publisher
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
+from flask_ibi_archive.core.records.work_values import split_publisher
 from flask_ibi_archive.errors import one_line
 
 _TYPES = {

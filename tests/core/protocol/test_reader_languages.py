@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.vectors import load
 
-from flask_ibi_archive.core.resolution.languages import (
+from flask_ibi_archive.core.protocol.languages import (
     MAX_RANGES,
     LanguageRange,
     find_language,

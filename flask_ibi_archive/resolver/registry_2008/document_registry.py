@@ -27,21 +27,21 @@ from flask_ibi_archive.core.protocol.registry_2008 import (
     RegisterActor,
     RegisterDocument,
 )
-from flask_ibi_archive.core.resolution.redirect_target import find_usable_url
+from flask_ibi_archive.core.resolution.answer import find_usable_url
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.registry_2008 import rows
-from flask_ibi_archive.resolver.registry_2008.actor_address import (
+from flask_ibi_archive.resolver.registry_2008.actors import (
     LookUp,
     check_actor_address,
     look_up_host,
 )
-from flask_ibi_archive.resolver.registry_2008.archive_check import (
+from flask_ibi_archive.resolver.registry_2008.new_identifiers import (
     Applicant,
     AskArchives,
+    RegistryMinter,
     check_archives,
 )
-from flask_ibi_archive.resolver.registry_2008.minting import RegistryMinter
 from flask_ibi_archive.resolver.registry_2008.passwords import (
     AuthenticatedActor,
     Denied,
@@ -49,7 +49,7 @@ from flask_ibi_archive.resolver.registry_2008.passwords import (
     count_registration,
 )
 from flask_ibi_archive.resolver.resolution_context import OwnArchive
-from flask_ibi_archive.resolver.secret_hashes import COST, hash_secret
+from flask_ibi_archive.resolver.secret_checks import COST, hash_secret
 from flask_ibi_archive.server.database.database import Database
 
 AuthenticatedRequest: TypeAlias = (

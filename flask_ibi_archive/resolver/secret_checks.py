@@ -1,4 +1,4 @@
-"""The rate limit of wrong secrets: registration keys of Archives and passwords of actors.
+"""Registration keys and passwords: their hashes, and the rate limit of wrong ones.
 
 The number of wrong secrets per minute is limited for each sender and for each *target*: the Archive
 or actor that the secrets were sent for. Attempts are counted in the database, because all processes
@@ -8,6 +8,11 @@ the secret was right. Therefore simultaneous requests cannot exceed the limit.
 An attacker who sends many wrong secrets for a target cannot lock out the target itself. The limit
 of the target does not apply to the IP address that the target registered. For all other senders,
 the limit ends at most one minute after the last wrong secret.
+
+There are two reasons for the rate limit. A registration key may have only ten digits. And each
+comparison takes 16 MiB of memory and some hundredths of a second. If an Archive is not registered,
+its keys are refused without a comparison and are not counted. The limit for an Archive does not
+apply to the IP address in its last inclusion request.
 """
 
 from __future__ import annotations
@@ -19,9 +24,41 @@ from ipaddress import IPv6Network, ip_address
 from math import ceil
 from typing import Any, ClassVar
 
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, delete, null, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    ScalarSelect,
+    String,
+    and_,
+    delete,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+)
+from werkzeug.security import check_password_hash, generate_password_hash
 
+from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.dialects import UTCDateTime
+
+#: The cost of a hash (N of scrypt). A hash takes 16 MiB and some hundredths of a second.
+COST = 2**14
+
+
+def hash_secret(secret: str, cost: int = COST) -> str:
+    """Return a salted hash of a secret in the format of werkzeug.security.
+
+    :param cost: the parameter N of scrypt (RFC 7914), a power of 2.
+    """
+    return generate_password_hash(secret, f"scrypt:{cost}:8:1")
+
+
+def matches_hash(secret: str, secret_hash: str) -> bool:
+    """Return True if a hash was made from a secret. The duration does not depend on the secret."""
+    return check_password_hash(secret_hash, secret)
+
 
 WINDOW = timedelta(minutes=1)
 
@@ -151,3 +188,50 @@ def group_sender(ip: str) -> str:
     """
     parsed = ip_address(ip)
     return str(parsed) if parsed.version == 4 else str(IPv6Network((int(parsed), 64), strict=False))
+
+
+@dataclass(frozen=True)
+class KeyRateLimit(RateLimit):
+    """The rate limit that applies to one received key.
+
+    :param archive_id: the id of the Archive that the key was sent for.
+    """
+
+    archive_id: int
+
+    table = KeyAttempt
+    lock = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_keys', 'big')})"
+    max_of_sender = 10
+    max_of_target = 30
+
+    @property
+    def of_target(self) -> ColumnElement[bool]:
+        """The condition for the wrong keys for this Archive."""
+        return KeyAttempt.archive_id == self.archive_id
+
+    @property
+    def outdated(self) -> ColumnElement[bool]:
+        """The condition for the wrong keys for this Archive that are no longer counted."""
+        return and_(self.of_target, super().outdated)
+
+    @property
+    def own_ip(self) -> ScalarSelect[str | None]:
+        """The IP address in the Archive's last inclusion request, or NULL without a request."""
+        statement = select(RegisteredArchive.ip).where(RegisteredArchive.id == self.archive_id)
+        return statement.scalar_subquery()
+
+    def lock_target(self, connection: Connection) -> None:
+        """Lock the row of the Archive until the end of the transaction."""
+        statement = select(RegisteredArchive.id).where(RegisteredArchive.id == self.archive_id)
+        connection.execute(statement.with_for_update())
+
+    def store_attempt(self, connection: Connection) -> None:
+        """Store the wrong key if the Archive is still registered."""
+        row = select(
+            RegisteredArchive.id,
+            literal(self.sender, String()),
+            literal(self.now, UTCDateTime()),
+        ).where(RegisteredArchive.id == self.archive_id)
+        connection.execute(
+            insert(KeyAttempt).from_select(["archive_id", "sender", "attempted_at"], row)
+        )

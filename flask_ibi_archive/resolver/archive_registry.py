@@ -21,10 +21,11 @@ from flask_ibi_archive.core.protocol.inclusion import (
     InclusionConfirmationRequest,
     RegistrationRequest,
     RegistrationStatus,
+    build_confirmation_email,
+    parse_key,
 )
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
-from flask_ibi_archive.core.protocol.registration import build_confirmation_email, parse_key
 from flask_ibi_archive.errors import (
     AlreadyRegistered,
     InternalArchive,
@@ -38,9 +39,13 @@ from flask_ibi_archive.errors import (
 from flask_ibi_archive.resolver import archive_rows
 from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.rate_limit import group_sender
-from flask_ibi_archive.resolver.registration_keys import KeyRateLimit
-from flask_ibi_archive.resolver.secret_hashes import COST, hash_secret, matches_hash
+from flask_ibi_archive.resolver.secret_checks import (
+    COST,
+    KeyRateLimit,
+    group_sender,
+    hash_secret,
+    matches_hash,
+)
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import INTERNAL, HttpResponse, fetch
 from flask_ibi_archive.signals import NOBODY, Notifier
