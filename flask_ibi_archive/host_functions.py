@@ -12,8 +12,7 @@ from typing import Protocol, TypeVar
 from flask_ibi_archive.archive.harvest.harvest_sets import FindItemSets, HarvestSets
 from flask_ibi_archive.archive.items.access import AccessPolicy
 from flask_ibi_archive.core.protocol.archive_urls import FindAddress
-from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat
-from flask_ibi_archive.core.records.formats.format_registry import Writer
+from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat, Writer
 
 #: The type of the function that is registered; a decorator returns the same type.
 Policy = TypeVar("Policy", bound=AccessPolicy)

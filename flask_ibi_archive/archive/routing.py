@@ -16,10 +16,10 @@ from flask_ibi_archive.archive.service.local_answers import answer_persistent_ur
 from flask_ibi_archive.archive.service.readiness import check_ready
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.server.pages import flask_interfaces, health
+from flask_ibi_archive.server.pages import flask_interfaces
 from flask_ibi_archive.server.pages.app_hooks import SERVICE, add_page, answer_first, prepare_app
 from flask_ibi_archive.server.pages.requests import current_archive
-from flask_ibi_archive.server.pages.responses import add_static_files
+from flask_ibi_archive.server.pages.responses import add_static_files, health_response
 
 NAME = "ibi_archive"
 #: The name of the converter that the app may use in its routes. The app may already use a short
@@ -53,7 +53,7 @@ def create_blueprint() -> Blueprint:
     add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi/health", show_readiness)
     add_page(blueprint, "health_ready", "/ibi/health/ready", show_readiness)
-    add_page(blueprint, "health_live", "/ibi/health/live", health.live)
+    add_page(blueprint, "health_live", "/ibi/health/live", health_response)
     add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
     add_page(blueprint, "years", "/ibi/items", crawl_lists.show_years)
     add_page(blueprint, "year", "/ibi/items/<int:year>", crawl_lists.show_year)
@@ -85,5 +85,5 @@ def show_readiness() -> Response:
     try:
         check_ready(current_archive())
     except (NotReady, ConfigError) as error:
-        return health.unready_response("the Archive", error)
-    return health.ready_response()
+        return health_response("the Archive", error)
+    return health_response()

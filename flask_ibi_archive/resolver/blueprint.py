@@ -1,4 +1,8 @@
-"""The routes of a resolver: service for Archives, front page, health checks, persistent URLs."""
+"""The routes of a resolver: service for Archives, front page, health checks, persistent URLs.
+
+An app may have both a resolver and an Archive. If this Archive has the requested item, the app
+redirects to the item immediately. Otherwise, the resolver asks all included Archives.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
 from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.query import decode_query_string, hide_keys
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
+from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.errors import (
     NotReady,
@@ -20,10 +25,15 @@ from flask_ibi_archive.errors import (
     TooManyWrongKeys,
 )
 from flask_ibi_archive.resolver.front_page import show_at_root
-from flask_ibi_archive.resolver.persistent_urls import resolve
 from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
+from flask_ibi_archive.resolver.resolution_context import find_own_archive, open_own_archive
+from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import current_resolver
-from flask_ibi_archive.server.pages import health
+from flask_ibi_archive.server.pages.alerts import (
+    alert_response,
+    redirect_response,
+    unready_response,
+)
 from flask_ibi_archive.server.pages.app_hooks import (
     add_page,
     add_rule_for_all_methods,
@@ -33,15 +43,54 @@ from flask_ibi_archive.server.pages.app_hooks import (
 from flask_ibi_archive.server.pages.persistent_urls import (
     create_fallback_hook,
     is_like_persistent_url,
+    refuse_registration_key,
 )
 from flask_ibi_archive.server.pages.requests import user_address
 from flask_ibi_archive.server.pages.responses import (
     RETRY_AFTER,
     add_static_files,
     error_response,
+    health_response,
     pairs_response,
     refuse_request,
 )
+
+
+def resolve(
+    wanted: PersistentUrl,
+    persistent_url: str,
+    addresses: tuple[str, ...],
+    ranges: tuple[LanguageRange, ...],
+) -> Response:
+    """Return a redirect to the requested item, or a page that explains why no item was found.
+
+    :param wanted: the parsed persistent URL.
+    :param persistent_url: the persistent URL as text. The acknowledgment contains this text. After
+        a HEAD request, no acknowledgment is sent.
+    :param addresses: the IP address of the user, followed by the IP addresses of the proxies.
+    :param ranges: the languages that the user prefers.
+    Source: [R] 6.2.
+    """
+    if refusal := refuse_registration_key():
+        return refusal
+    archive = find_own_archive()
+    if archive is not None and not wanted.requires_original:
+        response = archive.resolve(wanted, persistent_url, addresses, ranges)
+        if response is not None:
+            return response
+    resolution_request = ResolutionRequest(
+        wanted, persistent_url, addresses, ranges, request.headers.get("User-Agent")
+    )
+    try:
+        outcome = current_resolver().resolve(
+            resolution_request, acknowledges=request.method == "GET", own=open_own_archive()
+        )
+    except NotReady as error:
+        return unready_response(error)
+    if isinstance(outcome, Redirect):
+        return redirect_response(outcome, wanted)
+    return alert_response(outcome)
+
 
 NAME = "ibi_resolver"
 #: Loggers of web servers. They log the query of each request. A query may contain a key.
@@ -61,7 +110,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> B
     add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
-    add_page(blueprint, "health_live", "/ibi-resolver/health/live", health.live)
+    add_page(blueprint, "health_live", "/ibi-resolver/health/live", health_response)
 
     def add_service(state: BlueprintSetupState) -> None:
         add_rule_for_all_methods(state, "service", f"/{service_ibi}", answer_registration_request)
@@ -101,8 +150,8 @@ def show_readiness() -> Response:
     try:
         current_resolver().database.check()
     except NotReady as error:
-        return health.unready_response("the resolver", error)
-    return health.ready_response()
+        return health_response("the resolver", error)
+    return health_response()
 
 
 def answer_registration_request() -> Response:

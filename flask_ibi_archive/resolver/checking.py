@@ -11,7 +11,7 @@ from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.archive_registry import get_state
 from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
 from flask_ibi_archive.resolver.registry_2008.actors import count_actors
-from flask_ibi_archive.resolver.registry_2008.pages import PATH
+from flask_ibi_archive.resolver.registry_2008.views import PATH
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,

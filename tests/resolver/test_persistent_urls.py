@@ -608,7 +608,7 @@ def test_without_pycurl_one_line_says_what_to_install(
 ) -> None:
     package = "flask_ibi_archive.resolver"
     importing = (
-        "blueprint", "persistent_urls", "resolving", "rounds", "service", "concurrent_requests",
+        "blueprint", "resolving", "rounds", "service", "concurrent_requests",
         "acknowledgments", "engine", "http_transfer",
     )  # fmt: skip
     for name in importing:

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import delete as delete_rows
 from sqlalchemy import insert, select, update
 
-from flask_ibi_archive.core.protocol.registry_2008 import (
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangeActor,
     Credentials,
     DeleteDocumentRegistration,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flask_ibi_archive.core.identifiers import canonical_address, parse_identifier
 from flask_ibi_archive.core.protocol.languages import LANGUAGES
-from flask_ibi_archive.core.protocol.registry_2008 import (
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangeActor,
     ChangeEMailAddress,
     ChangePassword,

@@ -15,7 +15,7 @@ from flask_ibi_archive.archive.items.identifiers import find_held
 from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.pairs import encode_word
-from flask_ibi_archive.core.protocol.registry_2008 import (
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     Credentials,
     DocumentLocation,
     MetadataLocation,

@@ -13,18 +13,20 @@ from typing import TypeVar
 
 from flask_ibi_archive.archive.joining.resolver_answer import REPORT, Endpoint
 from flask_ibi_archive.core.protocol.query import format_query_string
-from flask_ibi_archive.core.protocol.registry_2008 import (
-    ChangePassword,
+from flask_ibi_archive.core.protocol.registry_2008.answers import (
     Confirmation,
-    DocumentRecord,
-    RegisterActor,
     RegisteredActor,
     RegisteredDocument,
     RegistryAnswer,
-    RegistryRequest,
-    format_registry_request,
     parse_registry_answer,
 )
+from flask_ibi_archive.core.protocol.registry_2008.model import (
+    ChangePassword,
+    DocumentRecord,
+    RegisterActor,
+    RegistryRequest,
+)
+from flask_ibi_archive.core.protocol.registry_2008.requests import format_registry_request
 from flask_ibi_archive.errors import (
     ConfigError,
     DocumentRegistryError,

@@ -52,7 +52,7 @@ def init_command() -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver init
     """
-    from flask_ibi_archive.resolver.registry_2008.pages import PATH
+    from flask_ibi_archive.resolver.registry_2008.views import PATH
 
     resolver = get_resolver()
     standard_output()

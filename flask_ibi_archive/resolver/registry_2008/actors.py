@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, select, update
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
-from flask_ibi_archive.core.protocol.registry_2008 import RegisterActor
+from flask_ibi_archive.core.protocol.registry_2008.model import RegisterActor
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.tables import ADDRESS, Actor, Document, Registration
 from flask_ibi_archive.server.database.database import Database

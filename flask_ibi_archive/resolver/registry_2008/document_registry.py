@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.core.protocol.registry_2008 import (
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangeActor,
     ChangeEMailAddress,
     ChangePassword,

@@ -15,7 +15,7 @@ from hashlib import sha256
 
 from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, insert, select
 
-from flask_ibi_archive.core.protocol.registry_2008 import Credentials
+from flask_ibi_archive.core.protocol.registry_2008.model import Credentials
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, PasswordAttempt
 from flask_ibi_archive.resolver.secret_checks import COST, RateLimit, group_sender, matches_hash

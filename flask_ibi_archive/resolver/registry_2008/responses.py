@@ -16,15 +16,15 @@ from xml.etree import ElementTree
 from flask import Response, current_app, request
 from werkzeug.datastructures import Headers
 
-from flask_ibi_archive.core.protocol.registry_2008 import (
+from flask_ibi_archive.core.protocol.registry_2008.answers import (
     Confirmation,
-    DocumentRecord,
     RegisteredActor,
     RegistryAnswer,
     format_registry_answer,
     list_registration_lines,
     quote_message,
 )
+from flask_ibi_archive.core.protocol.registry_2008.model import DocumentRecord
 from flask_ibi_archive.errors import DocumentRegistryError, NotReady
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry

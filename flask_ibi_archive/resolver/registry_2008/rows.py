@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from flask_ibi_archive.core.protocol.registry_2008 import (
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     DocumentLocation,
     DocumentRecord,
     DocumentRegistration,

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, case, func, or_, select
 from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.core.protocol.registry_2008 import DocumentLocation
+from flask_ibi_archive.core.protocol.registry_2008.model import DocumentLocation
 from flask_ibi_archive.core.protocol.relations import StepKind
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question

@@ -19,7 +19,7 @@ from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
-from flask_ibi_archive.core.protocol.registry_2008 import MetadataLocation
+from flask_ibi_archive.core.protocol.registry_2008.model import MetadataLocation
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import build_url_list
 from flask_ibi_archive.core.resolution.answer import Answer, Question

@@ -34,7 +34,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from flask_ibi_archive.core.protocol.registry_2008 import MAX_URL
+from flask_ibi_archive.core.protocol.registry_2008.model import MAX_URL
 from flask_ibi_archive.resolver.tables import ResolverBase
 from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 

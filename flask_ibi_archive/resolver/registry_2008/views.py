@@ -1,4 +1,4 @@
-"""The document registry over HTTP: the verbs and the schema of their answers ([P] 4).
+"""The document registry over HTTP: the verbs, the schema of their answers, and the pages ([P] 4).
 
 The paths begin with ``/ibi/registry``. Passwords are arguments of the verbs. They must be in the
 body of a POST request, unless ``IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS`` allows them in URLs.
@@ -10,17 +10,168 @@ from flask import Response, request
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import HTTPException
 
-from flask_ibi_archive.core.protocol import registry_2008 as document_registry
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
+from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.registry_2008.answers import (
+    Confirmation,
+    RegisteredActor,
+    RegisteredDocument,
+    RegistryAnswer,
+)
 from flask_ibi_archive.core.protocol.registry_2008.arguments import Arguments
-from flask_ibi_archive.errors import DocumentRegistryError, NotReady
+from flask_ibi_archive.core.protocol.registry_2008.model import (
+    ChangeActor,
+    ChangeEMailAddress,
+    ChangePassword,
+    DeleteDocumentRegistration,
+    DisplayIDRegistration,
+    DocumentRecord,
+    RegisterActor,
+    RegisterDocument,
+    RegistryRequest,
+)
+from flask_ibi_archive.core.protocol.registry_2008.requests import (
+    MAX_BODY,
+    VERBS,
+    decode_arguments,
+    find_verb,
+    list_arguments,
+    parse_registry_request,
+)
+from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
+from flask_ibi_archive.errors import (
+    DocumentRegistryError,
+    IdentifierError,
+    MalformedPersistentUrl,
+    NotReady,
+)
+from flask_ibi_archive.reasons import translatable
+from flask_ibi_archive.resolver.front_page import MAX_SHOWN, InputFault
 from flask_ibi_archive.resolver.registry_2008 import responses
-from flask_ibi_archive.resolver.registry_2008.pages import show_record, show_registry
 from flask_ibi_archive.resolver.registry_2008.responses import SCHEMA
 from flask_ibi_archive.resolver.resolution_context import open_own_archive
+from flask_ibi_archive.server.pages.alerts import VARY
 from flask_ibi_archive.server.pages.app_hooks import OWN_WORD, add_rule_for_all_methods
-from flask_ibi_archive.server.pages.requests import user_address
-from flask_ibi_archive.server.pages.responses import set_headers
+from flask_ibi_archive.server.pages.requests import request_root, user_address
+from flask_ibi_archive.server.pages.responses import render_page, set_headers
+from flask_ibi_archive.server.pages.texts import gettext, translate_reason
+
+#: The path of the registry.
+PATH = "/ibi/registry"
+#: The verbs, each with the English text that says what the verb does.
+VERB_TEXTS = {
+    "RegisterActor": translatable("Registers an actor and returns its IBI"),
+    "ChangePassword": translatable("Replaces the actor's password"),
+    "ChangeEMailAddress": translatable("Replaces the actor's e-mail address"),
+    "RegisterDocument": translatable("Registers a document and returns its IBI"),
+    "ChangeActor": translatable("Hands the registration of a document over to another actor"),
+    "DeleteDocumentRegistration": translatable("Deletes the actor's registration of a document"),
+    "DisplayIDRegistration": translatable("Shows the record of a document"),
+}
+
+
+def show_registry(arguments: Arguments) -> Response | None:
+    """Return the page of the registry, or the redirect of its form.
+
+    :param arguments: the arguments in the URL. Without arguments, browsers get the page. The form
+        sends only the argument ``ibi``.
+    :returns: None if the request should have a verb.
+    """
+    if not arguments and responses.negotiate_format(responses.FORMATS) == "html":
+        return _registry_page("")
+    if [name for name, _ in arguments] != ["ibi"]:
+        return None
+    text = arguments[0][1].strip()
+    if not text:
+        return _registry_page("", 400, InputFault(gettext("Enter the IBI of a document.")))
+    try:
+        wanted = read_persistent_url(text)
+    except MalformedPersistentUrl as error:
+        fault = InputFault(gettext("The text has an error"), error.reason, error.suggestion)
+        return _registry_page(text, 400, fault)
+    location = f"{request_root()}{PATH}/{wanted.ibi.text}"
+    return set_headers(Response(status=302, headers={"Location": location}))
+
+
+def show_record(word: str, ibi: str) -> Response:
+    """Show the record of a document as page, XML or text.
+
+    :param word: the fixed word of the path.
+    :param ibi: the identifier of the document in the path.
+    """
+    name = ""
+    try:
+        responses.check_method("GET", "HEAD")
+        name = responses.read_format(decode_query_string(request.query_string))
+        identifier = parse_identifier(ibi)
+        record = responses.current_registry().find_record(identifier.text)
+    except IdentifierError as error:
+        if name != "html":
+            return responses.data_response(DocumentRegistryError("unknown", str(error)), None, name)
+        fault = InputFault(gettext("The text has an error"), error.reason, error.suggestion)
+        return _registry_page(ibi, 404, fault)
+    except DocumentRegistryError as error:
+        return responses.data_response(error)
+    except NotReady as error:
+        return _unavailable_response(error, name)
+    if name == "html":
+        if record is not None:
+            return _record_page(record)
+        fault = InputFault(gettext("No actor has registered this document"))
+        return _registry_page(ibi, 404, fault, identifier.text)
+    answer = record or DocumentRegistryError(
+        "unknown", f"no actor has registered the document {identifier.text}"
+    )
+    return responses.data_response(answer, None, name)
+
+
+def _registry_page(
+    text: str, status: int = 200, fault: InputFault | None = None, unknown: str = ""
+) -> Response:
+    """Return the page of the registry, with the form to look up a document.
+
+    :param text: the text in the form.
+    :param fault: what is wrong with the text. None if the page was opened without a text.
+    :param unknown: the identifier of a document that is not registered.
+    """
+    return _page(
+        "registry",
+        status,
+        text=text[:MAX_SHOWN].encode("utf-8", "replace").decode("utf-8"),
+        fault=fault,
+        reason=translate_reason(fault.reason) if fault else "",
+        unknown=unknown,
+        verbs=[(verb, VERB_TEXTS[verb], list_arguments(verb)) for verb in VERBS],
+    )
+
+
+def _record_page(record: DocumentRecord) -> Response:
+    base = responses.resolver_config().base_url or f"{request.scheme}://{request.host}"
+    return _page("registry_record", 200, record=record, base=base, iso_moment=format_timestamp)
+
+
+def _unavailable_response(error: NotReady, name: str) -> Response:
+    refusal = responses.unavailable(error)
+    if name != "html":
+        return responses.data_response(refusal, None, name)
+    response = _page(
+        "message",
+        503,
+        heading=gettext("No answer is possible at the moment"),
+        advice=gettext("Try again in a moment."),
+    )
+    response.headers["Retry-After"] = str(refusal.retry_after)
+    return response
+
+
+def _page(template: str, status: int, **values: object) -> Response:
+    root = request_root()
+    response = render_page(template, status, root=root, registry_path=f"{root}{PATH}", **values)
+    response.headers["Vary"] = VARY
+    return response
+
 
 #: The media type of the arguments in the body of a POST request.
 FORM = "application/x-www-form-urlencoded"
@@ -49,7 +200,7 @@ def answer_verb(word: str) -> Response:
     :param word: the fixed word of the path.
     """
     arguments: Arguments = ()
-    answer: document_registry.RegistryAnswer | DocumentRegistryError
+    answer: RegistryAnswer | DocumentRegistryError
     try:
         responses.check_method("GET", "HEAD", "POST")
         arguments = _read_query()
@@ -57,12 +208,12 @@ def answer_verb(word: str) -> Response:
             arguments = [*arguments, *_read_body()]
         elif page := show_registry(arguments):
             return page
-        answer = _evaluate(document_registry.parse_registry_request(arguments))
+        answer = _evaluate(parse_registry_request(arguments))
     except DocumentRegistryError as error:
         answer = error
     except NotReady as error:
         answer = responses.unavailable(error)
-    return responses.data_response(answer, document_registry.find_verb(arguments))
+    return responses.data_response(answer, find_verb(arguments))
 
 
 def send_schema(word: str) -> Response:
@@ -87,7 +238,7 @@ def _read_query() -> Arguments:
         raise responses.HttpRefusal(
             414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed"
         )
-    arguments = document_registry.decode_arguments(query)
+    arguments = decode_arguments(query)
     allowed = responses.resolver_config().registry_passwords_in_urls
     if not allowed and any(name in PASSWORDS for name, _ in arguments):
         raise DocumentRegistryError(
@@ -105,56 +256,50 @@ def _read_body() -> Arguments:
     """
     body = b""
     try:
-        while len(body) <= document_registry.MAX_BODY and (
-            part := request.stream.read(document_registry.MAX_BODY + 1 - len(body))
-        ):
+        while len(body) <= MAX_BODY and (part := request.stream.read(MAX_BODY + 1 - len(body))):
             body += part
     except HTTPException as error:  # the body is incomplete, or longer than the app allows
         raise responses.HttpRefusal(
             error.code or 400, f"the body cannot be read: {error.name}"
         ) from None
-    if len(body) > document_registry.MAX_BODY:
+    if len(body) > MAX_BODY:
         raise responses.HttpRefusal(
-            413, f"the body has more than {document_registry.MAX_BODY} bytes, which is the maximum"
+            413, f"the body has more than {MAX_BODY} bytes, which is the maximum"
         )
     if body and request.mimetype != FORM:
         raise responses.HttpRefusal(
             415, f"the Content-Type is {request.mimetype[:80]!a}; it must be {FORM}"
         )
-    return document_registry.decode_arguments(body)
+    return decode_arguments(body)
 
 
-def _evaluate(wanted: document_registry.RegistryRequest) -> document_registry.RegistryAnswer:
+def _evaluate(wanted: RegistryRequest) -> RegistryAnswer:
     """Process a request, and return the answer. A HEAD request changes nothing (RFC 9110, 9.3.2).
 
     :raises DocumentRegistryError: if the request is refused.
     :raises NotReady: if the database is not available.
     """
     if request.method == "HEAD":
-        return document_registry.Confirmation("the request is well-formed")
+        return Confirmation("the request is well-formed")
     registry, sender, own = responses.current_registry(), user_address(), open_own_archive()
     match wanted:
-        case document_registry.RegisterActor():
-            return document_registry.RegisteredActor(registry.register_actor(wanted, sender, own))
-        case document_registry.RegisterDocument():
-            return document_registry.RegisteredDocument(
-                registry.register_document(wanted, sender, own)
-            )
-        case document_registry.DisplayIDRegistration():
+        case RegisterActor():
+            return RegisteredActor(registry.register_actor(wanted, sender, own))
+        case RegisterDocument():
+            return RegisteredDocument(registry.register_document(wanted, sender, own))
+        case DisplayIDRegistration():
             return registry.display(wanted, sender)
-        case document_registry.ChangePassword():
+        case ChangePassword():
             registry.change_password(wanted, sender)
-            return document_registry.Confirmation("the password was changed")
-        case document_registry.ChangeEMailAddress():
+            return Confirmation("the password was changed")
+        case ChangeEMailAddress():
             registry.change_email(wanted, sender)
-            return document_registry.Confirmation("the e-mail address was changed")
-        case document_registry.ChangeActor():
+            return Confirmation("the e-mail address was changed")
+        case ChangeActor():
             registry.change_actor(wanted, sender)
-            return document_registry.Confirmation(
+            return Confirmation(
                 f"the document {wanted.document_id} is now registered by {wanted.new_actor_id}"
             )
-        case document_registry.DeleteDocumentRegistration():
+        case DeleteDocumentRegistration():
             registry.delete_registration(wanted, sender)
-            return document_registry.Confirmation(
-                f"the registration of {wanted.document_id} was deleted"
-            )
+            return Confirmation(f"the registration of {wanted.document_id} was deleted")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from flask import Blueprint, Response, current_app, make_response, render_template, request
+from flask import Blueprint, Response, current_app, jsonify, make_response, render_template, request
 from jinja2 import Template, TemplateNotFound
 
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
@@ -180,6 +180,24 @@ def pairs_response(text: str, status: int = 200, **headers: str) -> Response:
         response.headers.add(name, value)
     for name, value in headers.items():
         response.headers.add(name.replace("_", "-"), value)
+    return response
+
+
+def health_response(name: str = "", error: NotReady | ConfigError | None = None) -> Response:
+    """Answer the health check of a monitoring program.
+
+    :param name: the name of a service that is not ready. The log message contains this name.
+    :param error: the reason why it is not ready. The response then has the status 503.
+    """
+    values = {"status": "ok"}
+    if error is not None:
+        current_app.logger.error("%s is not ready: %s", name, error)
+        values = {"status": "unavailable", "reason": summarise_error(error)}
+    response = jsonify(values)
+    response.headers["Cache-Control"] = "no-store"
+    if error is not None:
+        response.status_code = 503
+        response.headers["Retry-After"] = RETRY_AFTER
     return response
 
 

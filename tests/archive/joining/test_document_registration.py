@@ -18,11 +18,13 @@ from flask_ibi_archive.archive.joining.document_registration import build_regist
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.pairs import format_pairs, pairs_as_dict, parse_pairs
-from flask_ibi_archive.core.protocol.registry_2008 import (
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     Credentials,
     DocumentLocation,
     MetadataLocation,
     RegisterDocument,
+)
+from flask_ibi_archive.core.protocol.registry_2008.requests import (
     format_registry_request,
     parse_registry_request,
 )

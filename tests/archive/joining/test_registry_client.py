@@ -17,14 +17,13 @@ from support.registry_calls import registry_server
 
 from flask_ibi_archive.archive.joining import registry_client
 from flask_ibi_archive.archive.joining.registry_client import RegistryClient
-from flask_ibi_archive.core.protocol.registry_2008 import (
+from flask_ibi_archive.core.protocol.registry_2008.answers import Confirmation, RegisteredActor
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangePassword,
-    Confirmation,
     Credentials,
     DisplayIDRegistration,
     DocumentRecord,
     RegisterActor,
-    RegisteredActor,
 )
 from flask_ibi_archive.errors import ConfigError, DocumentRegistryError, IBIError, ResolverFailed
 from flask_ibi_archive.server.config import ArchiveConfig

@@ -14,13 +14,17 @@ from support.cases import for_each
 from support.registry_messages import records, requests
 
 from flask_ibi_archive.core.protocol.query import contains_key, format_query_string, hide_keys
-from flask_ibi_archive.core.protocol.registry_2008 import (
-    MAX_BODY,
-    VERBS,
+from flask_ibi_archive.core.protocol.registry_2008.answers import (
+    Confirmation,
+    RegisteredActor,
+    RegisteredDocument,
+    format_registry_answer,
+    parse_registry_answer,
+)
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangeActor,
     ChangeEMailAddress,
     ChangePassword,
-    Confirmation,
     Credentials,
     DeleteDocumentRegistration,
     DisplayIDRegistration,
@@ -30,14 +34,14 @@ from flask_ibi_archive.core.protocol.registry_2008 import (
     MetadataLocation,
     RegisterActor,
     RegisterDocument,
-    RegisteredActor,
-    RegisteredDocument,
     RegistryRequest,
+)
+from flask_ibi_archive.core.protocol.registry_2008.requests import (
+    MAX_BODY,
+    VERBS,
     decode_arguments,
     find_verb,
-    format_registry_answer,
     format_registry_request,
-    parse_registry_answer,
     parse_registry_request,
 )
 from flask_ibi_archive.errors import DocumentRegistryError, PeerProtocolError

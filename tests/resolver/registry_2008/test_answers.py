@@ -11,20 +11,24 @@ from lxml import etree
 from support.cases import for_each
 from support.registry_messages import ids, records, requests
 
-from flask_ibi_archive.core.protocol.registry_2008 import (
-    VERBS,
+from flask_ibi_archive.core.protocol.registry_2008.answers import (
     Confirmation,
+    RegisteredActor,
+    RegisteredDocument,
+    list_registration_lines,
+    quote_message,
+)
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     Credentials,
     DocumentRecord,
     DocumentRegistration,
     RegisterDocument,
-    RegisteredActor,
-    RegisteredDocument,
     RegistryRequest,
+)
+from flask_ibi_archive.core.protocol.registry_2008.requests import (
+    VERBS,
     format_registry_request,
-    list_registration_lines,
     parse_registry_request,
-    quote_message,
 )
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.responses import SCHEMA, format_xml_answer

@@ -44,7 +44,7 @@ from support.resolving import resolver_of
 from support.web import ask
 
 from flask_ibi_archive.core.identifiers import Identifier, build_ibip
-from flask_ibi_archive.core.protocol.registry_2008 import ChangeActor, Credentials
+from flask_ibi_archive.core.protocol.registry_2008.model import ChangeActor, Credentials
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
 from flask_ibi_archive.resolver.hints import delete_old_hints, store_hints

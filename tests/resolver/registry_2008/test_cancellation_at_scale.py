@@ -13,7 +13,7 @@ from sqlalchemy import func, insert, select
 from support.document_registries import actor_ibi, add_actors
 from support.registries import CHEAP, NOON, a_config
 
-from flask_ibi_archive.core.protocol.registry_2008 import (
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangeActor,
     Credentials,
     DeleteDocumentRegistration,

@@ -24,7 +24,7 @@ from support.document_registries import (
 )
 from support.registries import NOON, resolver_database
 
-from flask_ibi_archive.core.protocol.registry_2008 import Credentials
+from flask_ibi_archive.core.protocol.registry_2008.model import Credentials
 from flask_ibi_archive.resolver.registry_2008.actors import cancel_actor
 from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.registry_2008.tables import Actor

@@ -21,7 +21,7 @@ from support.document_registries import (
 from support.registries import NOON
 
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
-from flask_ibi_archive.core.protocol.registry_2008 import Credentials
+from flask_ibi_archive.core.protocol.registry_2008.model import Credentials
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.new_identifiers import MAX_WAIT, RegistryMinter
 from flask_ibi_archive.server.database.database import Database

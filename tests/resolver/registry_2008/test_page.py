@@ -39,14 +39,13 @@ from support.registry_calls import (
 )
 from support.web import Answer, ask
 
-from flask_ibi_archive.core.protocol.registry_2008 import (
-    VERBS,
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     DocumentLocation,
     DocumentRecord,
     DocumentRegistration,
     MetadataLocation,
-    list_arguments,
 )
+from flask_ibi_archive.core.protocol.registry_2008.requests import VERBS, list_arguments
 from flask_ibi_archive.server.pages.responses import find_static_url
 
 pytestmark = pytest.mark.one_database

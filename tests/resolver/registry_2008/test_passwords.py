@@ -20,7 +20,7 @@ from support.document_registries import a_document_registry, a_location, refusal
 from support.registries import CHEAP, NOON, resolver_database
 from support.resolving import statements_of
 
-from flask_ibi_archive.core.protocol.registry_2008 import (
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangeActor,
     ChangeEMailAddress,
     ChangePassword,

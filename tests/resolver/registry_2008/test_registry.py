@@ -27,7 +27,7 @@ from support.document_registries import (
 )
 from support.registries import NOON, resolver_database
 
-from flask_ibi_archive.core.protocol.registry_2008 import (
+from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangeActor,
     ChangeEMailAddress,
     ChangePassword,

@@ -49,7 +49,7 @@ from support.resolving import (
 from support.web import resolver_app
 
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.registry_2008 import ChangeActor
+from flask_ibi_archive.core.protocol.registry_2008.model import ChangeActor
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect

@@ -11,8 +11,25 @@ import click
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.protocol import registry_2008 as document_registry
 from flask_ibi_archive.core.protocol.hosts import extract_host, is_like_ipv4
+from flask_ibi_archive.core.protocol.registry_2008.answers import (
+    Confirmation,
+    RegisteredActor,
+    RegisteredDocument,
+    format_registry_answer,
+)
+from flask_ibi_archive.core.protocol.registry_2008.model import (
+    ChangeActor,
+    ChangeEMailAddress,
+    ChangePassword,
+    Credentials,
+    DeleteDocumentRegistration,
+    DisplayIDRegistration,
+    DocumentRecord,
+    RegisterActor,
+    RegistryRequest,
+)
+from flask_ibi_archive.core.protocol.registry_2008.requests import format_registry_request
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server.commands.group import (
     IBIGroup,
@@ -80,7 +97,7 @@ def _get_client() -> RegistryClient:
 
 def _send(
     password_file: str | None,
-    create: Callable[[document_registry.Credentials], document_registry.RegistryRequest],
+    create: Callable[[Credentials], RegistryRequest],
 ) -> None:
     """Send a request of the actor, and write the confirmation.
 
@@ -90,8 +107,8 @@ def _send(
 
     client = _get_client()
     actor_id = client.actor_id
-    request = create(document_registry.Credentials(actor_id, read_password(password_file)))
-    say(make_printable(client.send(request, document_registry.Confirmation).text))
+    request = create(Credentials(actor_id, read_password(password_file)))
+    say(make_printable(client.send(request, Confirmation).text))
 
 
 def _parse_id(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -148,7 +165,7 @@ def register_actor_command(
     client = _get_client()
     config = client.config
     computer, domain, default_port = _split_address(config, host)
-    request = document_registry.RegisterActor(
+    request = RegisterActor(
         computer_name=computer,
         domain_name=domain,
         port=port or default_port,
@@ -159,7 +176,7 @@ def register_actor_command(
         password=read_password(password_file, is_new=True),
         actor_id=actor_id,
     )
-    answer = client.send(request, document_registry.RegisteredActor)
+    answer = client.send(request, RegisteredActor)
     write(answer.actor_id)
     say(f"the Archive is registered; now set IBI_REGISTRY_ACTOR_ID = {answer.actor_id}")
 
@@ -201,7 +218,7 @@ def change_password_command(password_file: str | None, new_password_file: str | 
     """
     _send(
         password_file,
-        lambda credentials: document_registry.ChangePassword(
+        lambda credentials: ChangePassword(
             credentials, read_password(new_password_file, "New password", is_new=True)
         ),
     )
@@ -219,7 +236,7 @@ def change_email_command(address: str, password_file: str | None) -> None:
     """
     _send(
         password_file,
-        lambda credentials: document_registry.ChangeEMailAddress(credentials, address),
+        lambda credentials: ChangeEMailAddress(credentials, address),
     )
 
 
@@ -253,22 +270,20 @@ def register_command(
 
     archive = get_archive()
     client = _get_client()
-    credentials = document_registry.Credentials(client.actor_id, "")
+    credentials = Credentials(client.actor_id, "")
     requests = [
         build_registration(archive, one, credentials, allows_original=not no_original)
         for one in ibi
     ]
     if dry_run:
         for request in requests:
-            for name, value in document_registry.format_registry_request(request):
+            for name, value in format_registry_request(request):
                 if name != "password":
                     write(f"{name} {value}")
         return
     credentials = replace(credentials, password=read_password(password_file))
     for request in requests:
-        answer = client.send(
-            replace(request, credentials=credentials), document_registry.RegisteredDocument
-        )
+        answer = client.send(replace(request, credentials=credentials), RegisteredDocument)
         write(answer.document_id)
 
 
@@ -296,7 +311,7 @@ def change_actor_command(document_id: str, new_actor_id: str, password_file: str
     """
     _send(
         password_file,
-        lambda credentials: document_registry.ChangeActor(credentials, document_id, new_actor_id),
+        lambda credentials: ChangeActor(credentials, document_id, new_actor_id),
     )
 
 
@@ -315,7 +330,7 @@ def delete_command(document_id: str, password_file: str | None) -> None:
     """
     _send(
         password_file,
-        lambda credentials: document_registry.DeleteDocumentRegistration(credentials, document_id),
+        lambda credentials: DeleteDocumentRegistration(credentials, document_id),
     )
 
 
@@ -335,12 +350,12 @@ def display_command(document_id: str, password_file: str | None, as_json: bool) 
     """
     client = _get_client()
     actor_id = client.actor_id
-    credentials = document_registry.Credentials(actor_id, read_password(password_file))
+    credentials = Credentials(actor_id, read_password(password_file))
     record = client.send(
-        document_registry.DisplayIDRegistration(credentials, document_id),
-        document_registry.DocumentRecord,
+        DisplayIDRegistration(credentials, document_id),
+        DocumentRecord,
     )
     if as_json:
         write(json.dumps(asdict(record), default=format_timestamp, ensure_ascii=False, indent=2))
     else:
-        write(document_registry.format_registry_answer(record), nl=False)
+        write(format_registry_answer(record), nl=False)

@@ -1,16 +1,100 @@
-"""The metadata formats: one module for each format, and their registry.
+"""The metadata formats: what a format is, those that every Archive has, and their registry.
 
 Citations in the style of ABNT are in :mod:`flask_ibi_archive.core.records.formats.abnt`.
 """
 
-from flask_ibi_archive.core.records.formats import bibtex, csl_json, datacite, json_ld, oai_dc, ris
-from flask_ibi_archive.core.records.formats.format_registry import (
-    FormatRegistry,
-    MetadataFormat,
-    Write,
-)
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from flask_ibi_archive.core.protocol.relations import is_format
+from flask_ibi_archive.core.records.formats import datacite, json_ld, oai_dc, reference_managers
+from flask_ibi_archive.core.records.work import Work
 
 __all__ = ["BUILT_IN", "FormatRegistry", "MetadataFormat", "Write"]
+
+#: A function that writes a work in a format.
+Write = Callable[[Work], "str | bytes"]
+#: Matches a media type without parameters (RFC 6838, 4.2).
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9][\w!#$&^.+-]*/[A-Za-z0-9][\w!#$&^.+-]*", re.ASCII)
+#: The type of such a function, which a decorator returns unchanged.
+Writer = TypeVar("Writer", bound=Write)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFormat:
+    """A format of metadata.
+
+    :param name: the name of the format in URLs and relations, such as ``oai_dc``.
+    :param media_type: the media type without parameters. Texts are encoded as UTF-8.
+    :param write: returns the description of a work in the format. For XML, the result is a complete
+        document.
+    :param schema: the URL of the XML schema.
+    :param namespace: the XML namespace. OAI-PMH provides a format that has a schema and a
+        namespace.
+    :param extension: the extension of files in the format, without a dot.
+    :param label: the name of the format for readers.
+    """
+
+    name: str
+    media_type: str
+    write: Write
+    schema: str | None = None
+    namespace: str | None = None
+    extension: str = "txt"
+    label: str = ""
+
+    @property
+    def is_xml(self) -> bool:
+        """Whether the format is XML with a schema and a namespace."""
+        return self.schema is not None and self.namespace is not None
+
+
+class FormatRegistry:
+    """The metadata formats of an Archive, in the order in which they were added.
+
+    :param formats: the formats to begin with.
+    """
+
+    def __init__(self, formats: Iterable[MetadataFormat] = ()) -> None:
+        self._formats = {format.name: format for format in formats}
+        self._added: list[MetadataFormat] = []
+
+    def add(self, format: MetadataFormat) -> None:
+        """Add a format. It replaces a format that has the same name.
+
+        :raises ValueError: if the name can't be part of a relation, if the media type is wrong, or
+            if the format has only one of schema and namespace.
+        """
+        if not is_format(format.name):
+            raise ValueError(
+                f"{format.name!r} is not the name of a format; use letters, digits, '_' and '-', "
+                "as in 'oai_dc'"
+            )
+        if not _MEDIA_TYPE.fullmatch(format.media_type):
+            raise ValueError(f"{format.media_type!r} is not a media type such as 'application/xml'")
+        if (format.schema is None) != (format.namespace is None):
+            raise ValueError(f"the format {format.name} needs both a schema and a namespace")
+        self._formats[format.name] = format
+        self._added.append(format)
+
+    def get(self, name: str) -> MetadataFormat | None:
+        """Return the format that has a name; None if there is no such format."""
+        return self._formats.get(name)
+
+    def list_added_xml(self) -> list[str]:
+        """Return the names of the XML formats that were added to those of the beginning."""
+        return [format.name for format in self._added if format.is_xml]
+
+    def __iter__(self) -> Iterator[MetadataFormat]:
+        return iter(self._formats.values())
+
+    def __len__(self) -> int:
+        return len(self._formats)
+
 
 #: The formats that every Archive provides.
 BUILT_IN = (
@@ -42,21 +126,21 @@ BUILT_IN = (
     MetadataFormat(
         "bibtex",
         "application/x-bibtex",
-        bibtex.write_bibtex,
+        reference_managers.write_bibtex,
         extension="bib",
         label="BibTeX",
     ),
     MetadataFormat(
         "ris",
         "application/x-research-info-systems",
-        ris.write_ris,
+        reference_managers.write_ris,
         extension="ris",
         label="RIS",
     ),
     MetadataFormat(
         "csl-json",
         "application/vnd.citationstyles.csl+json",
-        csl_json.write_csl_json,
+        reference_managers.write_csl_json,
         extension="json",
         label="CSL-JSON",
     ),

@@ -1,0 +1,254 @@
+"""The formats that reference managers import: BibTeX, RIS and CSL-JSON (Zotero, Pandoc).
+
+Sources: O. Patashnik, BibTeXing, 1988 (the text is UTF-8, as biber and current LaTeX expect it);
+RIS Format Specifications, Research Information Systems, 2011 version of the types;
+https://github.com/citation-style-language/schema, csl-data.json of version 1.0.2.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
+from flask_ibi_archive.core.records.work_values import IssuedDate, Name, split_publisher
+from flask_ibi_archive.errors import one_line
+
+_BIBTEX_TYPES = {
+    WorkType.ARTICLE: "article",
+    WorkType.BACHELOR_THESIS: "mastersthesis",
+    WorkType.BOOK: "book",
+    WorkType.CHAPTER: "incollection",
+    WorkType.CONFERENCE_PAPER: "inproceedings",
+    WorkType.DOCTORAL_THESIS: "phdthesis",
+    WorkType.MASTER_THESIS: "mastersthesis",
+    WorkType.PROCEEDINGS: "proceedings",
+    WorkType.REPORT: "techreport",
+    WorkType.REVIEW: "article",
+    WorkType.THESIS: "phdthesis",
+}
+#: The fields for the publisher and for the container; the others have other names.
+_PUBLISHERS = {"phdthesis": "school", "mastersthesis": "school", "techreport": "institution"}
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_NOT_IN_KEY = re.compile(r"[^A-Za-z0-9./:+-]")
+
+#: The characters that LaTeX interprets.
+_SPECIAL = {
+    **{character: f"\\{character}" for character in "#$%&_"},
+    "\\": r"\textbackslash{}",
+    # BibTeX counts braces even after a backslash
+    "{": r"\textbraceleft{}",
+    "}": r"\textbraceright{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+#: Matches between characters that LaTeX joins, such as two hyphens.
+_LIGATURES = re.compile(r"(?<=[-'`,?!<>])(?=[-'`,<>])")
+
+
+def escape(text: str) -> str:
+    """Return a text that LaTeX prints as it is, on one line."""
+    parts = _LIGATURES.split(one_line(text))
+    return "{}".join(
+        "".join(_SPECIAL.get(character, character) for character in part) for part in parts
+    )
+
+
+def write_bibtex(work: Work) -> str:
+    """Return the BibTeX entry of a work."""
+    kind = _BIBTEX_TYPES.get(work.type, "misc")
+    key = _NOT_IN_KEY.sub("_", work.ibi)
+    lines = [f"  {name} = {value}" for name, value in _list_fields(work, kind)]
+    return f"@{kind}{{{key},\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and the delimited values of the fields."""
+    place, publisher = split_publisher(work.publisher)
+    container = work.container
+    values = {
+        "title": work.title,
+        _PUBLISHERS.get(kind, "publisher"): publisher,
+        "address": place or (container and container.place),
+        "journal" if kind == "article" else "booktitle": container and container.title,
+        "volume": container and container.volume,
+        "number": container and container.number,
+        "pages": container and container.pages,
+        "type": work.type_text if kind.endswith(("thesis", "report")) else None,
+        "abstract": work.abstracts[0][0] if work.abstracts else None,
+        "keywords": ", ".join(text for text, _ in work.subjects),
+        "language": work.language,
+        "isbn": work.isbn,
+        "issn": work.issn,
+    }
+    if work.authors:
+        yield "author", "{" + " and ".join(map(_format_name, work.authors)) + "}"
+    for name, value in values.items():
+        if value:
+            yield name, "{" + escape(value) + "}"
+    yield from _list_dates(work)
+    # the packages hyperref and url read these values verbatim
+    for name, value in (("doi", work.doi), ("url", work.url)):
+        if value:
+            yield name, "{" + _escape_url(value) + "}"
+
+
+def _list_dates(work: Work) -> Iterator[tuple[str, str]]:
+    if work.issued is None:
+        return
+    year = f"{work.year:04}" if work.year is not None else escape(work.issued.text)
+    yield "year", "{" + year + "}"
+    if work.issued.month is not None:
+        yield "month", _MONTHS[work.issued.month - 1]
+
+
+def _format_name(name: Name) -> str:
+    """Return a name. Braces protect a name that BibTeX would divide, such as an organisation."""
+    if name.given is None:
+        return "{" + escape(name.family) + "}"
+    return f"{_protect(name.family)}, {_protect(name.given)}"
+
+
+def _protect(text: str) -> str:
+    is_divided = re.search(r",|(?:^|\s)and(?:\s|$)", text, re.IGNORECASE)
+    return "{" + escape(text) + "}" if is_divided else escape(text)
+
+
+def _escape_url(text: str) -> str:
+    """Return a URL in which %XX replaces the characters that would end the value."""
+    return re.sub(r"[\\{}]", lambda found: f"%{ord(found[0]):02X}", one_line(text))
+
+
+_RIS_TYPES = {
+    WorkType.ARTICLE: "JOUR",
+    WorkType.BACHELOR_THESIS: "THES",
+    WorkType.BOOK: "BOOK",
+    WorkType.CHAPTER: "CHAP",
+    WorkType.CONFERENCE_PAPER: "CPAPER",
+    WorkType.DATASET: "DATA",
+    WorkType.DOCTORAL_THESIS: "THES",
+    WorkType.IMAGE: "ART",
+    WorkType.LECTURE: "SLIDE",
+    WorkType.MAP: "MAP",
+    WorkType.MASTER_THESIS: "THES",
+    WorkType.MUSIC: "MUSIC",
+    WorkType.PATENT: "PAT",
+    WorkType.PREPRINT: "UNPB",
+    WorkType.PROCEEDINGS: "CONF",
+    WorkType.REPORT: "RPRT",
+    WorkType.REVIEW: "JOUR",
+    WorkType.SOFTWARE: "COMP",
+    WorkType.SOUND: "SOUND",
+    WorkType.STANDARD: "STAND",
+    WorkType.THESIS: "THES",
+    WorkType.VIDEO: "VIDEO",
+}
+
+
+def write_ris(work: Work) -> str:
+    """Return the RIS record of a work. Each value is on one line."""
+    lines = [(tag, one_line(text)) for tag, text in _list_values(work) if text]
+    return "".join(f"{tag}  - {text}\r\n" for tag, text in lines) + "ER  - \r\n"
+
+
+def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
+    """Yield tags and values. TY must be the first tag."""
+    place, publisher = split_publisher(work.publisher)
+    yield "TY", _RIS_TYPES.get(work.type, "GEN")
+    yield "ID", work.ibi
+    yield "TI", work.title
+    yield from (("AU", author.inverted) for author in work.authors)
+    if work.issued is not None:
+        year, month, day = (*map(str, work.issued.parts), "", "", "")[:3]
+        other = "" if work.issued.iso else work.issued.text
+        yield "PY", year and f"{year:0>4}"
+        yield "DA", f"{year:0>4}/{month:0>2}/{day:0>2}" if day else other
+    yield "PB", publisher
+    if work.container is not None:
+        place = place or work.container.place
+        yield "JO" if work.type in IN_JOURNALS else "T2", work.container.title
+        yield "VL", work.container.volume
+        yield "IS", work.container.number
+        yield "SP", work.container.first_page
+        yield "EP", work.container.last_page
+    yield "CY", place
+    yield "M3", work.type_text
+    yield from (("AB", text) for text, _ in work.abstracts[:1])
+    yield from (("KW", text) for text, _ in work.subjects)
+    yield "LA", work.language
+    yield "SN", work.isbn or work.issn
+    yield "DO", work.doi
+    yield "UR", work.url
+
+
+_CSL_TYPES = {
+    WorkType.ARTICLE: "article-journal",
+    WorkType.BACHELOR_THESIS: "thesis",
+    WorkType.BOOK: "book",
+    WorkType.CHAPTER: "chapter",
+    WorkType.COLLECTION: "collection",
+    WorkType.CONFERENCE_PAPER: "paper-conference",
+    WorkType.DATASET: "dataset",
+    WorkType.DOCTORAL_THESIS: "thesis",
+    WorkType.IMAGE: "graphic",
+    WorkType.LECTURE: "speech",
+    WorkType.MAP: "map",
+    WorkType.MASTER_THESIS: "thesis",
+    WorkType.MUSIC: "musical_score",
+    WorkType.PATENT: "patent",
+    WorkType.POSTER: "speech",
+    WorkType.PREPRINT: "article",
+    WorkType.PROCEEDINGS: "book",
+    WorkType.REPORT: "report",
+    WorkType.REVIEW: "review",
+    WorkType.SOFTWARE: "software",
+    WorkType.SOUND: "song",
+    WorkType.STANDARD: "standard",
+    WorkType.THESIS: "thesis",
+    WorkType.VIDEO: "motion_picture",
+}
+
+
+def write_csl_json(work: Work) -> str:
+    """Return a CSL-JSON document, which is a list with one work."""
+    place, publisher = split_publisher(work.publisher)
+    container = work.container
+    found = {
+        "id": work.ibi,
+        "type": _CSL_TYPES.get(work.type, "document"),
+        "title": work.title,
+        "author": [_format_csl_name(name) for name in work.authors],
+        "issued": work.issued and _format_csl_date(work.issued),
+        "publisher": publisher,
+        "publisher-place": place or (container and container.place),
+        "container-title": container and container.title,
+        "volume": container and container.volume,
+        "issue": container and container.number,
+        "page": container and container.pages,
+        "genre": work.type_text,
+        "abstract": "\n\n".join(text for text, _ in work.abstracts),
+        "keyword": ", ".join(text for text, _ in work.subjects),
+        "language": work.language,
+        "ISBN": work.isbn,
+        "ISSN": work.issn,
+        "DOI": work.doi,
+        "URL": work.url,
+    }
+    entry = {name: value for name, value in found.items() if value not in (None, "", [])}
+    return json.dumps([entry], ensure_ascii=False, indent=1) + "\n"
+
+
+def _format_csl_name(name: Name) -> dict[str, str]:
+    if name.given is None:
+        return {"literal": name.family}
+    return {"family": name.family, "given": name.given}
+
+
+def _format_csl_date(issued: IssuedDate) -> dict[str, Any]:
+    if not issued.parts:
+        return {"literal": issued.text}
+    found: dict[str, Any] = {"date-parts": [list(issued.parts)]}
+    return found | {"circa": True} if issued.is_approximate else found
