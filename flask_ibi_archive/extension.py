@@ -29,7 +29,6 @@ from flask_ibi_archive.archive.service.local_answers import OwnArchive
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server.commands.group import is_flask_command
-from flask_ibi_archive.server.commands.host_migrations import hide_tables_from_host
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database.engines import ArgumentError, is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, archive_history, replica_history
@@ -44,6 +43,7 @@ from flask_ibi_archive.server.start import (
     StartError,
     find_bind,
     hide_password,
+    hide_tables_from_host,
     open_database,
     warn_of_unknown_keys,
 )

@@ -10,10 +10,14 @@ from flask import Flask
 from flask_ibi_archive.errors import ConfigError, IBIError, one_line
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.server.commands.host_migrations import hide_tables_from_host
 from flask_ibi_archive.server.database.migrate import RESOLVER
 from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
-from flask_ibi_archive.server.start import StartError, open_database, warn_of_unknown_keys
+from flask_ibi_archive.server.start import (
+    StartError,
+    hide_tables_from_host,
+    open_database,
+    warn_of_unknown_keys,
+)
 from flask_ibi_archive.signals import Notifier
 
 if TYPE_CHECKING:

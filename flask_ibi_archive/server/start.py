@@ -1,4 +1,4 @@
-"""Opens the databases that the settings of an app name, and reports wrong settings.
+"""What the extensions do when an app starts: settings, databases, the host's migration commands.
 
 Archives and resolvers use this module.
 """
@@ -6,17 +6,19 @@ Archives and resolvers use this module.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from click import ClickException
-from flask import Flask
+from flask import Flask, appcontext_pushed, request_started
 from sqlalchemy import Engine
 
 from flask_ibi_archive.errors import ConfigError, one_line
 from flask_ibi_archive.server.config import SettingsReader, find_unknown_keys
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.engines import ArgumentError, NoSuchModuleError
-from flask_ibi_archive.server.database.migrate import ARCHIVE, History
+from flask_ibi_archive.server.database.migrate import ARCHIVE, History, include_name, include_object
 from flask_ibi_archive.server.pages.requests import EXTENSION, RESOLVER_EXTENSION, find_budget
 from flask_ibi_archive.server.setting_values import parse_text
 
@@ -102,3 +104,56 @@ def hide_password(uri: str) -> str:
     """Return a URL without its password, even if the URL is invalid."""
     uri = re.sub(r"(password=)[^&]*", r"\1***", uri)
     return re.sub(r"^([a-z0-9+]*://[^:@/]*)?.*@", r"\1@", uri, flags=re.DOTALL)
+
+
+#: The keys of Flask-Migrate and Flask-Alembic in ``app.extensions``, and the setting with the
+#: arguments of Flask-Alembic.
+FLASK_MIGRATE, FLASK_ALEMBIC, ARGUMENTS = "migrate", "alembic", "ALEMBIC_CONTEXT"
+#: The key of the object that looks for them.
+SEARCH = "ibi_host_migrations"
+
+
+def hide_tables_from_host(app: Flask) -> None:
+    """Make the migrations of an app ignore our tables, in addition to the app's own filters.
+
+    The app may initialise Flask-Migrate or Flask-Alembic before or after this call, or not at all.
+    The function therefore looks for it each time an application context begins, as each command
+    does. It stops at the first request.
+    """
+    if SEARCH not in app.extensions:
+        search = app.extensions[SEARCH] = _Search()
+        appcontext_pushed.connect(search.add_filter, app)
+        request_started.connect(search.stop, app)
+        search.add_filter(app)
+
+
+class _Search:
+    """Looks for the extension. After :meth:`stop`, the signals of Flask cost nothing more."""
+
+    def add_filter(self, app: Flask, **details: object) -> None:
+        """Add the filter if the app has Flask-Migrate or Flask-Alembic."""
+        arguments: dict[str, Any]
+        ours: Callable[..., bool]
+        if FLASK_MIGRATE in app.extensions:
+            # env.py may pass its own include_object
+            name, ours = "include_name", include_name
+            arguments = app.extensions[FLASK_MIGRATE].configure_args
+        elif FLASK_ALEMBIC in app.extensions:
+            # there is no env.py
+            name, ours = "include_object", include_object
+            arguments = app.config[ARGUMENTS]
+        else:
+            return
+        self.stop(app)
+        theirs = arguments.get(name)
+
+        def include(*described: Any) -> bool:
+            return ours(*described) and (theirs is None or bool(theirs(*described)))
+
+        arguments[name] = include
+
+    def stop(self, app: Flask, **details: object) -> None:
+        """Disconnect from the signals."""
+        # Without a sender, because a receiver that only leaves a sender remains in the signal.
+        appcontext_pushed.disconnect(self.add_filter)
+        request_started.disconnect(self.stop)
