@@ -12,16 +12,22 @@ from flask_ibi_archive.server.commands.group import IBIGroup, version_option
 
 #: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
-    "Set up": "setup.init setup.check setup.upgrade setup.downgrade",
-    "Identifiers": "identifiers.mint identifiers.decode reservations.reserve reservations.release",
-    "Items": "deposit.add editing.edit items.show items.list life.copy life.transfer life.delete "
-    "items.url-list",
-    "Many items": "records.import records.export adoption.adopt backup.backup backup.restore",
-    "Registration with a resolver": "registration.generate-key registration.registration-email "
-    "registration.register-archive registration.unregister-archive",
-    "Registry of documents of a resolver": "registry.registry",
-    "Maintenance": "backup.verify links.check-links statistics.stats statistics.purge "
-    "harvests.renew-harvests",
+    "Set up": "commands.setup.init commands.setup.check commands.setup.upgrade "
+    "commands.setup.downgrade",
+    "Identifiers": "items.commands.identifiers.mint items.commands.identifiers.decode "
+    "items.commands.reservations.reserve items.commands.reservations.release",
+    "Items": "items.commands.deposit.add items.commands.editing.edit commands.items.show "
+    "commands.items.list items.commands.life.copy items.commands.life.transfer "
+    "items.commands.life.delete commands.items.url-list",
+    "Many items": "items.commands.records.import items.commands.records.export "
+    "hosts.commands.adopt care.commands.backup.backup care.commands.backup.restore",
+    "Registration with a resolver": "joining.commands.registration.generate-key "
+    "joining.commands.registration.registration-email "
+    "joining.commands.registration.register-archive "
+    "joining.commands.registration.unregister-archive",
+    "Registry of documents of a resolver": "joining.commands.registry.registry",
+    "Maintenance": "care.commands.backup.verify care.commands.links.check-links "
+    "accesses.commands.stats accesses.commands.purge harvest.commands.renew-harvests",
 }
 
 

@@ -22,9 +22,6 @@ from flask_ibi_archive.server.commands.terminal import say, warn, write, write_j
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.core.records.item_view import ItemView
-
-if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.server.findings import Finding
 
 
@@ -40,7 +37,8 @@ class IBIGroup(AppGroup):
     ) -> None:
         super().__init__(*args, **options)
         self.sections = {
-            title: [name.split(".") for name in names.split()] for title, names in sections.items()
+            title: [name.rsplit(".", 1) for name in names.split()]
+            for title, names in sections.items()
         }
         self.modules = {
             command: module for names in self.sections.values() for module, command in names
