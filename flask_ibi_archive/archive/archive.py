@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from flask_ibi_archive.archive import setup
 from flask_ibi_archive.archive.accesses import access_operations
 from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
-from flask_ibi_archive.archive.accesses.resolver_addresses import name_network
+from flask_ibi_archive.archive.accesses.visitors import name_network
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items.archives import ServedArchive, find_served

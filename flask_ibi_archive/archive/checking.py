@@ -82,7 +82,7 @@ def _check_catalogue(archive: Archive, records: RecordSource) -> str:
 
 
 def _check_address(archive: Archive) -> str:
-    from flask_ibi_archive.archive.joining.confirmation import call_own_address
+    from flask_ibi_archive.archive.joining.registration_state import call_own_address
 
     try:
         return f"{call_own_address(archive, TIMEOUT)} answers"
@@ -113,7 +113,7 @@ def _check_resolver(archive: Archive) -> str:
 
 
 def _check_registration(archive: Archive) -> str:
-    from flask_ibi_archive.archive.joining.state import describe_served
+    from flask_ibi_archive.archive.joining.registration_state import describe_served
 
     description = describe_served(archive)
     if not description.ok:

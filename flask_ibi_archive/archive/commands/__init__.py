@@ -20,13 +20,13 @@ SECTIONS = {
     "commands.items.list items.commands.life.copy items.commands.life.transfer "
     "items.commands.life.delete commands.items.url-list",
     "Many items": "items.commands.records.import items.commands.records.export "
-    "hosts.commands.adopt care.commands.backup.backup care.commands.backup.restore",
-    "Registration with a resolver": "joining.commands.registration.generate-key "
-    "joining.commands.registration.registration-email "
-    "joining.commands.registration.register-archive "
-    "joining.commands.registration.unregister-archive",
-    "Registry of documents of a resolver": "joining.commands.registry.registry",
-    "Maintenance": "care.commands.backup.verify care.commands.links.check-links "
+    "hosts.commands.adopt care.commands.backup care.commands.restore",
+    "Registration with a resolver": "joining.registration_commands.generate-key "
+    "joining.registration_commands.registration-email "
+    "joining.registration_commands.register-archive "
+    "joining.registration_commands.unregister-archive",
+    "Registry of documents of a resolver": "joining.registry_commands.registry",
+    "Maintenance": "care.commands.verify care.commands.check-links "
     "accesses.commands.stats accesses.commands.purge harvest.commands.renew-harvests",
 }
 

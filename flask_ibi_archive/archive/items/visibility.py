@@ -41,7 +41,7 @@ def is_public() -> ColumnElement[bool]:
 
     The service is no document. An item that contains the metadata of other items has no description
     of its own: it is part of the descriptions of these items. The function
-    :func:`flask_ibi_archive.archive.service.public_works.is_public` is the same rule for a record.
+    :func:`.public_works.is_public_record` is the same rule for a record.
     """
     return and_(
         Item.state.in_((State.ORIGINAL.value, State.COPY.value)),

@@ -54,7 +54,7 @@ def describe_host_item(
     return _describe(archive, view_host_item(record, metadata, archive.today))
 
 
-def is_public(record: Record) -> bool:
+def is_public_record(record: Record) -> bool:
     """Return whether harvesters may see the description of an item.
 
     :func:`flask_ibi_archive.archive.items.visibility.is_public` is the same rule for rows.

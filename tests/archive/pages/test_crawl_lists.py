@@ -17,7 +17,7 @@ from support.databases import new_database
 from support.web import rep
 
 from flask_ibi_archive import CatalogueRecord, IBIArchive, RecordCatalogue
-from flask_ibi_archive.archive.pages import crawl_list_pages as crawl_lists
+from flask_ibi_archive.archive.pages import crawl_lists
 from flask_ibi_archive.core.records.parse import parse_record
 
 BASE = "http://mtc-m16c.sid.inpe.br"
