@@ -23,13 +23,7 @@ from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items.archives import ServedArchive, find_served
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.archive.items.operations import (
-    copying,
-    depositing,
-    editing,
-    removing,
-    reserving,
-)
+from flask_ibi_archive.archive.items.operations import depositing, editing, life_cycle
 from flask_ibi_archive.archive.items.operations.context import (
     Clock,
     OperationContext,
@@ -38,7 +32,6 @@ from flask_ibi_archive.archive.items.operations.context import (
 from flask_ibi_archive.archive.items.operations.description import Identified, require_ibi
 from flask_ibi_archive.archive.items.operations.sessions import HostSession
 from flask_ibi_archive.archive.items.reading import OnMalformed, log_malformed
-from flask_ibi_archive.archive.service.announcing import announce_minted
 from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, StoredItems
 from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers import parse_identifier
@@ -55,7 +48,7 @@ from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.signals import NOBODY, Notifier
+from flask_ibi_archive.signals import NOBODY, Notice, Notifier, item_minted
 
 Result = TypeVar("Result")
 
@@ -316,7 +309,10 @@ class Archive:
         :raises NotReady: if the database does not respond.
         """
         minted = self.minter.mint(count)
-        announce_minted(self.notifier, minted, lambda: self.served().service_ibi)
+        for new in minted if item_minted.receivers else ():
+            values = {"ibi": new.ibi, "rep": new.rep, "ibip": new.ibip}
+            values["archive"] = self.served().service_ibi
+            self.notifier.send([Notice(item_minted, values)])
         return minted
 
     # --- operations on items ---------------------------------------------------------------------
@@ -326,12 +322,12 @@ class Archive:
     attach_metadata = editing.attach_metadata
     replace_files = editing.replace_files
     edit = editing.edit
-    make_copy = copying.make_copy
-    transfer = copying.transfer
-    delete = removing.delete
-    reserve = reserving.reserve
-    release = reserving.release
-    reservations = reserving.reservations
+    make_copy = life_cycle.make_copy
+    transfer = life_cycle.transfer
+    delete = life_cycle.delete
+    reserve = depositing.reserve
+    release = depositing.release
+    reservations = depositing.reservations
 
     @cached_property
     def accesses(self) -> Acknowledgments:

@@ -15,8 +15,8 @@ SECTIONS = {
     "Set up": "commands.setup.init commands.setup.check commands.setup.upgrade "
     "commands.setup.downgrade",
     "Identifiers": "items.commands.identifiers.mint items.commands.identifiers.decode "
-    "items.commands.reservations.reserve items.commands.reservations.release",
-    "Items": "items.commands.deposit.add items.commands.editing.edit commands.items.show "
+    "items.commands.identifiers.reserve items.commands.identifiers.release",
+    "Items": "items.commands.life.add items.commands.editing.edit commands.items.show "
     "commands.items.list items.commands.life.copy items.commands.life.transfer "
     "items.commands.life.delete commands.items.url-list",
     "Many items": "items.commands.records.import items.commands.records.export "

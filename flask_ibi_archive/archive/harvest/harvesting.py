@@ -19,12 +19,12 @@ from flask_ibi_archive.archive.harvest.changes import EPOCH, Change, HarvestLog,
 from flask_ibi_archive.archive.harvest.oai_requests import HarvestSets, Position, Selection
 from flask_ibi_archive.archive.harvest.oai_responses import Header
 from flask_ibi_archive.archive.items.identifiers import find_owners
-from flask_ibi_archive.archive.service.item_catalogue import RecordSource
-from flask_ibi_archive.archive.service.public_works import (
+from flask_ibi_archive.archive.items.viewing import (
     describe_host_item,
     is_public_record,
     read_works,
 )
+from flask_ibi_archive.archive.service.item_catalogue import RecordSource
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work

@@ -27,7 +27,7 @@ from flask_ibi_archive.archive.harvest.harvesting import (
     open_harvests,
 )
 from flask_ibi_archive.archive.harvest.oai_requests import PREFIX, TOKEN, HarvestSets, Selection
-from flask_ibi_archive.archive.items.host_calls import logging_failure
+from flask_ibi_archive.archive.items.access import logging_failure
 from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
 from flask_ibi_archive.archive.service.item_catalogue import CannotList
 from flask_ibi_archive.core.protocol.hosts import extract_host

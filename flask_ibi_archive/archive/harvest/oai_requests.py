@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from flask_ibi_archive.archive.items.host_calls import logging_failure
+from flask_ibi_archive.archive.items.access import logging_failure
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import CannotFindSets, HarvestError
 

@@ -47,8 +47,8 @@ from flask_ibi_archive.archive.items.operations.context import (
 )
 from flask_ibi_archive.archive.items.operations.depositing import check_new
 from flask_ibi_archive.archive.items.operations.description import ItemDescription, read_description
-from flask_ibi_archive.archive.items.operations.given_files import stage_files
 from flask_ibi_archive.archive.items.operations.noting import note
+from flask_ibi_archive.archive.items.operations.staged_files import stage_files
 from flask_ibi_archive.archive.items.operations.updating import UpdateBatch, upsert_item
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State
 from flask_ibi_archive.core.records.record import Record

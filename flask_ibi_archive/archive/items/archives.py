@@ -10,8 +10,8 @@ from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
 
+from flask_ibi_archive.archive.items.file_io import FolderEntry
 from flask_ibi_archive.archive.items.file_store import FileStore
-from flask_ibi_archive.archive.items.folder_entries import FolderEntry
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.rules import find_broken_rule
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier

@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
+from flask_ibi_archive.archive.items.conditions import LISTED, describes
 from flask_ibi_archive.archive.items.item_parts import MALFORMED, ItemParts, parse_elements
 from flask_ibi_archive.archive.items.tables import (
     Item,
@@ -31,7 +32,6 @@ from flask_ibi_archive.archive.items.tables import (
     TombstoneRow,
     TranslationGroup,
 )
-from flask_ibi_archive.archive.items.visibility import LISTED, describes
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import (

@@ -14,8 +14,11 @@ from pathlib import Path
 from flask import Response, current_app, request
 from flask.typing import ResponseReturnValue
 
-from flask_ibi_archive.archive.items.access import check_access, select_readable_files
-from flask_ibi_archive.archive.items.host_calls import logging_failure
+from flask_ibi_archive.archive.items.access import (
+    check_access,
+    logging_failure,
+    select_readable_files,
+)
 from flask_ibi_archive.archive.items.pages import (
     describe_work,
     describing,

@@ -10,9 +10,9 @@ from flask.typing import ResponseReturnValue
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
     check_access,
+    logging_failure,
     select_readable_files,
 )
-from flask_ibi_archive.archive.items.host_calls import logging_failure
 from flask_ibi_archive.archive.items.pages import (
     describe_work,
     describing,

@@ -1,10 +1,13 @@
-"""Commands for identifiers: mint and decode."""
+"""Commands for identifiers: mint, decode, reserve and release."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import click
 
-from flask_ibi_archive.archive.items.commands.deposit import build_identifier_json
+from flask_ibi_archive.archive.items.commands.life import build_identifier_json
 from flask_ibi_archive.server.commands.group import (
     get_archive,
     json_option,
@@ -18,6 +21,9 @@ from flask_ibi_archive.server.commands.terminal import (
     write_json,
     write_json_list,
 )
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 
 @click.command("mint")
@@ -79,3 +85,111 @@ def decode_command(ibi: str, as_json: bool) -> None:
         return
     for name, value in known.items():
         write(f"{name} {value}")
+
+
+@click.command("reserve")
+@click.option(
+    "-n", "count", type=click.IntRange(1, 10_000), help="The number of identifiers.  [default: 1]"
+)
+@click.option("--note", metavar="TEXT", help="A note on the purpose of the reservation.")
+@click.option("--list", "listing", is_flag=True, help="List the reservations. Reserve nothing.")
+@json_option
+def reserve_command(count: int | None, note: str | None, listing: bool, as_json: bool) -> None:
+    """Reserve identifiers for drafts.
+
+    Prints one line for each identifier: the repository name, a tab and the IBIp. The command
+    "add --reserved" gives a reserved identifier to an item. The command "release" ends the
+    reservation. A reserved identifier is never issued again.
+
+    --list prints one line for each reservation: repository name, IBIp, status (held, used or
+    released), date and note, separated by tabs.
+
+    \b
+    Example:
+      flask --app example_app ibi reserve --note "Thesis of Ana, to be printed on the cover"
+      flask --app example_app ibi reserve --list
+    """
+    if listing:
+        if count is not None or note is not None:
+            raise click.UsageError("--list cannot be used with -n or --note")
+        _write_reservations(as_json)
+        return
+    archive = get_archive()
+    standard_output()
+    warn_of_private_address(archive)
+    reserved = []
+    for _ in range(count or 1):
+        one = archive.reserve(note)
+        if not as_json:
+            write(f"{one.rep}\t{one.ibip}")
+        reserved.append({"rep": one.rep, "ibip": one.ibip})
+    if as_json:
+        write_json(reserved)
+
+
+def _write_reservations(as_json: bool) -> None:
+    """Write all reservations. Their status is held, used or released."""
+    from flask_ibi_archive.core.protocol.timestamps import format_timestamp
+
+    found = get_archive().reservations()
+    if as_json:
+        write_json(
+            [
+                {
+                    "rep": one.rep,
+                    "ibip": one.ibip,
+                    "status": one.status,
+                    "note": one.note,
+                    "reserved_at": format_timestamp(one.reserved_at),
+                    "settled_at": format_timestamp(one.settled_at),
+                }
+                for one in found
+            ]
+        )
+        return
+    for one in found:
+        date = format_timestamp(one.reserved_at) or ""
+        note = " ".join((one.note or "").split())
+        write("\t".join([one.rep, one.ibip, one.status, date, note]))
+
+
+@click.command("release")
+@click.argument("ibis", metavar="IBI...", type=read_ibi, nargs=-1, required=True)
+@click.option("--dry-run", is_flag=True, help="Check the identifiers. Change nothing.")
+def release_command(ibis: tuple[str, ...], dry_run: bool) -> None:
+    """Release reserved identifiers forever.
+
+    A released identifier is never used for an item. If one of the identifiers is not held, the
+    command releases no identifier.
+
+    \b
+    Example:
+      flask --app example_app ibi release 8JMKD3MGP8W/35MME4E
+    """
+    archive = get_archive()
+    standard_output()
+    for rep in _find_held_names(archive, ibis):
+        if not dry_run:
+            archive.release(rep)
+        write(f"{'would release' if dry_run else 'released'} {rep}")
+
+
+def _find_held_names(archive: Archive, ibis: Iterable[str]) -> list[str]:
+    """Return the repository names of reservations, without repetition.
+
+    :param ibis: the repository names or IBIps of the reservations.
+    :raises StorageError: if an identifier is not reserved, or is already used or released.
+    """
+    from flask_ibi_archive.core.identifiers import parse_identifier
+    from flask_ibi_archive.errors import StorageError
+
+    known = {text: one for one in archive.reservations() for text in (one.rep, one.ibip)}
+    chosen: dict[str, None] = {}
+    for ibi in ibis:
+        text = parse_identifier(ibi).text
+        if text not in known:
+            raise StorageError(f"{text} is not reserved; see flask ibi reserve --list")
+        if known[text].status != "held":
+            raise StorageError(f"the reservation of {text} was already {known[text].status}")
+        chosen[known[text].rep] = None
+    return list(chosen)

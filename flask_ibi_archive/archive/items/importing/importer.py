@@ -16,15 +16,21 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.bulk import examine_tables
 from flask_ibi_archive.archive.items.file_store import FileStore, Staging
-from flask_ibi_archive.archive.items.importing.import_rows import ImportLog, ImportState, Phase
-from flask_ibi_archive.archive.items.importing.named_files import measure_file
-from flask_ibi_archive.archive.items.importing.reporting import (
+from flask_ibi_archive.archive.items.importing.progress import (
     Counts,
     Errors,
+    ImportLog,
     ImportProgress,
     ImportResult,
+    ImportState,
+    Phase,
 )
-from flask_ibi_archive.archive.items.importing.source import ImportSource, Limits, open_source
+from flask_ibi_archive.archive.items.importing.source import (
+    ImportSource,
+    Limits,
+    measure_file,
+    open_source,
+)
 from flask_ibi_archive.archive.items.importing.steps import Steps
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.operations.noting import name_archives

@@ -18,7 +18,7 @@ from flask_ibi_archive import CatalogueRecord, IBIArchive, RecordCatalogue
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts.record_catalogue import read_record
 from flask_ibi_archive.archive.items.reading import ItemReader
-from flask_ibi_archive.archive.service.public_works import (
+from flask_ibi_archive.archive.items.viewing import (
     describe_host_item,
     is_public_record,
     read_works,
