@@ -14,13 +14,12 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive import setup
 from flask_ibi_archive.archive.accesses import access_operations
 from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
 from flask_ibi_archive.archive.accesses.visitors import name_network
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
-from flask_ibi_archive.archive.items.archives import ServedArchive, find_served
+from flask_ibi_archive.archive.items import archives
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter, Subsystem
 from flask_ibi_archive.archive.items.operations import depositing, editing, life_cycle
@@ -81,7 +80,7 @@ class Archive:
     clock: Clock = read_utc_clock
     formats: FormatRegistry = field(default_factory=lambda: FormatRegistry(BUILT_IN))
     replica: Database | None = None
-    _served: tuple[ServedArchive, ArchiveFacts] | None = None
+    _served: tuple[archives.ServedArchive, ArchiveFacts] | None = None
 
     def __repr__(self) -> str:
         return f"<Archive {self.config.archive_address}>"
@@ -157,7 +156,7 @@ class Archive:
         """
         return replace(self, session=None) if self.session else self
 
-    def served(self) -> ServedArchive:
+    def served(self) -> archives.ServedArchive:
         """Return the Archive that this app serves.
 
         The Archive is cached after it was found. An app may start before its Archive exists.
@@ -172,11 +171,11 @@ class Archive:
         """Return what the Archive publishes about itself; the same errors as :meth:`served`."""
         return self._find()[1]
 
-    def _find(self) -> tuple[ServedArchive, ArchiveFacts]:
+    def _find(self) -> tuple[archives.ServedArchive, ArchiveFacts]:
         if self._served is None:
             wanted = self.config.archive_service_ibi
-            served = self.database.read(lambda connection: find_served(connection, wanted))
-            facts = setup.build_facts(self.config, self.addresses, served, self.formats)
+            served = self.database.read(lambda connection: archives.find_served(connection, wanted))
+            facts = archives.build_facts(self.config, self.addresses, served, self.formats)
             self._served = served, facts
         return self._served
 
@@ -185,9 +184,9 @@ class Archive:
         served = self.served()
         return ibi in (served.rep, served.ibip)
 
-    init = setup.init
-    upgrade = setup.upgrade
-    downgrade = setup.downgrade
+    init = archives.init
+    upgrade = archives.upgrade
+    downgrade = archives.downgrade
 
     def forget(self) -> None:
         """Discard the cached Archive; its tables were removed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.care.backup import BackupSummary, ContentFault
     from flask_ibi_archive.archive.care.link_check import LinkFailure
     from flask_ibi_archive.archive.care.verification import Fault, Verification
-
-#: The largest number of uses of a link in one line of the report.
-MAX_USES = 3
 
 
 @click.command("backup")
@@ -316,7 +313,11 @@ def check_links_command(
     reported = write_report(checker.report(), as_json)
     # cron sends all output by e-mail; so without a terminal, nothing is written if all links work
     if reported or is_terminal:
-        say(format_summary(checker.results, reported))
+        counts = ", ".join(
+            f"{checker.results.get(name, 0)} {name}" for name in ("answered", "failed", "put off")
+        )
+        total = sum(checker.results.values())
+        say(f"checked {total} addresses: {counts}; {reported} reported as broken")
     if reported:
         raise click.exceptions.Exit(1)
 
@@ -329,32 +330,5 @@ def write_report(failures: Iterator[LinkFailure], as_json: bool) -> int:
         write_json_list(failure.to_json() for failure in counted)
     else:
         for failure in counted:
-            write(format_failure(failure))
+            write(failure.format())
     return next(counter)
-
-
-def format_summary(results: Mapping[str, int], reported: int) -> str:
-    """Return a line that summarises a run.
-
-    :param results: the number of links by result. A result is answered, failed or put off.
-    :param reported: the number of links that are reported as broken.
-    """
-    counts = ", ".join(
-        f"{results.get(name, 0)} {name}" for name in ("answered", "failed", "put off")
-    )
-    return f"checked {sum(results.values())} addresses: {counts}; {reported} reported as broken"
-
-
-def format_failure(failure: LinkFailure) -> str:
-    """Return the line of the report for a broken link. Tabs separate its fields."""
-    from flask_ibi_archive.core.protocol.timestamps import format_timestamp
-
-    link = failure.link
-    uses = [
-        f"{use.ibi} {' '.join((use.path or use.relation or '').split())}"
-        for use in failure.uses[:MAX_USES]
-    ]
-    if failure.used > MAX_USES:
-        uses.append(f"and {failure.used - MAX_USES} more")
-    since = format_timestamp(link.failing_since)
-    return "\t".join([link.url, since, link.error, ", ".join(uses)])

@@ -122,7 +122,7 @@ class ItemReader:
 
         :param after: the method reads only items whose id is higher than this number.
         :param limit: the largest number of items.
-        :param where: more conditions; see :func:`..item_search.select_items`.
+        :param where: more conditions; see :func:`.select_items`.
         """
         return self._try_all((Item.id > after, *LISTED, *where), limit)
 
