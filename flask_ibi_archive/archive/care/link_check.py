@@ -250,11 +250,6 @@ class LinkChecker:
             if not status.postponed:
                 self._rows.store_check(link, self._now(), status.error)
             with self._lock:
-                self.results[_result(status)] += 1
+                works = "answered" if status.error is None else "failed"
+                self.results["put off" if status.postponed else works] += 1
                 progress(1)
-
-
-def _result(status: LinkStatus) -> str:
-    if status.postponed:
-        return "put off"
-    return "answered" if status.error is None else "failed"

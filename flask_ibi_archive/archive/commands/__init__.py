@@ -14,12 +14,12 @@ from flask_ibi_archive.server.commands.group import IBIGroup, version_option
 SECTIONS = {
     "Set up": "commands.setup.init commands.setup.check commands.setup.upgrade "
     "commands.setup.downgrade",
-    "Identifiers": "items.commands.identifiers.mint items.commands.identifiers.decode "
-    "items.commands.identifiers.reserve items.commands.identifiers.release",
-    "Items": "items.commands.life.add items.commands.editing.edit commands.items.show "
-    "commands.items.list items.commands.life.copy items.commands.life.transfer "
-    "items.commands.life.delete commands.items.url-list",
-    "Many items": "items.commands.records.import items.commands.records.export "
+    "Identifiers": "items.identifier_commands.mint items.identifier_commands.decode "
+    "items.identifier_commands.reserve items.identifier_commands.release",
+    "Items": "items.life_commands.add items.editing_commands.edit commands.items.show "
+    "commands.items.list items.life_commands.copy items.life_commands.transfer "
+    "items.life_commands.delete commands.items.url-list",
+    "Many items": "items.record_commands.import items.record_commands.export "
     "hosts.commands.adopt care.commands.backup care.commands.restore",
     "Registration with a resolver": "joining.registration_commands.generate-key "
     "joining.registration_commands.registration-email "

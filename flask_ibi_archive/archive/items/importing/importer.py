@@ -177,9 +177,11 @@ class Importer:
                 ):
                     after = self._import_batch(steps, transaction)
             except RecordError as error:
-                if not self.resume or not _has_begun(steps.state):
+                state = steps.state
+                has_begun = state.phase is not Phase.ITEMS or state.position > 0
+                if not self.resume or not has_begun:
                     raise
-                reason = f"{error.reason}; {_advice(steps.state)}"
+                reason = f"{error.reason}; {_advice(state)}"
                 raise RecordError(error.source, error.line, error.field, reason) from error
 
     def _import_batch(self, steps: Steps, transaction: _Transaction) -> ImportState | None:
@@ -258,10 +260,6 @@ class Importer:
                 "imported items remain)"
             )
         return state
-
-
-def _has_begun(state: ImportState) -> bool:
-    return state.phase is not Phase.ITEMS or state.position > 0
 
 
 def _advice(state: ImportState) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flask_ibi_archive.archive.items.commands.life import build_identifier_json
+from flask_ibi_archive.archive.items.life_commands import build_identifier_json
 from flask_ibi_archive.server.commands.group import (
     get_archive,
     json_option,
