@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -14,7 +14,6 @@ from sqlalchemy.orm import aliased
 from flask_ibi_archive.archive.items.file_io import FolderEntry
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.minting import Minter
 from flask_ibi_archive.archive.items.rules import find_broken_rule
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, ItemIdentifier
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
@@ -29,6 +28,9 @@ from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 from flask_ibi_archive.server.database.engines import identify_database
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.items.minting import Minter
 
 SERVICE_KEY = "IBI_ARCHIVE_SERVICE_IBI"
 
