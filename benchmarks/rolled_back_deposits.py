@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from support.databases import migrate_to_head
-from support.rolled_back import count_issued
+from support.workers import count_issued
 
 PROCESSES = 4
 KILLS = 8

@@ -26,8 +26,8 @@ from typing import Any
 
 import requests
 from support.archives import SERVICE, archive_of, close, import_records, make_app
+from support.database_servers import relaying
 from support.databases import new_database
-from support.relay import relaying
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler
 
 THREADS = 8

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -12,8 +14,11 @@ from unittest.mock import patch
 import pytest
 from flask import Flask
 from hypothesis import HealthCheck, settings
-from support.archives import close, initialise, make_app
-from support.databases import BACKENDS, new_database, share_compiled_statements
+from support.archives import archive_of, close, initialise, make_app
+from support.databases import BACKENDS, new_database
+from support.far import Far, far_server
+
+from flask_ibi_archive.archive.archive import Archive
 
 pytest_plugins = [
     "flask_ibi_archive.testing",
@@ -25,7 +30,6 @@ pytest_plugins = [
 gc.set_threshold(20_000, 20, 20)
 # the processes that tests start need not compile the modules again
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-share_compiled_statements()
 
 # a slow machine is not a failure; CI tries four times as many examples (--hypothesis-profile)
 for profile, examples in (("quick", 25), ("thorough", 100)):
@@ -53,6 +57,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if "MUTANT_UNDER_TEST" in os.environ:
         # mutmut runs the tests of a changed function until one fails: those without an app first
         items.sort(key=lambda item: len(getattr(item, "fixturenames", ())))
+
+
+def pytest_make_parametrize_id(val: Any) -> str | None:
+    """Return what names a case with a list, a date or another object, instead of its number."""
+    if val is None or callable(val) or isinstance(val, (int, float, Enum)):
+        return None  # pytest names it
+    if isinstance(val, (str, bytes)):
+        return ascii(val[:60]).strip("b'\"") if len(val) > 60 else None
+    if isinstance(val, Mapping):
+        val = [f"{name}={value}" for name, value in val.items()]
+    if isinstance(val, Set):
+        val = sorted(map(str, val))
+    if isinstance(val, Sequence):
+        val = " ".join(map(str, val)) or "empty"
+    with suppress(ValueError):  # a number with too many digits
+        # an object without a text of its own has another one in each process
+        return None if " at 0x" in str(val) else ascii(str(val))[1:-1][:60]
+    return None
 
 
 def pytest_collection_finish() -> None:
@@ -111,3 +133,16 @@ def app(new_app: Callable[..., Flask], uri: str) -> Flask:
     app = new_app()
     initialise(app, uri)
     return app
+
+
+@pytest.fixture
+def archive(app: Flask) -> Archive:
+    """The Archive of the app."""
+    return archive_of(app)
+
+
+@pytest.fixture
+def far() -> Iterator[Far]:
+    """A server on another host than the Archive."""
+    with far_server() as server:
+        yield server

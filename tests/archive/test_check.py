@@ -15,7 +15,7 @@ import responses
 from flask import Flask
 from support.archives import SERVICE, archive_of
 from support.commands import Outcome, command
-from support.loopback import nobody, raw, sends, serving
+from support.loopback import Later, nobody, raw, sends, serving
 
 from flask_ibi_archive.archive import checking
 
@@ -61,15 +61,6 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
 
 
 pytestmark = pytest.mark.one_database
-
-
-class Later:
-    """A WSGI app that calls another app, which is set later."""
-
-    app: Any = None
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        return self.app(environ, start_response)
 
 
 @pytest.fixture(autouse=True)

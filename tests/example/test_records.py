@@ -21,6 +21,7 @@ from flask.testing import FlaskClient
 from support.commands import ROOT, command, environment
 from support.example import close_example
 from support.vectors import FOLDER
+from support.web import without_key
 
 from example_app.extensions import db
 
@@ -50,11 +51,6 @@ COMMANDS = (
 )
 #: The URL in the page's curl command that asks an Archive.
 [URL] = re.findall(r"^    curl '(http://localhost:[^']*urlRequest[^']*)'$", PAGE, re.MULTILINE)
-
-
-def without_key(answer: bytes) -> bytes:
-    """Return an answer without its URL key, which is different each time."""
-    return re.sub(rb"urlkey [0-9]{10,}-[0-9]{10,}", b"urlkey", answer)
 
 
 def expected(host: str = "localhost:5000") -> bytes:

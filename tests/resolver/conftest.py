@@ -1,16 +1,17 @@
-"""Fixtures for concurrent requests to Archives."""
+"""Fixtures of resolvers: their databases, and concurrent requests to Archives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.archive_servers import Servers, servers
-from support.asking import LIMIT, MakeFanOut
+from support.archive_servers import LIMIT, MakeFanOut, Servers, servers
 from support.loopback import LOOPBACK, PATIENCE
+from support.registries import resolver_database
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut
+from flask_ibi_archive.server.database.database import Database
 
 
 @pytest.fixture
@@ -36,3 +37,10 @@ def make_fan_out() -> Iterator[MakeFanOut]:
     yield make
     for one in made:
         one.close(0)
+
+
+@pytest.fixture
+def database(uri: str) -> Iterator[Database]:
+    """The database of a resolver."""
+    with resolver_database(uri) as database:
+        yield database

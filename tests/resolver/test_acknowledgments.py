@@ -6,8 +6,20 @@ import logging
 from time import monotonic
 
 import pytest
-from support.archive_servers import Server, Servers, hangs, http, says
-from support.asking import KNOWN, SECRET, SHORT, MakeFanOut, ask_and_hear, at, one_of
+from support.archive_servers import (
+    KNOWN,
+    SECRET,
+    SHORT,
+    MakeFanOut,
+    Server,
+    Servers,
+    ask_and_hear,
+    at,
+    hangs,
+    http,
+    one_of,
+    says,
+)
 from support.cases import for_each
 from support.loopback import PATIENCE, raw, sends
 

@@ -7,8 +7,20 @@ import struct
 
 import pycurl
 import pytest
-from support.archive_servers import THE_END, Servers, hangs, http, says
-from support.asking import KNOWN, LIMIT, SECRET, MakeFanOut, at, one_of, reason_of
+from support.archive_servers import (
+    KNOWN,
+    LIMIT,
+    SECRET,
+    THE_END,
+    MakeFanOut,
+    Servers,
+    at,
+    hangs,
+    http,
+    one_of,
+    reason_of,
+    says,
+)
 from support.cases import for_each
 from support.loopback import PATIENCE, nobody, raw
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +15,6 @@ from support.registries import (
     a_registry,
     a_request,
     included,
-    resolver_database,
 )
 
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
@@ -33,12 +31,6 @@ from flask_ibi_archive.server.database.database import Database
 pytestmark = pytest.mark.no_tables
 
 IBI, OTHER = "8JMKD3MGP8W/35MMLL8", "sid.inpe.br/mtc-m18/2012/07.12.18.08.49"
-
-
-@pytest.fixture
-def database(uri: str) -> Iterator[Database]:
-    with resolver_database(uri) as database:
-        yield database
 
 
 def remember(database: Database, found: dict[str, int], days: int = 0) -> None:

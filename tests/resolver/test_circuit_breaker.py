@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.cases import for_each
+from support.clocks import Clock
 
 from flask_ibi_archive.resolver.circuit_breaker import (
     FIRST_PAUSE,
@@ -17,16 +18,6 @@ from flask_ibi_archive.resolver.circuit_breaker import (
 )
 
 ONE, OTHER = 1, 2
-
-
-class Clock:
-    """A clock that tests set."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 #: The steps of each case: "x" the Archive fails, "o" it answers, "?" a request is allowed, "-" it
@@ -53,7 +44,7 @@ STEPS = {
 
 @for_each("steps", STEPS.values())
 def test_a_failing_archive_is_skipped_and_probed_later(steps: str) -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     breaker = CircuitBreaker(clock)
     for number, step in enumerate(steps.split()):
         if step in "xo":
@@ -66,7 +57,7 @@ def test_a_failing_archive_is_skipped_and_probed_later(steps: str) -> None:
 
 
 def test_only_one_of_many_threads_sends_the_probe() -> None:
-    clock = Clock()
+    clock = Clock(1000.0)
     breaker = CircuitBreaker(clock)
     for _ in range(MAX_FAILURES):
         breaker.record_result(ONE, ok=False)
@@ -83,7 +74,7 @@ class SkippedArchives(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = Clock()
+        self.clock = Clock(1000.0)
         self.breaker = CircuitBreaker(self.clock)
         #: Failures since the last answer, including those of probes.
         self.failures = dict.fromkeys(range(1, 4), 0)

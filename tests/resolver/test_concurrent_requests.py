@@ -13,16 +13,20 @@ from time import monotonic, sleep
 from weakref import ref
 
 import pytest
-from support.archive_servers import THE_END, Servers, hangs, http, says
-from support.asking import (
+from support.archive_servers import (
     KNOWN,
     SHORT,
+    THE_END,
     MakeFanOut,
+    Servers,
     all_of,
     ask_and_hear,
     at,
+    hangs,
+    http,
     one_of,
     reason_of,
+    says,
 )
 from support.cases import for_each
 from support.loopback import PATIENCE, drips, raw

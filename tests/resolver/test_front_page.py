@@ -7,16 +7,15 @@ from urllib.parse import quote
 import pytest
 from flask import Flask, Response
 from support.cases import for_each
-from support.marked_language import (
+from support.pages import (
     MARKED,
     NAMES,
+    Page,
     list_unmarked_words,
     list_words,
     marked_language,
 )
-from support.pages import Page
-from support.resolver_app import resolver_app
-from support.web import ask
+from support.web import ask, resolver_app
 
 from flask_ibi_archive.resolver.front_page import MODIFIERS, show_at_root
 from flask_ibi_archive.server.pages.texts import MAX_QUERY

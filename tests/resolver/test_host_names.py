@@ -9,8 +9,20 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from support.archive_servers import THE_END, Servers, hangs, http, says
-from support.asking import KNOWN, SHORT, MakeFanOut, all_of, at, one_of, reason_of
+from support.archive_servers import (
+    KNOWN,
+    SHORT,
+    THE_END,
+    MakeFanOut,
+    Servers,
+    all_of,
+    at,
+    hangs,
+    http,
+    one_of,
+    reason_of,
+    says,
+)
 from support.cases import for_each
 from support.internal import OTHERS, THIS_MACHINE, Names
 from support.loopback import PATIENCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -26,7 +26,6 @@ from support.registries import (
     a_registry,
     a_request,
     confirms,
-    resolver_database,
 )
 
 from flask_ibi_archive.core.protocol.inclusion import (
@@ -63,12 +62,6 @@ pytestmark = pytest.mark.no_tables
 OTHER_KEY = "9876543210"
 #: For tests that do not depend on the kind of database.
 memory = pytest.mark.parametrize("uri", ["sqlite://"])
-
-
-@pytest.fixture
-def database(uri: str) -> Iterator[Database]:
-    with resolver_database(uri) as database:
-        yield database
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.cases import for_each
+from support.clocks import Clock
 from support.commands import ROOT, Outcome, command, environment
 from support.loopback import nobody
-from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, Clock, a_request, confirms
+from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, a_request, confirms
 from support.smtp import post_office
 
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
@@ -56,7 +57,9 @@ def new_resolver() -> Iterator[NewApp]:
     def make(**settings: Any) -> Flask:
         app = Flask("resolver")
         config = ResolverConfig.from_mapping(settings, "/nowhere")
-        registry = Registry(database, config, fetch=Calls(confirms()), now=Clock(), cost=CHEAP)
+        registry = Registry(
+            database, config, fetch=Calls(confirms()), now=Clock(NOON, step=1), cost=CHEAP
+        )
         resolver = SimpleNamespace(config=config, database=database, registry=registry, init=init)
         app.extensions["ibi_resolver"] = SimpleNamespace(resolver=resolver)
         return app

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archive_servers import Servers, http, servers
+from support.archive_servers import Servers, http
 from support.cases import for_each
 from support.commands import Outcome, command
 from support.resolving import (
@@ -32,13 +32,6 @@ from flask_ibi_archive.resolver.commands import ibi_resolver
 
 HERE = "http://here.br/a.pdf"
 Opens = Callable[..., tuple[Flask, list[TableArchive]]]
-
-
-@pytest.fixture
-def hosts() -> Iterator[Servers]:
-    """Servers on the loopback interface."""
-    with servers() as found:
-        yield found
 
 
 @pytest.fixture

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 from support.cases import for_each
-from support.resolving import ORIGINAL, X, Y, goes_on, leads
-from support.simulated_network import DEADLINE, NEVER, NONSENSE, Habits, Network, silence_of, url_of
+from support.resolving import (
+    DEADLINE,
+    NEVER,
+    NONSENSE,
+    ORIGINAL,
+    Habits,
+    Network,
+    X,
+    Y,
+    goes_on,
+    leads,
+    silence_of,
+    url_of,
+)
 
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.resolver.circuit_breaker import MAX_FAILURES, CircuitBreaker

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -31,14 +32,12 @@ from support.loopback import HERE
 SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
 #: The service of another Archive.
 FAR_SERVICE = "sid.inpe.br/mtc-m19@80/2009/08.21.17.02"
+#: What a host does with its app before or after it adds the extension.
+Step = Callable[[Flask], object]
 
 
-def make_app(uri: str, folder: Path, ibi: IBIArchive | None = None, **config: Any) -> Flask:
-    """Return an app with an Archive that is not initialised yet.
-
-    :param ibi: the extension; None: a new one.
-    """
-    app = Flask("test_app", instance_path=str(folder / "instance"))
+def configure(app: Flask, uri: str, folder: Path, **config: Any) -> None:
+    """Set the settings of an app with an Archive in a database."""
     app.config.from_mapping(
         SECRET_KEY="a secret for tests",
         TESTING=True,
@@ -47,10 +46,53 @@ def make_app(uri: str, folder: Path, ibi: IBIArchive | None = None, **config: An
         IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
         IBI_ARCHIVE_SERVICE_IBI=SERVICE,
         IBI_ARCHIVE_IP="150.163.34.243",
-        IBI_INNER_HOSTS=HERE,
     )
     app.config.from_mapping(config)
+
+
+def make_app(uri: str, folder: Path, ibi: IBIArchive | None = None, **config: Any) -> Flask:
+    """Return an app with an Archive that is not initialised yet.
+
+    :param ibi: the extension; None: a new one.
+    """
+    app = Flask("test_app", instance_path=str(folder / "instance"))
+    configure(app, uri, folder, **{"IBI_INNER_HOSTS": HERE, **config})
     (ibi or IBIArchive()).init_app(app)
+    return app
+
+
+def make_host(
+    uri: str,
+    folder: Path,
+    *,
+    before: Step | None = None,
+    after: Step | None = None,
+    templates: Mapping[str, str] | None = None,
+    place: Path = Path(),
+    ibi: IBIArchive | None = None,
+    **config: Any,
+) -> Flask:
+    """Return the app of a host with the Archive in a database.
+
+    :param folder: the folder of the Archive. Its subfolder ``files`` contains the stored files.
+    :param before: what the host does before it adds the extension, such as to register routes.
+    :param after: what the host does after it has added the extension.
+    :param templates: the names and texts of the templates of the host.
+    :param place: a folder for the templates.
+    """
+    app = Flask("host", instance_path=str(folder / "instance"), static_folder=None)
+    if templates is not None:
+        for name, text in templates.items():
+            path = place / "templates" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        app.template_folder = str(place / "templates")
+    configure(app, uri, folder, **{"PROPAGATE_EXCEPTIONS": True, **config})
+    if before is not None:
+        before(app)
+    (ibi or IBIArchive()).init_app(app)
+    if after is not None:
+        after(app)
     return app
 
 

@@ -14,9 +14,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.util import LRUCache
 
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.server.database import migrate
@@ -27,31 +25,6 @@ POSTGRESQL = os.environ.get(
     "IBI_TEST_POSTGRESQL", "postgresql+psycopg://postgres@127.0.0.1:5432/postgres"
 )
 BACKENDS = ("sqlite", "postgresql")
-
-
-def share_compiled_statements() -> None:
-    """Compile each statement once per kind of database, not once per engine (test).
-
-    Each test has engines of its own, for its own database. SQLAlchemy stores the compiled form of a
-    statement per engine, and has no setting to share it: the key contains the dialect object of the
-    engine. So equal dialects compare equal here, and all engines get the same cache. Without it,
-    the tests take a quarter more CPU. What is executed is the same.
-    """
-    compiled: LRUCache[object, object] = LRUCache(1000)
-
-    def share(engine: Engine) -> None:
-        engine._compiled_cache = compiled  # type: ignore[assignment]
-
-    def kind(dialect: DefaultDialect) -> tuple[object, ...]:
-        return type(dialect), dialect.paramstyle, dialect.server_version_info
-
-    # the caches of statements have dialects in their keys
-    patch: Any = DefaultDialect
-    patch.engine_created = staticmethod(share)
-    patch.__hash__ = lambda self: hash(type(self))
-    patch.__eq__ = lambda self, other: (
-        self is other or (isinstance(other, DefaultDialect) and kind(self) == kind(other))
-    )
 
 
 @lru_cache

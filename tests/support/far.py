@@ -10,25 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 
 
-class Clock:
-    """A clock that advances only when :meth:`wait` is called."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.waits: list[float] = []
-        self._lock = Lock()
-
-    def __call__(self) -> float:
-        """Return the time in seconds."""
-        return self.seconds
-
-    def wait(self, seconds: float) -> None:
-        """Advance the clock."""
-        with self._lock:
-            self.waits.append(seconds)
-            self.seconds += seconds
-
-
 @dataclass(frozen=True)
 class Received:
     """A request that a server received."""

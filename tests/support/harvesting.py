@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 from flask import Flask
 from lxml import etree
 
-from support.schemas import load_schema
+from support.metadata import load_schema
 
 SCHEMA = load_schema("responses")
 OAI = "{http://www.openarchives.org/OAI/2.0/}"
 MORNING = datetime(2026, 3, 1, 8, tzinfo=timezone.utc)
-
-
-class Clock:
-    """A clock that stands still between two calls of :meth:`pass_time`."""
-
-    def __init__(self) -> None:
-        self.now = MORNING
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def pass_time(self, seconds: int = 1) -> None:
-        """Move the clock forward."""
-        self.now += timedelta(seconds=seconds)
 
 
 def parse(body: bytes) -> Any:

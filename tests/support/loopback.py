@@ -165,3 +165,13 @@ def nobody() -> Iterator[str]:
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: no other process gets the port
         yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+class Later:
+    """A WSGI app that calls another app, which is set later."""
+
+    app: Any = None
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        """Answer a request."""
+        return self.app(environ, start_response)

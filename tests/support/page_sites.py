@@ -30,8 +30,7 @@ from support.registry_calls import (
     document_call,
     registry_app,
 )
-from support.resolver_app import resolver_app
-from support.web import rep, source
+from support.web import rep, resolver_app, source
 
 FIRST, SECOND, TRANSLATION, METADATA, GONE, COPY, BARE, UNKNOWN = map(rep, range(1, 9))
 UNLISTED, BARE_GONE, CLOSED = map(rep, range(9, 12))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from functools import cache
 from typing import Any
 
@@ -28,6 +28,7 @@ from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 from flask_ibi_archive.server.http.transport import HttpResponse
+from support.clocks import Clock
 from support.loopback import HERE
 
 #: The Archive of [R] Examples 5.1 to 5.4.
@@ -158,23 +159,11 @@ class Calls:
         return self.answer if isinstance(self.answer, HttpResponse) else self.answer()
 
 
-class Clock:
-    """A clock that advances by a second at each call."""
-
-    def __init__(self) -> None:
-        self.seconds = -1
-
-    def __call__(self) -> datetime:
-        """Return the time."""
-        self.seconds += 1
-        return NOON + timedelta(seconds=self.seconds)
-
-
 def a_registry(database: Database, calls: Any = None, **options: Any) -> Registry:
     """Return a registry whose Archives confirm their inclusion, unless ``calls`` says otherwise."""
     config = options.pop("config", None) or a_config()
     calls = calls or Calls(confirms())
-    return Registry(database, config, fetch=calls, now=Clock(), cost=CHEAP, **options)
+    return Registry(database, config, fetch=calls, now=Clock(NOON, step=1), cost=CHEAP, **options)
 
 
 def included(registry: Registry, count: int = 1) -> Sequence[int]:

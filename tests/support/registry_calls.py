@@ -1,4 +1,4 @@
-"""Sends calls to the document registry of an app, and validates the answers."""
+"""A document registry in an app or on a server on loopback: its calls, and validated answers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from flask_ibi_archive.core.protocol.registry_2008 import RegistryAnswer, parse_
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.answers import SCHEMA
 from flask_ibi_archive.resolver.registry_2008.registry import DocumentRegistry
+from flask_ibi_archive.testing.servers import LoopbackResolver
+from support.loopback import serving
 from support.registries import CHEAP
 from support.resolving import app_over, resolver_of
 from support.web import Answer, environ_of, run
@@ -148,3 +150,26 @@ def error_of(answer: Answer) -> tuple[str, str]:
         return error.code, str(error)
     element = read_xml(answer).find("error")
     return element.get("code"), element.text
+
+
+#: The hosts of actors in the DNS of the tests.
+HOSTS = {"hermes.dpi.inpe.br": "150.163.2.14", "md-m09.sid.inpe.br": "150.163.34.243"}
+
+
+@contextmanager
+def registry_server(folder: Path, hosts: Mapping[str, str] = HOSTS) -> Iterator[str]:
+    """Serve a resolver with a registry, and yield the URL of the registry.
+
+    :param hosts: the host names in the DNS and their IP addresses.
+    """
+    resolver = LoopbackResolver(
+        folder, IBI_RESOLVER_REGISTRY=True, IBI_RESOLVER_REGISTRY_MINT_HOST=MINT_HOST
+    )
+    registry: DocumentRegistry = resolver.app.extensions["ibi_resolver"].resolver.document_registry
+    registry.cost = CHEAP
+    registry.look_up = lambda host: [hosts[host]] if host in hosts else []
+    try:
+        with serving(resolver.app) as address:
+            yield f"http://{address}/ibi/registry"
+    finally:
+        resolver.close()

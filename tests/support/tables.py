@@ -1,12 +1,16 @@
-"""Describes the contents of the tables of an Archive without ids, to compare two Archives."""
+"""Rows in every table of a database that two Archives share, and descriptions of the tables."""
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, insert, select
 
+from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items import tables as models
 from flask_ibi_archive.archive.items.tables import (
     File,
     Import,
@@ -16,6 +20,73 @@ from flask_ibi_archive.archive.items.tables import (
     TombstoneRow,
     TranslationGroup,
 )
+from support.archives import import_records
+from support.web import REPORT, shelf
+
+#: The service IBI of the second Archive.
+SECOND = "dpi.inpe.br/banon/1999/01.09.22.14"
+MOMENT = datetime(2024, 2, 29, 23, 59, 59, 123456, timezone.utc)
+FAILURE = {
+    "host": "a",
+    "found_at": MOMENT,
+    "checked_at": MOMENT,
+    "failures": 1,
+    "failing_since": MOMENT,
+    "error": "404",
+}
+IMPORT = {"on_conflict": "skip", "started_at": MOMENT, "newest_item": 1, "digest": "0" * 64}
+LINE = {"written": False, "tied": True, "told": '[1, "pt"]'}
+MORE: dict[str, dict[str, Any]] = {
+    "Access": {"content_type": "Data", "persistent_url": "p"},
+    "AccessCount": {"content_type": "Data"},
+    "Registration": {"error_at": MOMENT},
+}
+
+
+def fill(archive: Archive, second: Archive, folder: Path) -> None:
+    """Add rows to every table of a database that two Archives share."""
+    archive.init()
+    second.init()
+    import_records(archive, shelf(folder))
+    archive.make_copy(REPORT, SECOND)
+    archive.delete(second_edition(archive, folder), "withdrawn", citation="Banon, G.: A report")
+    archive.deposit(embargo="2001-01-01")
+    archive.reserve("a draft — für später")
+    archive.release(archive.reserve().rep)
+    with archive.database.writing() as connection:
+        [row] = connection.exec_driver_sql("SELECT max(id) FROM ibi_item WHERE archive_id = 1")
+        item = {"item_id": row[0], "archive_id": 1}
+        access = {"second": 1 << 33, "visitor": "v", "address": "192.0.2.0", "url": "u"}
+        for table, values in (
+            (models.Access, {**item, **access, "url_key": "k", "robot": True}),
+            (models.AccessCount, {**item, "role": "asked", "day": MOMENT.date(), "accesses": 3}),
+            (
+                models.ArchiveAccessCount,
+                {"archive_id": 1, "day": MOMENT.date(), "content_type": "Data", "accesses": 3},
+            ),
+            (models.VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
+            (models.Link, {"archive_id": 1, "digest": "0" * 64, "url": "http://a", **FAILURE}),
+            (models.Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),
+            (
+                models.Import,
+                {"id": 70, "archive_id": 1, "resumable": True, "source": "a", **IMPORT},
+            ),
+            (models.Harvest, {**item, "change_no": 1, "datestamp": MOMENT}),
+            (models.HarvestEnd, {"archive_id": 1, "datestamp": MOMENT}),
+            (
+                models.HarvestSet,
+                {**item, "set_spec": "a:b", "change_no": 1, "datestamp": MOMENT},
+            ),
+            (models.ImportLine, {"import_id": 70, "line": 3, "item_id": 2, **LINE}),
+        ):
+            connection.execute(insert(table).values(**{**MORE.get(table.__name__, {}), **values}))
+
+
+def second_edition(archive: Archive, folder: Path) -> str:
+    path = folder / "second.txt"
+    path.write_text("second edition")
+    return archive.new_edition(REPORT, ItemRecord(), [path]).rep
+
 
 #: The columns with ids, and with numbers of which only the order matters.
 NUMBERS = {

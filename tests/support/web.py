@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
-from flask import Flask
+from flask import Blueprint, Flask, Response
 from werkzeug.datastructures import Headers
 
 from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
+from flask_ibi_archive.resolver.front_page import show_at_root
+from flask_ibi_archive.server.config import PAGE_POLICY
+from flask_ibi_archive.server.pages.app_hooks import add_page, answer_first, prepare_app
+from flask_ibi_archive.server.pages.persistent_urls import (
+    create_fallback_hook,
+    is_like_persistent_url,
+)
+from flask_ibi_archive.server.pages.static_files import add_static_files
 from support.archives import SERVICE
 
 #: The path of the service, whose IBI is a repository name without an IBIp.
@@ -299,3 +309,36 @@ def shelf(folder: Path) -> list[dict[str, Any]]:
         {"rep": DOC, "files": [{"path": "doc/new.txt", "source": source(folder, "new.txt")}]},
         {"ibip": ONLY_IBIP, "files": files("new.txt")},
     ]
+
+
+def resolver_app(answer: Callable[..., Response | None]) -> Flask:
+    """Return an app without an Archive, in which a function answers persistent URLs."""
+    app = Flask("resolver")
+    app.config.from_mapping(TESTING=True, PROPAGATE_EXCEPTIONS=True)
+    add_resolver(app, answer)
+    return app
+
+
+def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
+    """Add a function in place of a resolver to an app."""
+    config = SimpleNamespace(
+        trusted_proxies=(),
+        archive_name=None,
+        base_template=None,
+        content_security_policy=PAGE_POLICY,
+    )
+    app.extensions["ibi_resolver"] = SimpleNamespace(resolver=SimpleNamespace(config=config))
+    blueprint = Blueprint(
+        "ibi_resolver", "flask_ibi_archive.server.pages", template_folder="templates"
+    )
+    blueprint.record_once(prepare_app)
+    add_static_files(blueprint, add_page)
+    blueprint.before_app_request(show_at_root)
+    hook = create_fallback_hook(answer, is_like_persistent_url)
+    blueprint.record_once(lambda state: answer_first(state.app, hook))
+    app.register_blueprint(blueprint)
+
+
+def without_key(answer: bytes) -> bytes:
+    """Return an answer without its URL key, which is different each time."""
+    return re.sub(rb"urlkey [0-9]{10,}-[0-9]{10,}", b"urlkey", answer)

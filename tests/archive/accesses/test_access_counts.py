@@ -20,7 +20,7 @@ from support.accesses import (
 )
 from support.archives import SERVICE, archive_of, import_records
 from support.commands import start_together
-from support.full import SECOND
+from support.tables import SECOND
 from support.web import ask, rep
 
 from flask_ibi_archive.archive.accesses.access_rows import get_utc_day, read_counts, start_of_day

@@ -30,9 +30,10 @@ from support.archives import (
     restore,
     verify,
 )
+from support.clocks import Clock
 from support.databases import BACKENDS, count_known_rows, new_database
-from support.full import SECOND, fill
 from support.stores import rep_of
+from support.tables import SECOND, fill
 from support.web import REPORT, shelf
 
 from flask_ibi_archive import ItemRecord
@@ -288,19 +289,6 @@ def test_a_backup_contains_whole_transactions(
 
 
 # --- identifiers ---------------------------------------------------------------------------------
-
-
-class Clock:
-    """A clock with a fixed time, which waiting advances."""
-
-    def __init__(self, now: Fraction) -> None:
-        self.now = now
-
-    def __call__(self) -> Fraction:
-        return self.now
-
-    def wait(self, seconds: float) -> None:
-        self.now += Fraction(seconds).limit_denominator(10**9)
 
 
 HOSTS = ("sid.inpe.br", "other.inpe.br")

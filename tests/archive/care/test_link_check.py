@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from threading import Lock
@@ -12,7 +12,8 @@ import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import archive_of, import_records
-from support.far import Clock, Far, Reply, far_server, unused_address
+from support.clocks import Clock
+from support.far import Far, Reply, far_server, unused_address
 from support.web import rep
 
 from flask_ibi_archive.archive.archive import Archive
@@ -25,18 +26,6 @@ NewApp = Callable[..., Flask]
 BEGIN = datetime(2026, 11, 21, 3, 0, tzinfo=timezone.utc)
 
 one_database = pytest.mark.one_database
-
-
-@pytest.fixture
-def far() -> Iterator[Far]:
-    """A server on another host than the Archive."""
-    with far_server() as server:
-        yield server
-
-
-@pytest.fixture
-def archive(app: Flask) -> Archive:
-    return archive_of(app)
 
 
 def item(number: int, *urls: str, **more: Any) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 from flask import Flask
 from support.archives import archive_of, import_records
 from support.commands import command
-from support.far import Far, Reply, far_server
+from support.far import Far, Reply
 from support.web import rep
 
 from flask_ibi_archive.archive.care import commands as cli_links
@@ -26,13 +26,6 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture
-def far() -> Iterator[Far]:
-    """A server on another host than the Archive."""
-    with far_server() as server:
-        yield server
 
 
 @pytest.fixture

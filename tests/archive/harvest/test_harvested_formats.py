@@ -57,11 +57,6 @@ def app(uri: str, tmp_path: Path, notes: Notes, ibi: IBIArchive) -> Iterator[Fla
     close(app)
 
 
-@pytest.fixture
-def archive(app: Flask) -> Archive:
-    return archive_of(app)
-
-
 def ask(app: Flask, verb: str, **arguments: str) -> etree._Element:
     answer = app.test_client().get("/ibi/oai", query_string={"verb": verb, **arguments})
     assert answer.status_code == 200

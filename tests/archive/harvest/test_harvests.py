@@ -14,7 +14,8 @@ from flask import Flask
 from oaipmh_scythe import Scythe
 from oaipmh_scythe.exceptions import NoRecordsMatch
 from support.archives import archive_of, close, import_records, make_app
-from support.harvesting import Clock, harvest, parse, texts
+from support.clocks import Clock
+from support.harvesting import MORNING, harvest, parse, texts
 from support.loopback import serving
 from support.web import rep
 
@@ -27,7 +28,7 @@ PART = 3
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(MORNING)
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ class Repository:
             del self.titles[ibi]
             self.deleted.add(ibi)
         else:
-            self.clock.pass_time(self.random.choice([1, 1, -10]))
+            self.clock.wait(self.random.choice([1, 1, -10]))
 
 
 class Harvester:
@@ -127,14 +128,14 @@ def run(app: Flask, late_app: Flask, clock: Clock, seed: int, visits: int) -> No
             live = dict(repository.titles)
             # after a quiet time, an answer states a time that is later than all changes
             harvest(app, verb="Identify")
-            clock.pass_time(repository.random.choice([0, 100]))
+            clock.wait(repository.random.choice([0, 100]))
             harvester.visit(between)
             # an item that nobody changed during the harvest has its title
             for ibi, title in live.items():
                 if repository.titles.get(ibi) == title:
                     assert harvester.titles[ibi] == title
             assert known <= harvester.titles.keys()
-            clock.pass_time(repository.random.choice([0, 1, 60, -90]))
+            clock.wait(repository.random.choice([0, 1, 60, -90]))
         repository.archive.deposit(ItemRecord(title="The last visit is not empty"))
         harvester.visit(lambda: None)
         harvester.scythe.close()

@@ -10,7 +10,8 @@ import pytest
 from flask import Flask
 from sqlalchemy import Connection, event
 from support.archives import archive_of, close, import_records, make_app
-from support.harvesting import Clock, find_errors, harvest, harvest_all, headers, parse, texts
+from support.clocks import Clock
+from support.harvesting import MORNING, find_errors, harvest, harvest_all, headers, parse, texts
 from support.web import rep
 
 from flask_ibi_archive import IBIArchive, ItemRecord
@@ -22,14 +23,14 @@ from flask_ibi_archive.errors import NotReady
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(MORNING)
 
 
 @pytest.fixture
 def late_clock() -> Clock:
     """A clock that is slow by half a minute."""
-    clock = Clock()
-    clock.pass_time(-30)
+    clock = Clock(MORNING)
+    clock.wait(-30)
     return clock
 
 
@@ -54,11 +55,6 @@ def late_app(app: Flask, uri: str, tmp_path: Path, late_clock: Clock) -> Iterato
     close(late_app)
 
 
-@pytest.fixture
-def archive(app: Flask) -> Archive:
-    return archive_of(app)
-
-
 def deposit(archive: Archive) -> str:
     return archive.deposit(ItemRecord(title="Rain")).ibip
 
@@ -77,10 +73,10 @@ def test_a_change_is_found_after_the_clock_was_set_back(
 ) -> None:
     deposit(archive)
     visit(app)
-    clock.pass_time(100)
+    clock.wait(100)
     last_visit = visit(app)
     assert last_visit == "2026-03-01T08:01:40Z"
-    clock.pass_time(-50)
+    clock.wait(-50)
     item = deposit(archive)
     assert harvest_all(app, from_=last_visit) == {item: False}
     record = harvest(
@@ -100,8 +96,8 @@ def test_a_change_is_found_if_the_clocks_of_two_servers_differ(
         item = deposit(archive_of(other))
         assert item in harvest_all(other, from_=last_visit)
         # the servers change their roles with clocks that are later than all changes
-        clock.pass_time(1000)
-        late_clock.pass_time(1000)
+        clock.wait(1000)
+        late_clock.wait(1000)
         last_visit = visit(one)
         item = deposit(archive_of(other))
         assert item in harvest_all(other, from_=last_visit)
@@ -112,7 +108,7 @@ def test_no_answer_states_a_time_in_the_future_of_its_server(
 ) -> None:
     assert visit(app) == "2026-03-01T08:00:00Z"
     assert visit(late_app) == "2026-03-01T07:59:30Z"
-    late_clock.pass_time(60)
+    late_clock.wait(60)
     assert visit(late_app) == "2026-03-01T08:00:00Z"  # less than a minute after the last change
 
 
@@ -121,11 +117,11 @@ def test_a_transaction_that_was_open_during_an_answer_is_found(
 ) -> None:
     item = deposit(archive)
     visit(app)
-    clock.pass_time(100)
+    clock.wait(100)
     with archive.database.writing() as connection:
         connection.exec_driver_sql("UPDATE ibi_item SET language = 'pt' WHERE NOT is_service")
         last_visit = visit(app)  # on SQLite, the answer can't move the end of the log
-        clock.pass_time(-50)
+        clock.wait(-50)
     assert harvest_all(app, from_=last_visit) == {item: False}
 
 
@@ -151,7 +147,7 @@ def test_an_answer_without_changes_writes_once_a_minute(
     event.listen(archive.database.engine, "begin", lambda begun: transactions.append(begun))
     times = []
     for _ in range(4):
-        clock.pass_time(30)
+        clock.wait(30)
         times.append(visit(app))
     minutes = [f"2026-03-01T08:0{n}:00Z" for n in range(3)]
     assert times == [minutes[0], minutes[1], minutes[1], minutes[2]]

@@ -14,10 +14,10 @@ from lxml import etree
 from sqlalchemy import event, text
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
+from support.clocks import Clock
 from support.harvesting import (
     MORNING,
     OAI,
-    Clock,
     find_errors,
     harvest,
     harvest_all,
@@ -25,6 +25,7 @@ from support.harvesting import (
     parse,
     texts,
 )
+from support.shelf import Shelf
 from support.web import rep
 
 from flask_ibi_archive import (
@@ -33,7 +34,6 @@ from flask_ibi_archive import (
     IBIArchive,
     ItemRecord,
     MetadataItem,
-    RecordCatalogue,
 )
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.harvest import oai_pmh
@@ -48,7 +48,7 @@ DC = "{http://purl.org/dc/elements/1.1/}"
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(MORNING)
 
 
 @pytest.fixture
@@ -62,11 +62,6 @@ def app(uri: str, tmp_path: Path, ibi: IBIArchive) -> Iterator[Flask]:
     archive_of(app).init()
     yield app
     close(app)
-
-
-@pytest.fixture
-def archive(app: Flask) -> Archive:
-    return archive_of(app)
 
 
 @pytest.fixture
@@ -104,7 +99,7 @@ def test_identify_describes_the_archive(app: Flask, archive: Archive, clock: Clo
     assert texts(harvest(app, verb="Identify"), "earliestDatestamp") == ["1970-01-01T00:00:00Z"]
     deposit(archive)
     harvest_all(app)
-    clock.pass_time(60)
+    clock.wait(60)
     deposit(archive)
     answer = harvest(app, verb="Identify")
     assert texts(answer, "responseDate") == ["2026-03-01T08:01:00Z"]
@@ -215,7 +210,7 @@ def test_a_body_that_is_no_small_form_is_refused(app: Flask, mimetype: str, body
 def test_a_deletion_is_reported_for_ever(app: Flask, archive: Archive, clock: Clock) -> None:
     item = deposit(archive)
     assert harvest_all(app) == {item: False}
-    clock.pass_time(60)
+    clock.wait(60)
     archive.delete(item, "withdrawn")
     assert harvest_all(app, from_="2026-03-01T08:01:00Z") == {item: True}
     record = harvest(app, verb="GetRecord", metadataPrefix="oai_dc", identifier=name(item))
@@ -223,7 +218,7 @@ def test_a_deletion_is_reported_for_ever(app: Flask, archive: Archive, clock: Cl
     assert record.find(f".//{OAI}metadata") is None
     formats = harvest(app, verb="ListMetadataFormats", identifier=name(item))
     assert find_errors(formats) == ["noMetadataFormats"]
-    clock.pass_time(10**9)
+    clock.wait(10**9)
     assert harvest_all(app) == {item: True}
 
 
@@ -236,7 +231,7 @@ def test_hidden_items_are_not_disclosed(app: Flask, archive: Archive, clock: Clo
     service = name(archive.served().service_ibi)
     found = harvest(app, verb="GetRecord", metadataPrefix="oai_dc", identifier=service)
     assert find_errors(found) == ["idDoesNotExist"]
-    clock.pass_time(60)
+    clock.wait(60)
     archive.delete(hidden, "withdrawn")  # harvesters have never seen the item
     archive.edit(shown, access=HIDDEN)  # they have seen this item, so it is deleted for them
     assert harvest_all(app) == {shown: True}
@@ -256,7 +251,7 @@ def test_an_item_has_the_dublin_core_of_its_metadata_item(
         return [one.text for one in root.iter(f"{DC}title")]
 
     assert titles() == ["On rain"]
-    clock.pass_time(60)
+    clock.wait(60)
     archive.edit(about, metadata=DublinCoreMetadata({"title": (("On snow", None),)}))
     assert titles() == ["On snow"]
     assert harvest_all(app, from_="2026-03-01T08:01:00Z") == {item: False}
@@ -307,7 +302,7 @@ def test_from_and_until_include_their_limits(app: Flask, archive: Archive, clock
     for _ in range(3):
         items.append(deposit(archive))
         harvest(app, verb="Identify")
-        clock.pass_time()
+        clock.wait()
     first, second, third = items
     times = [f"2026-03-01T08:00:0{n}Z" for n in range(3)]
     assert list(harvest_all(app, from_=times[1])) == [second, third]
@@ -321,7 +316,7 @@ def test_a_clock_that_is_set_back_does_not_change_the_order(
 ) -> None:
     first = deposit(archive)
     harvest(app, verb="Identify")
-    clock.pass_time(-3600)
+    clock.wait(-3600)
     second = deposit(archive)
     assert list(harvest_all(app, from_="2026-03-01T08:00:00Z")) == [first, second]
 
@@ -363,7 +358,7 @@ def test_the_rest_of_a_list_is_not_empty_if_all_its_items_have_changed(
 ) -> None:
     items = [deposit(archive, str(number)) for number in range(3)]
     root = harvest(app, verb="ListRecords", metadataPrefix="oai_dc", until="2026-03-01T08:00:00Z")
-    clock.pass_time()
+    clock.wait()
     archive.delete(items[2], "withdrawn")
     [token] = texts(root, "resumptionToken")
     rest = harvest(app, verb="ListRecords", resumptionToken=token)
@@ -432,7 +427,7 @@ def test_sets_are_defined_by_the_host(
     assert find_errors(found) == ["noRecordsMatch"]
     record = harvest(app, verb="GetRecord", metadataPrefix="oai_dc", identifier=name(new))
     assert texts(record, "setSpec") == ["snow", "snow:new"]
-    clock.pass_time(60)
+    clock.wait(60)
     archive.delete(new, "withdrawn")
     archive.edit(old, title="Ice")
     assert harvest_all(app, set="snow") == {new: True}
@@ -460,19 +455,6 @@ def test_a_wrong_set_is_refused(ibi: IBIArchive, spec: str) -> None:
 # --- the catalogue of a host ---------------------------------------------------------------------
 
 
-class Shelf(RecordCatalogue):
-    """A catalogue in memory."""
-
-    def __init__(self) -> None:
-        self.items: dict[str, CatalogueRecord] = {}
-
-    def record(self, ibi: str) -> CatalogueRecord | None:
-        return self.items.get(ibi)
-
-    def records(self) -> Iterator[CatalogueRecord]:
-        return iter(self.items.values())
-
-
 @pytest.mark.usefixtures("parts_of_two")
 @pytest.mark.one_database
 def test_the_items_of_a_catalogue_are_harvested(
@@ -482,7 +464,7 @@ def test_the_items_of_a_catalogue_are_harvested(
 
     def put(number: int, seconds: float, **fields: Any) -> str:
         time = MORNING + timedelta(seconds=seconds)
-        shelf.items[rep(number)] = CatalogueRecord(rep=rep(number), timestamp=time, **fields)
+        shelf.put(CatalogueRecord(rep=rep(number), timestamp=time, **fields))
         return rep(number)
 
     ibi = IBIArchive(catalogue=shelf)
@@ -520,6 +502,6 @@ def test_a_change_of_a_catalogue_is_found_if_it_is_committed_late(
     archive_of(app).init()
     [last_visit] = texts(harvest(app, verb="Identify"), "responseDate")
     began = clock.now - timedelta(minutes=4)
-    shelf.items[rep(1)] = CatalogueRecord(rep=rep(1), timestamp=began, title="Rain")
+    shelf.put(CatalogueRecord(rep=rep(1), timestamp=began, title="Rain"))
     assert harvest_all(app, from_=last_visit) == {rep(1): False}
     close(app)

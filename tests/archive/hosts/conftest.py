@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import archive_of, close, import_records, make_app, make_host
 from support.databases import new_database
 from support.host_models import MODELS, Host
-from support.hosts import make_host
 from support.web import shelf
 
 
@@ -35,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]
 
 @pytest.fixture
 def host(place: tuple[str, Path]) -> Iterator[Callable[..., Flask]]:
-    """A function that creates apps of hosts with the shelf; see :func:`support.hosts.make_host`."""
+    """A function that creates apps of hosts with the shelf; see :func:`.make_host`."""
     made: list[Flask] = []
 
     def make(**options: Any) -> Flask:

@@ -24,7 +24,7 @@ from support.archives import SERVICE, archive_of, back_up, close, make_app, rest
 from support.cases import for_each
 from support.commands import ROOT, command
 from support.databases import new_database
-from support.full import SECOND, fill
+from support.tables import SECOND, fill
 from support.web import ask
 
 from flask_ibi_archive import IBIArchive

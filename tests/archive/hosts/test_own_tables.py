@@ -18,6 +18,7 @@ from support.accesses import acknowledge
 from support.archives import import_records
 from support.cases import for_each
 from support.commands import command
+from support.shelf import Shelf
 
 from flask_ibi_archive import CatalogueRecord, FileRecord, IBIArchive, MetadataItem, RecordCatalogue
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
@@ -39,20 +40,6 @@ def a_record(rep: str | None = A, **fields: Any) -> CatalogueRecord:
     record = CatalogueRecord(rep=rep, timestamp=CHANGED, title="Snow", language="en")
     record.update(fields)  # type: ignore[typeddict-item]
     return record
-
-
-class Shelf(RecordCatalogue):
-    """A catalogue in memory."""
-
-    def __init__(self, *records: CatalogueRecord) -> None:
-        self.shelf = list(records)
-
-    def record(self, ibi: str) -> CatalogueRecord | None:
-        names = ("rep", "ibip")
-        return next((one for one in self.shelf if ibi in [one.get(name) for name in names]), None)
-
-    def records(self) -> Iterator[CatalogueRecord]:
-        return iter(self.shelf)
 
 
 class BareShelf(Shelf):

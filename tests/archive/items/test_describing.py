@@ -26,11 +26,6 @@ from flask_ibi_archive.errors import IdentifierError, StorageError
 pytestmark = pytest.mark.one_database
 
 
-@pytest.fixture
-def archive(app: Flask) -> Archive:
-    return archive_of(app)
-
-
 def view(archive: Archive, ibi: str) -> ItemView:
     """Return an item that exists."""
     found = archive.get(ibi)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
-from support.rolled_back import count_issued
-from support.workers import Workers
+from support.workers import Workers, count_issued
 
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_decimal, parse_identifier
 from flask_ibi_archive.server.database.database import Database

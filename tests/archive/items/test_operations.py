@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import SERVICE, archive_of, import_records
+from support.archives import SERVICE, import_records
 from support.operations import (
     DUBLIN_CORE,
     SECOND,
@@ -34,11 +34,6 @@ from flask_ibi_archive.core.records.record import (
 from flask_ibi_archive.errors import ForbiddenMove, RuleBroken, StorageError, UnknownItem
 
 OUTSIDE = "a.br/x/2000/01.01.00.00"
-
-
-@pytest.fixture
-def archive(app: Flask) -> Archive:
-    return archive_of(app)
 
 
 @pytest.fixture

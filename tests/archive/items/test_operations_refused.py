@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from flask import Flask
-from support.archives import SERVICE, archive_of, import_records
+from support.archives import SERVICE, import_records
 from support.operations import dump, record_of
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError, UnknownItem
-
-
-@pytest.fixture
-def archive(app: Flask) -> Archive:
-    return archive_of(app)
 
 
 @pytest.mark.one_database

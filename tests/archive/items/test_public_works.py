@@ -12,9 +12,10 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
+from support.shelf import Shelf
 from support.web import ask, rep, source
 
-from flask_ibi_archive import CatalogueRecord, IBIArchive, RecordCatalogue
+from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts.record_catalogue import read_record
 from flask_ibi_archive.archive.items.reading import ItemReader
@@ -54,28 +55,19 @@ def shelved(ibi: str, **fields: Any) -> CatalogueRecord:
     return record
 
 
-SHELF = {
-    OPEN_METADATA: shelved(OPEN_METADATA),
-    CLOSED_METADATA: shelved(CLOSED_METADATA, access=CLOSED),
-    HIDDEN_METADATA: shelved(HIDDEN_METADATA, access=HIDDEN),
-    LINKED_METADATA: CatalogueRecord(
+SHELF = (
+    shelved(OPEN_METADATA),
+    shelved(CLOSED_METADATA, access=CLOSED),
+    shelved(HIDDEN_METADATA, access=HIDDEN),
+    CatalogueRecord(
         rep=LINKED_METADATA,
         timestamp=NOW,
         content_type="Metadata",
         language="pt",
         metadata=MetadataAddress("https://a.example/"),
     ),
-}
-
-
-class Shelf(RecordCatalogue):
-    """A catalogue with items that are metadata."""
-
-    def record(self, ibi: str) -> CatalogueRecord | None:
-        return SHELF.get(ibi)
-
-
-find_record = partial(read_record, Shelf())
+)
+find_record = partial(read_record, Shelf(*SHELF))
 
 
 @pytest.fixture
@@ -84,11 +76,6 @@ def app(uri: str, tmp_path: Path) -> Iterator[Flask]:
     archive_of(app).init()
     yield app
     close(app)
-
-
-@pytest.fixture
-def archive(app: Flask) -> Archive:
-    return archive_of(app)
 
 
 # --- items that are public

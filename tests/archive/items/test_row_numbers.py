@@ -11,8 +11,8 @@ import pytest
 from flask import Flask
 from sqlalchemy import Connection, Table, create_engine, inspect, select, text
 from support.archives import archive_of
-from support.full import SECOND, fill
 from support.registries import a_registry, a_request, fill_document_registry, included
+from support.tables import SECOND, fill
 
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.errors import RegistrationRefused

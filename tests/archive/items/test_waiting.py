@@ -13,8 +13,8 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import text
+from support.database_servers import relaying
 from support.databases import new_database
-from support.relay import relaying
 
 from flask_ibi_archive.archive.items.minting import Minter, Subsystem
 from flask_ibi_archive.archive.items.prefixes import lock_last_date, transaction

@@ -86,11 +86,6 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
         close(app)
 
 
-@pytest.fixture
-def archive(app: Flask) -> Archive:
-    return archive_of(app)
-
-
 def location_of(archive: Archive, ibi: str) -> DocumentLocation:
     return build_registration(archive, ibi, ACTOR).location
 

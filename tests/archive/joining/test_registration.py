@@ -21,6 +21,7 @@ from support.loopback import (
     EXCLUDED,
     SUCCESSFUL,
     UNSUCCESSFUL,
+    Later,
     Resolver,
     drips,
     includes,
@@ -643,15 +644,6 @@ def test_the_email_names_service_and_key(new_app: NewApp) -> None:
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "*")
-
-
-class Later:
-    """A WSGI app that calls another app, which is set later."""
-
-    app: Any = None
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        return self.app(environ, start_response)
 
 
 @one_database

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.loopback import drips, nobody, raw, says, sends, serving
-from support.registry_servers import registry_server
+from support.registry_calls import registry_server
 
 from flask_ibi_archive.archive.joining import registry_client
 from flask_ibi_archive.archive.joining.registry_client import RegistryClient

@@ -15,7 +15,7 @@ from support.cases import for_each
 from support.commands import Outcome, command
 from support.documentation import read
 from support.loopback import nobody, says, serving
-from support.registry_servers import registry_server
+from support.registry_calls import registry_server
 
 NewApp = Callable[..., Flask]
 

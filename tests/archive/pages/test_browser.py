@@ -13,8 +13,7 @@ from support.accesses import insert_counts, item_id
 from support.archives import archive_of, close, import_records, make_app
 from support.browser import CONSOLE, render, serving
 from support.pages import Page
-from support.resolver_app import resolver_app
-from support.web import HOSTILE, NEW
+from support.web import HOSTILE, NEW, resolver_app
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.resolution.answer import ArchiveSource

@@ -14,9 +14,10 @@ from lxml import etree
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
 from support.databases import new_database
+from support.shelf import Shelf
 from support.web import rep
 
-from flask_ibi_archive import CatalogueRecord, IBIArchive, RecordCatalogue
+from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.archive.pages import crawl_lists
 from flask_ibi_archive.core.records.parse import parse_record
 
@@ -37,15 +38,11 @@ RECORDS = [
 ]
 
 
-class Shelf(RecordCatalogue):
-    """A catalogue in memory with the same items."""
-
-    def record(self, ibi: str) -> CatalogueRecord | None:
-        return next((one for one in self.records() if one["rep"] == ibi), None)
-
-    def records(self) -> Iterator[CatalogueRecord]:
-        for one in map(parse_record, RECORDS):
-            yield CatalogueRecord(
+def catalogue() -> Shelf:
+    """Return a catalogue with the same items."""
+    return Shelf(
+        *(
+            CatalogueRecord(
                 rep=one.rep,
                 timestamp=one.timestamp,
                 state=one.state,
@@ -54,12 +51,15 @@ class Shelf(RecordCatalogue):
                 content_type=one.content_type,
                 **({"tombstone": one.tombstone} if one.tombstone else {}),
             )
+            for one in map(parse_record, RECORDS)
+        )
+    )
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "catalogue"])
 def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Flask]:
     has_catalogue = request.param == "catalogue"
-    ibi = IBIArchive(catalogue=Shelf() if has_catalogue else None)
+    ibi = IBIArchive(catalogue=catalogue() if has_catalogue else None)
     backend = "sqlite" if has_catalogue else request.param
     with new_database(backend, tmp_path, ready=True) as uri:
         app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -19,8 +18,9 @@ from sqlalchemy.exc import IntegrityError
 from support.accesses import acknowledge
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
+from support.clocks import Clock
 from support.databases import BACKENDS, new_database
-from support.full import SECOND
+from support.tables import SECOND
 from support.web import CONTENTS, INSIDE, NETWORK, OUTSIDE, ask, ask_urls, rep, source
 
 from flask_ibi_archive import IBIArchive
@@ -46,17 +46,8 @@ UNTITLED = rep(44)
 SHOWN = "available from 1 March 2027"
 
 
-@dataclass
-class StoppedClock:
-    """A clock that a test sets."""
-
-    now: datetime = datetime(2027, 2, 28, 12, tzinfo=timezone.utc)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def set_day(self, day: date) -> None:
-        self.now = datetime(day.year, day.month, day.day, 12, tzinfo=timezone.utc)
+def noon(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, 12, tzinfo=timezone.utc)
 
 
 def records(folder: Path) -> Iterator[dict[str, Any]]:
@@ -81,9 +72,9 @@ def records(folder: Path) -> Iterator[dict[str, Any]]:
 @pytest.fixture(scope="module", params=BACKENDS)
 def site(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Flask, StoppedClock]]:
+) -> Iterator[tuple[Flask, Clock]]:
     """An app with the items, and its clock; tests set the clock and change nothing else."""
-    folder, clock = tmp_path_factory.mktemp("embargo"), StoppedClock()
+    folder, clock = tmp_path_factory.mktemp("embargo"), Clock(noon(date(2027, 2, 28)))
     with new_database(request.param, folder, ready=True) as uri:
         app = make_app(uri, folder, IBIArchive(clock=clock), PROPAGATE_EXCEPTIONS=True)
         archive_of(app).init()
@@ -99,10 +90,10 @@ def site(
     user=st.sampled_from([INSIDE, OUTSIDE, "2001:db8::1", "0.0.0.0"]),
 )
 def test_pages_downloads_and_url_lists_agree_on_each_day(
-    site: tuple[Flask, StoppedClock], ibi: str, day: date, user: str
+    site: tuple[Flask, Clock], ibi: str, day: date, user: str
 ) -> None:
     app, clock = site
-    clock.set_day(day)
+    clock.now = noon(day)
     rule, embargo = RULES[ITEMS[ibi][0]], EMBARGOES[ITEMS[ibi][1]]
     # 0.0.0.0 is no address of a user: it stands for an unknown user, who is in no network
     is_inside = rule is None or (
@@ -152,7 +143,7 @@ def test_pages_downloads_and_url_lists_agree_on_each_day(
     ],
 )
 def test_an_embargo_ends_by_itself_at_midnight_utc(
-    site: tuple[Flask, StoppedClock], moment: str, status: int
+    site: tuple[Flask, Clock], moment: str, status: int
 ) -> None:
     app, clock = site
     clock.now = datetime.fromisoformat(moment)
@@ -165,10 +156,10 @@ def test_an_embargo_ends_by_itself_at_midnight_utc(
 @pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("rest", ["", "doc/report.pdf", "doc/missing.pdf", "files"])
 def test_pages_say_the_day_in_the_language_of_the_reader(
-    site: tuple[Flask, StoppedClock], rest: str
+    site: tuple[Flask, Clock], rest: str
 ) -> None:
     app, clock = site
-    clock.set_day(date(2027, 2, 28))
+    clock.now = noon(date(2027, 2, 28))
     for language, text in (
         ("en", SHOWN),
         ("pt-BR", "disponível a partir de 1 de março de 2027"),
@@ -182,9 +173,9 @@ def test_pages_say_the_day_in_the_language_of_the_reader(
 
 
 @pytest.mark.slow_on_postgresql
-def test_ranges_and_conditions_do_not_open_a_file(site: tuple[Flask, StoppedClock]) -> None:
+def test_ranges_and_conditions_do_not_open_a_file(site: tuple[Flask, Clock]) -> None:
     app, clock = site
-    clock.set_day(date(2027, 2, 28))
+    clock.now = noon(date(2027, 2, 28))
     for headers in ({"Range": "bytes=0-1"}, {"If-None-Match": "*"}):
         for method in ("GET", "HEAD"):
             answer = ask(app, f"/col/{rep(1)}/doc/report.pdf", method, headers)
@@ -193,39 +184,39 @@ def test_ranges_and_conditions_do_not_open_a_file(site: tuple[Flask, StoppedCloc
 
 @pytest.mark.slow_on_postgresql
 def test_the_name_of_a_file_is_a_title_only_after_the_embargo(
-    site: tuple[Flask, StoppedClock],
+    site: tuple[Flask, Clock],
 ) -> None:
     app, clock = site
     for day, is_shown in ((28, False), (1, True)):
-        clock.set_day(date(2027, 2 if day == 28 else 3, day))
+        clock.now = noon(date(2027, 2 if day == 28 else 3, day))
         assert ("<h1>report.pdf" in ask(app, f"/col/{UNTITLED}/").text) == is_shown
 
 
 @pytest.mark.slow_on_postgresql
 def test_metadata_that_are_an_item_have_their_own_embargo(
-    site: tuple[Flask, StoppedClock],
+    site: tuple[Flask, Clock],
 ) -> None:
     app, clock = site
-    clock.set_day(date(2027, 2, 28))
+    clock.now = noon(date(2027, 2, 28))
     # the reader of a closed item gets its metadata, unless they are closed themselves
     assert ask_urls(app, WITH_METADATA)["url"][0].endswith(f"/col/{METADATA}/doc/report.pdf")
     assert "url.metadata" not in ask_urls(app, WITH_CLOSED, "GetMetadata")
     assert ask(app, f"/col/{WITH_METADATA}/metadata").status == 302
     assert ask(app, f"/col/{WITH_CLOSED}/metadata").status == 403
-    clock.set_day(DAY)
+    clock.now = noon(DAY)
     assert ask_urls(app, WITH_METADATA)["url"][0].endswith(f"/col/{WITH_METADATA}/doc/report.pdf")
     assert ask(app, f"/col/{WITH_CLOSED}/metadata").status == 302
 
 
 @pytest.mark.slow_on_postgresql
 def test_accesses_to_files_count_from_the_first_day(
-    site: tuple[Flask, StoppedClock],
+    site: tuple[Flask, Clock],
 ) -> None:
     app, clock = site
     url = f"http://mtc-m16c.sid.inpe.br/col/{rep(1)}/doc/report.pdf"
     outcomes = []
     for day in (date(2027, 2, 28), DAY):
-        clock.set_day(day)
+        clock.now = noon(day)
         claimed = acknowledge(archive_of(app), rep(1), url=url, content_type="Data", ibi=None)
         outcomes.append(archive_of(app).take_acknowledgment(claimed))
     assert outcomes == [Outcome.REFUSED, Outcome.COUNTED]
@@ -264,7 +255,7 @@ def test_copies_and_transferred_items_keep_their_embargo(two: tuple[Archive, Arc
 
 def test_an_edit_sets_and_removes_an_embargo_at_once(app: Flask, tmp_path: Path) -> None:
     archive = archive_of(app)
-    clock = StoppedClock()
+    clock = Clock(noon(date(2027, 2, 28)))
     archive.clock = clock
     path = tmp_path / "a.txt"
     path.write_text("a")
@@ -286,7 +277,7 @@ def test_new_editions_do_not_inherit_and_tombstones_do_not_keep_an_embargo(app: 
 
 def test_the_clock_of_an_archive_sets_timestamps_and_the_times_of_accesses(app: Flask) -> None:
     archive = archive_of(app)
-    clock = StoppedClock(datetime(2031, 5, 6, 7, 8, 9, 500_000, timezone(timedelta(hours=-3))))
+    clock = Clock(datetime(2031, 5, 6, 7, 8, 9, 500_000, timezone(timedelta(hours=-3))))
     archive.clock = clock
     item = archive.get(archive.deposit().rep)
     assert item is not None
@@ -308,7 +299,7 @@ def test_the_database_allows_no_embargo_of_a_service_or_a_stub(app: Flask) -> No
 
 
 @pytest.mark.slow_on_postgresql
-def test_an_embargo_is_exported_and_shown(site: tuple[Flask, StoppedClock]) -> None:
+def test_an_embargo_is_exported_and_shown(site: tuple[Flask, Clock]) -> None:
     app, _ = site
     runner = app.test_cli_runner()
     shown = json.loads(runner.invoke(args=["ibi", "show", rep(1), "--json"]).output)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import archive_of, close, import_records, make_app
+from support.shelf import Shelf
 from support.web import INSIDE, NETWORK, OUTSIDE, ask, ask_urls, rep
 
-from flask_ibi_archive import CatalogueRecord, IBIArchive, MetadataItem, RecordCatalogue
+from flask_ibi_archive import CatalogueRecord, IBIArchive, MetadataItem
 from flask_ibi_archive.core.records.record import AccessRule
 from flask_ibi_archive.core.records.work import Work
 
@@ -24,24 +25,19 @@ ELSEWHERE = "http://a.example/marc.xml"
 Create = Callable[..., Flask]
 
 
-class Shelf(RecordCatalogue):
-    """A report and its metadata, in the catalogue of a host."""
-
-    def __init__(self, **about: Any) -> None:
-        moment = datetime(2010, 5, 6, 7, 8, 9, tzinfo=timezone.utc)
-        if "access" in about:
-            about["access"] = AccessRule((NETWORK,), about["access"]["others"])
-        about = {"rep": ABOUT, "language": "en", "title": "Rain", **about}
-        chuva = {"rep": TRANSLATED, "language": "pt", "title": "Chuva"}
-        described = {"content_type": "Metadata", "timestamp": moment}
-        self.items = {
-            REPORT: CatalogueRecord(rep=REPORT, metadata=MetadataItem(ABOUT), timestamp=moment),
-            ABOUT: CatalogueRecord(**described, **about, translations={"pt": TRANSLATED}),
-            TRANSLATED: CatalogueRecord(**described, **chuva, translations={"en": ABOUT}),
-        }
-
-    def record(self, ibi: str) -> CatalogueRecord | None:
-        return self.items.get(ibi)
+def catalogue(**about: Any) -> Shelf:
+    """Return a report and its metadata, in the catalogue of a host."""
+    moment = datetime(2010, 5, 6, 7, 8, 9, tzinfo=timezone.utc)
+    if "access" in about:
+        about["access"] = AccessRule((NETWORK,), about["access"]["others"])
+    about = {"rep": ABOUT, "language": "en", "title": "Rain", **about}
+    chuva = {"rep": TRANSLATED, "language": "pt", "title": "Chuva"}
+    described = {"content_type": "Metadata", "timestamp": moment}
+    return Shelf(
+        CatalogueRecord(rep=REPORT, metadata=MetadataItem(ABOUT), timestamp=moment),
+        CatalogueRecord(**described, **about, translations={"pt": TRANSLATED}),
+        CatalogueRecord(**described, **chuva, translations={"en": ABOUT}),
+    )
 
 
 @pytest.fixture(params=["tables of the package", "catalogue of a host"])
@@ -50,7 +46,7 @@ def create(request: pytest.FixtureRequest, uri: str, tmp_path: Path) -> Iterator
 
     def make(**about: Any) -> Flask:
         is_host = request.param == "catalogue of a host"
-        ibi = IBIArchive(catalogue=Shelf(**about)) if is_host else IBIArchive()
+        ibi = IBIArchive(catalogue=catalogue(**about)) if is_host else IBIArchive()
 
         @ibi.metadata_format(
             "note", media_type="application/xml", schema="http://a.example/x", namespace="urn:x"

@@ -10,16 +10,18 @@ from flask import Flask
 from jinja2 import DictLoader
 from markupsafe import Markup
 from support.cases import for_each
-from support.marked_language import (
+from support.pages import (
+    LANGUAGES,
     MARKED,
     NAMES,
     TAG,
+    Page,
     list_unmarked_words,
     list_words,
     marked_language,
+    reading,
+    see,
 )
-from support.pages import LANGUAGES, Page, reading, see
-from support.resolver_app import resolver_app
 from support.web import (
     CLOSED,
     EMPTY,
@@ -35,6 +37,7 @@ from support.web import (
     URL_METADATA,
     WITH_METADATA,
     ask,
+    resolver_app,
     shelf,
 )
 

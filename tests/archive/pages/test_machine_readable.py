@@ -17,8 +17,8 @@ from sqlalchemy import event
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
 from support.databases import new_database
+from support.metadata import works
 from support.web import EMPTY, INSIDE, NETWORK, OUTSIDE, REPORT, Answer, ask, ask_urls, rep, source
-from support.works import works
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 

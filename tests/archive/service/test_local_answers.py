@@ -13,7 +13,6 @@ from support.accesses import stored
 from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records
 from support.operations import make_archives
 from support.pages import Page
-from support.resolver_app import add_resolver
 from support.web import (
     CLOSED,
     CLOSED_URL,
@@ -37,6 +36,7 @@ from support.web import (
     URL_METADATA,
     WITH_METADATA,
     Answer,
+    add_resolver,
     ask,
     ask_urls,
     rep,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,15 +10,11 @@ import pytest
 from flask import Flask
 from support.archives import archive_of, import_file
 from support.vectors import FOLDER
+from support.web import without_key
 
 pytestmark = pytest.mark.slow_on_postgresql
 
 FOLDERS = sorted((FOLDER / "archive").iterdir())
-
-
-def without_key(answer: bytes) -> bytes:
-    """Return an answer without its URL key, which is different each time."""
-    return re.sub(rb"urlkey [0-9]{10,}-[0-9]{10,}", b"urlkey", answer)
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

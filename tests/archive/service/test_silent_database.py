@@ -12,9 +12,9 @@ import pytest
 from flask import Flask
 from support.accesses import acknowledge, stored
 from support.archives import archive_of, close, import_records, make_app
+from support.database_servers import Relay, relaying
 from support.databases import new_database
 from support.loopback import PATIENCE
-from support.relay import Relay, relaying
 from support.web import SERVICE_PATH, Answer, ask, query_of
 
 from flask_ibi_archive.core.protocol.messages import format_request

@@ -65,7 +65,9 @@ def test_the_text_for_people_contains_the_fraction(date: Fraction) -> None:
 
 
 @pytest.mark.parametrize(
-    "date", [Fraction(1, 3), Fraction(1, 10**9 * 7), Fraction(1, 2**256), Fraction(1, 10**5000)]
+    "date",
+    [Fraction(1, 3), Fraction(1, 10**9 * 7), Fraction(1, 2**256), Fraction(1, 10**5000)],
+    ids=["1/3", "1/(7e9)", "1/2**256", "1/1e5000"],
 )
 def test_a_fraction_with_too_many_digits_is_refused(date: Fraction) -> None:
     for write in (format_decimal, format_date):

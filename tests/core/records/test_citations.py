@@ -26,7 +26,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pylatexenc.latex2text import LatexNodes2Text, MacroTextSpec, get_default_latex_context_db
 from support.citations import CASES, Case
-from support.works import make, one_line, texts
+from support.metadata import make, one_line, texts
 
 from flask_ibi_archive.core.records.formats.abnt import cite
 from flask_ibi_archive.core.records.formats.bibtex import write_bibtex

@@ -12,9 +12,7 @@ from lxml import etree
 from rdflib import RDF, Graph, Literal, URIRef
 from rdflib.namespace import SDO
 from support.cases import for_each
-from support.datacite import load_validator, read_json
-from support.schemas import load_schema
-from support.works import BASE, IBI, make, works
+from support.metadata import BASE, IBI, load_schema, load_validator, make, read_json, works
 
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat
 from flask_ibi_archive.core.records.record import AccessRule, FileRecord, Record

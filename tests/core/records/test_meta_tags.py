@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from support.works import make, works
+from support.metadata import make, works
 
 from flask_ibi_archive.core.records.meta_tags import list_meta_tags
 from flask_ibi_archive.core.records.work import Work

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from link_header import parse
-from support.works import make, works
+from support.metadata import make, works
 
 from flask_ibi_archive.core.records.signposting import (
     LINKSET_JSON,

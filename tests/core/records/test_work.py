@@ -7,7 +7,7 @@ from datetime import date, datetime, timezone
 import pytest
 from hypothesis import given
 from support.cases import for_each
-from support.works import BASE, IBI, make, works
+from support.metadata import BASE, IBI, make, works
 
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, select
-from support.actors import (
+from support.clocks import Clock
+from support.document_registries import (
     add_actors,
     add_documents,
     add_urls,
@@ -17,8 +18,8 @@ from support.actors import (
     read_documents,
     replace_url,
 )
-from support.far import Clock, Far, Reply, far_server, unused_address
-from support.registries import NOON, a_config, resolver_database
+from support.far import Far, Reply, far_server, unused_address
+from support.registries import NOON, a_config
 
 from flask_ibi_archive.archive.items import link_rows
 from flask_ibi_archive.resolver.registry_2008 import actor_check
@@ -29,12 +30,6 @@ from flask_ibi_archive.server.database.database import Database
 
 pytestmark = pytest.mark.no_tables
 one_database = pytest.mark.one_database
-
-
-@pytest.fixture
-def database(uri: str) -> Iterator[Database]:
-    with resolver_database(uri) as found:
-        yield found
 
 
 @pytest.fixture

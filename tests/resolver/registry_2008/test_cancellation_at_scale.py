@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from random import Random
@@ -11,8 +10,8 @@ from threading import Lock
 
 import pytest
 from sqlalchemy import func, insert, select
-from support.actors import actor_ibi, add_actors
-from support.registries import CHEAP, NOON, a_config, resolver_database
+from support.document_registries import actor_ibi, add_actors
+from support.registries import CHEAP, NOON, a_config
 
 from flask_ibi_archive.core.protocol.registry_2008 import (
     ChangeActor,
@@ -33,12 +32,6 @@ from flask_ibi_archive.server.http.link_requests import LinkClient, LinkStatus
 pytestmark = [pytest.mark.no_tables, pytest.mark.slow]
 
 MIB = 2**20
-
-
-@pytest.fixture
-def database(uri: str) -> Iterator[Database]:
-    with resolver_database(uri) as found:
-        yield found
 
 
 @pytest.mark.one_database

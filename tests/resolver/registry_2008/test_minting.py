@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import pairwise
 from threading import Barrier
 
 import pytest
+from support.clocks import Clock
 from support.document_registries import (
     MINT_HOST,
     PASSWORD,
     PREFIX,
-    ManualClock,
     a_document_registry,
     a_sender,
     actor_request,
     register,
 )
-from support.registries import NOON, resolver_database
+from support.registries import NOON
 
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
 from flask_ibi_archive.core.protocol.registry_2008 import Credentials
@@ -34,23 +33,17 @@ FIRST = f"{PREFIX}/2026/03.01.12.00"
 
 
 @pytest.fixture
-def database(uri: str) -> Iterator[Database]:
-    with resolver_database(uri) as database:
-        yield database
+def clock() -> Clock:
+    return Clock(NOON)
 
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-def a_minter(database: Database, clock: ManualClock) -> RegistryMinter:
+def a_minter(database: Database, clock: Clock) -> RegistryMinter:
     return RegistryMinter(database, MINT_HOST, 2008, clock, clock.wait)
 
 
 @pytest.mark.one_database
 def test_identifiers_are_minted_in_the_order_of_their_dates(
-    database: Database, clock: ManualClock
+    database: Database, clock: Clock
 ) -> None:
     minter = a_minter(database, clock)
     minted = [minter.mint() for _ in range(3)]
@@ -62,7 +55,7 @@ def test_identifiers_are_minted_in_the_order_of_their_dates(
 
 
 @pytest.mark.one_database
-def test_no_transaction_is_open_during_the_wait(database: Database, clock: ManualClock) -> None:
+def test_no_transaction_is_open_during_the_wait(database: Database, clock: Clock) -> None:
     def wait(seconds: float) -> None:
         clock.wait(seconds)
         with database.writing(lock_timeout=1):
@@ -76,7 +69,7 @@ def test_no_transaction_is_open_during_the_wait(database: Database, clock: Manua
 
 
 @pytest.mark.one_database
-def test_given_identifiers_are_not_minted(database: Database, clock: ManualClock) -> None:
+def test_given_identifiers_are_not_minted(database: Database, clock: Clock) -> None:
     registry = a_document_registry(database, clock=clock)
     given = [FIRST, f"{FIRST}.00.001", f"{FIRST}.00.002"]
     registry.register_actor(actor_request(given[0]), a_sender())
@@ -89,20 +82,20 @@ def test_given_identifiers_are_not_minted(database: Database, clock: ManualClock
 
 @pytest.mark.one_database
 def test_a_clock_that_was_set_back_never_leads_to_the_same_identifier(
-    database: Database, clock: ManualClock
+    database: Database, clock: Clock
 ) -> None:
     minter = a_minter(database, clock)
     clock.wait(30)
     assert minter.mint() == f"{FIRST}.30"
-    clock.time = NOON + timedelta(seconds=30 - MAX_WAIT + 1)
+    clock.now = NOON + timedelta(seconds=30 - MAX_WAIT + 1)
     assert minter.mint() == f"{FIRST}.30.001"
     assert clock() == NOON + timedelta(seconds=30, milliseconds=1)
-    clock.time = NOON - timedelta(days=1)
+    clock.now = NOON - timedelta(days=1)
     for _ in range(2):
         with pytest.raises(DocumentRegistryError, match="clock of the resolver was set back") as no:
             minter.mint()
         assert (no.value.code, no.value.retry_after) == ("unavailable", 86431)
-    clock.time = NOON + timedelta(seconds=31)
+    clock.now = NOON + timedelta(seconds=31)
     assert minter.mint() == f"{FIRST}.31"
 
 
@@ -110,7 +103,7 @@ def test_several_minters_never_mint_the_same_identifier(database: Database) -> N
     start = Barrier(4)
 
     def mint(number: int) -> list[str]:
-        minter = a_minter(database, ManualClock(NOON - timedelta(milliseconds=number)))
+        minter = a_minter(database, Clock(NOON - timedelta(milliseconds=number)))
         start.wait()
         return [minter.mint() for _ in range(10)]
 

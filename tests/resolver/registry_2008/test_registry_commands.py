@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.actors import (
+from support.cases import for_each
+from support.commands import Outcome, command
+from support.document_registries import (
     actor_ibi,
     add_actors,
     add_documents,
@@ -19,8 +21,6 @@ from support.actors import (
     read_documents,
     replace_url,
 )
-from support.cases import for_each
-from support.commands import Outcome, command
 from support.far import Reply, far_server, unused_address
 from support.loopback import HERE
 from support.registries import NOON

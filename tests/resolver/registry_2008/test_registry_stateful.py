@@ -22,16 +22,16 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from sqlalchemy import select
+from support.clocks import Clock
 from support.document_registries import (
     PREFIX,
-    ManualClock,
     a_document_registry,
     a_location,
     a_sender,
     actor_request,
     an_ibi,
 )
-from support.registries import resolver_database
+from support.registries import NOON, resolver_database
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.registry_2008 import (
@@ -122,7 +122,7 @@ class RegistryMachine(RuleBasedStateMachine):
     """Random operations; each one must have the result that the model has."""
 
     database: ClassVar[Database]
-    clock: ClassVar[ManualClock]
+    clock: ClassVar[Clock]
     #: What happened in all walks.
     reached: ClassVar[set[str]]
 
@@ -138,7 +138,7 @@ class RegistryMachine(RuleBasedStateMachine):
         self.documents: dict[str, ModelDocument] = {}
         self.minted: set[str] = set()
         self.passwords = 0
-        self.latest = self.clock.time
+        self.latest = self.clock.now
         for number, actor in enumerate(ACTORS[:3]):
             self.register_actor(actor)
             for document in range(number + 1):
@@ -391,10 +391,10 @@ class RegistryMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([-5.0, 0.0005, 1.0, 90.0]))
     def pass_time(self, seconds: float) -> None:
         """Let time pass, or set the clock back."""
-        self.latest = max(self.latest, self.clock.time)
+        self.latest = max(self.latest, self.clock.now)
         self.clock.wait(seconds)
         # the registry refuses to mint if the clock was set back by more than ten seconds
-        self.clock.time = max(self.clock.time, self.latest - timedelta(seconds=9))
+        self.clock.now = max(self.clock.now, self.latest - timedelta(seconds=9))
 
     # --- what must be true -----------------------------------------------------------------------
 
@@ -445,7 +445,7 @@ def machine(uri: str) -> Iterator[type[RegistryMachine]]:
         class Machine(RegistryMachine):
             pass
 
-        Machine.database, Machine.clock, Machine.reached = database, ManualClock(), set()
+        Machine.database, Machine.clock, Machine.reached = database, Clock(NOON), set()
         yield Machine
 
 

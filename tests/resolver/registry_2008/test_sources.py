@@ -13,24 +13,26 @@ from sqlalchemy.exc import OperationalError
 from support.cases import for_each
 from support.commands import command
 from support.document_registries import (
+    Entry,
+    Place,
     a_document_registry,
     a_location,
     a_sender,
-    an_actor,
-    register,
-)
-from support.registered_documents import (
-    Entry,
-    Place,
     actor_of,
     address_of,
+    an_actor,
     documents_of,
+    register,
     store,
 )
 from support.registries import a_registry, included, resolver_database
-from support.resolver_app import resolver_app
 from support.resolving import (
+    DEADLINE,
+    NEVER,
+    NONSENSE,
     ORIGINAL,
+    Habits,
+    Network,
     X,
     Y,
     Z,
@@ -39,10 +41,12 @@ from support.resolving import (
     leads,
     resolver_of,
     resolver_over,
+    silence_of,
     statements_of,
+    url_of,
     wants,
 )
-from support.simulated_network import DEADLINE, NEVER, NONSENSE, Habits, Network, silence_of, url_of
+from support.web import resolver_app
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.registry_2008 import ChangeActor
@@ -214,13 +218,6 @@ EDITIONS: Mapping[str, tuple[Mapping[str, Entry], str | AlertKind]] = {
         LATER,
     ),
 }
-
-
-@pytest.fixture
-def database(uri: str) -> Iterator[Database]:
-    """The database of a resolver."""
-    with resolver_database(uri) as found:
-        yield found
 
 
 @pytest.fixture

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
-from support.registered_documents import Entry, Place, documents_of, store
+from support.document_registries import Entry, Place, documents_of, store
 from support.registries import resolver_database
-from support.resolving import ORIGINAL
-from support.simulated_network import Network
+from support.resolving import ORIGINAL, Network
 from support.stores import Json, MemoryCatalogue, make_facts, rep_of
 
 from flask_ibi_archive.core.protocol.messages import UrlRequest, build_response

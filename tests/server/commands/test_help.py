@@ -74,7 +74,7 @@ def test_the_list_of_commands_contains_each_summary_completely(group: IBIGroup, 
     assert re.search(rf"^  {name} +{re.escape(summary)}$", listing, re.MULTILINE)
 
 
-@pytest.mark.parametrize("group", [ibi, ibi_resolver])
+@for_each("group", [ibi, ibi_resolver])
 def test_the_version_option_prints_the_version_of_the_package(group: IBIGroup) -> None:
     assert command(no_app, "--version", group=group).data == (
         f"flask_ibi_archive {version('flask_ibi_archive')}\n"
@@ -112,7 +112,7 @@ def test_only_commands_that_read_or_report_have_the_option_json(group: IBIGroup,
     assert ("--json" in options) == (name in REPORTING)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("group", "word", "said"),
     [
         (ibi, "showw", "No such command 'showw'. Did you mean show?"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from support.archives import archive_of
-from support.full import SECOND, fill
+from support.tables import SECOND, fill
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.table_rows import dump_rows, reflect_tables

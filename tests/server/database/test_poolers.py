@@ -10,8 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from support.archives import archive_of, close, import_records, make_app
+from support.database_servers import SESSIONS, pooling
 from support.databases import new_database
-from support.pgbouncer import SESSIONS, pooling
 from support.web import SERVICE_PATH, ask, query_of, rep
 
 from flask_ibi_archive import ItemRecord

@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Connection, create_engine, text
 from support.accesses import acknowledgment_query, request_query
 from support.archives import SERVICE, archive_of, close, make_app
-from support.standby import Server, needs_server, running_primary, running_standby
+from support.database_servers import Server, needs_server, running_primary, running_standby
 from werkzeug.test import TestResponse
 
 from flask_ibi_archive.archive.archive import Archive

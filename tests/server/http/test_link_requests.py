@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.far import Clock, Far, Reply, far_server, unused_address
+from support.clocks import Clock
+from support.far import Far, Reply, unused_address
 from support.loopback import LOOPBACK
 
 from flask_ibi_archive.server.http import link_requests
 from flask_ibi_archive.server.http.link_requests import HostLimits, LinkClient, clean_url, host_of
-
-
-@pytest.fixture
-def far() -> Iterator[Far]:
-    """A server elsewhere."""
-    with far_server() as server:
-        yield server
 
 
 def client(timeout: float = 20, delay: float = 0) -> LinkClient:

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 from flask import Flask, Response
-from support.marked_language import (
+from support.pages import (
     MARKED,
     NAMES,
+    Page,
     list_unmarked_words,
     list_words,
     marked_language,
+    reading,
 )
-from support.pages import Page, reading
-from support.resolver_app import resolver_app
-from support.web import Answer, ask
+from support.web import Answer, ask, resolver_app
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.resolution.answer import ArchiveSource

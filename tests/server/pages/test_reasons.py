@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from markupsafe import escape
 from support.cases import for_each
 from support.pages import Page, reading
-from support.resolver_app import resolver_app
-from support.web import Answer, ask
+from support.web import Answer, ask, resolver_app
 
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_ibip, parse_repository_name
 from flask_ibi_archive.core.identifiers.identifier import Form, Identifier
