@@ -23,7 +23,7 @@ from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items.operations.context import Clock, read_utc_clock
 from flask_ibi_archive.archive.items.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.items.operations.sessions import HostSession, SessionSource
-from flask_ibi_archive.archive.pages.landing_page import landing
+from flask_ibi_archive.archive.pages.item_pages import landing
 from flask_ibi_archive.archive.routing import create_blueprint
 from flask_ibi_archive.archive.service.local_answers import OwnArchive
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind

@@ -14,22 +14,15 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive import setup
 from flask_ibi_archive.archive.accesses import access_operations
 from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
-from flask_ibi_archive.archive.accesses.resolver_addresses import name_network
+from flask_ibi_archive.archive.accesses.visitors import name_network
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
-from flask_ibi_archive.archive.items.archives import ServedArchive, find_served
+from flask_ibi_archive.archive.items import archives
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.archive.items.operations import (
-    copying,
-    depositing,
-    editing,
-    removing,
-    reserving,
-)
+from flask_ibi_archive.archive.items.operations import depositing, editing, life_cycle
 from flask_ibi_archive.archive.items.operations.context import (
     Clock,
     OperationContext,
@@ -38,7 +31,6 @@ from flask_ibi_archive.archive.items.operations.context import (
 from flask_ibi_archive.archive.items.operations.description import Identified, require_ibi
 from flask_ibi_archive.archive.items.operations.sessions import HostSession
 from flask_ibi_archive.archive.items.reading import OnMalformed, log_malformed
-from flask_ibi_archive.archive.service.announcing import announce_minted
 from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, StoredItems
 from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers import parse_identifier
@@ -54,7 +46,7 @@ from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.signals import NOBODY, Notifier
+from flask_ibi_archive.signals import NOBODY, Notice, Notifier, item_minted
 
 Result = TypeVar("Result")
 
@@ -87,7 +79,7 @@ class Archive:
     clock: Clock = read_utc_clock
     formats: FormatRegistry = field(default_factory=lambda: FormatRegistry(BUILT_IN))
     replica: Database | None = None
-    _served: tuple[ServedArchive, ArchiveFacts] | None = None
+    _served: tuple[archives.ServedArchive, ArchiveFacts] | None = None
 
     def __repr__(self) -> str:
         return f"<Archive {self.config.archive_address}>"
@@ -163,7 +155,7 @@ class Archive:
         """
         return replace(self, session=None) if self.session else self
 
-    def served(self) -> ServedArchive:
+    def served(self) -> archives.ServedArchive:
         """Return the Archive that this app serves.
 
         The Archive is cached after it was found. An app may start before its Archive exists.
@@ -178,11 +170,11 @@ class Archive:
         """Return what the Archive publishes about itself; the same errors as :meth:`served`."""
         return self._find()[1]
 
-    def _find(self) -> tuple[ServedArchive, ArchiveFacts]:
+    def _find(self) -> tuple[archives.ServedArchive, ArchiveFacts]:
         if self._served is None:
             wanted = self.config.archive_service_ibi
-            served = self.database.read(lambda connection: find_served(connection, wanted))
-            facts = setup.build_facts(self.config, self.addresses, served, self.formats)
+            served = self.database.read(lambda connection: archives.find_served(connection, wanted))
+            facts = archives.build_facts(self.config, self.addresses, served, self.formats)
             self._served = served, facts
         return self._served
 
@@ -191,9 +183,9 @@ class Archive:
         served = self.served()
         return ibi in (served.rep, served.ibip)
 
-    init = setup.init
-    upgrade = setup.upgrade
-    downgrade = setup.downgrade
+    init = archives.init
+    upgrade = archives.upgrade
+    downgrade = archives.downgrade
 
     def forget(self) -> None:
         """Discard the cached Archive; its tables were removed."""
@@ -315,7 +307,10 @@ class Archive:
         :raises NotReady: if the database does not respond.
         """
         minted = self.minter.mint(count)
-        announce_minted(self.notifier, minted, lambda: self.served().service_ibi)
+        for new in minted if item_minted.receivers else ():
+            values = {"ibi": new.ibi, "rep": new.rep, "ibip": new.ibip}
+            values["archive"] = self.served().service_ibi
+            self.notifier.send([Notice(item_minted, values)])
         return minted
 
     # --- operations on items ---------------------------------------------------------------------
@@ -325,12 +320,12 @@ class Archive:
     attach_metadata = editing.attach_metadata
     replace_files = editing.replace_files
     edit = editing.edit
-    make_copy = copying.make_copy
-    transfer = copying.transfer
-    delete = removing.delete
-    reserve = reserving.reserve
-    release = reserving.release
-    reservations = reserving.reservations
+    make_copy = life_cycle.make_copy
+    transfer = life_cycle.transfer
+    delete = life_cycle.delete
+    reserve = depositing.reserve
+    release = depositing.release
+    reservations = depositing.reservations
 
     @cached_property
     def accesses(self) -> Acknowledgments:

@@ -6,14 +6,11 @@ from flask import Blueprint, Response
 from flask.blueprints import BlueprintSetupState
 
 from flask_ibi_archive.archive.accesses import statistics_pages as statistics
+from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.archive.items.pages import find_media_type
-from flask_ibi_archive.archive.pages import crawl_list_pages as crawl_lists
-from flask_ibi_archive.archive.pages import file_lists, metadata_pages
-from flask_ibi_archive.archive.pages.item_pages import name_file_type
-from flask_ibi_archive.archive.pages.landing_page import file, landing
+from flask_ibi_archive.archive.pages import crawl_lists, item_pages, metadata_pages
 from flask_ibi_archive.archive.service.local_answers import answer_persistent_url
-from flask_ibi_archive.archive.service.readiness import check_ready
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.pages import flask_interfaces
@@ -41,9 +38,9 @@ def create_blueprint() -> Blueprint:
     blueprint.record_once(lambda state: answer_first(state.app, answer_persistent_url))
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
-        ("landing", f"{item}/", landing),
-        ("file", f"{item}/doc/<path:path>", file),
-        ("files", f"{item}/files", file_lists.files),
+        ("landing", f"{item}/", item_pages.landing),
+        ("file", f"{item}/doc/<path:path>", item_pages.file),
+        ("files", f"{item}/files", item_pages.files),
         ("metadata", f"{item}/metadata", metadata_pages.metadata),
         ("linkset", f"{item}/linkset", metadata_pages.linkset),
         ("statistics", f"{item}/statistics", statistics.item_statistics),
@@ -76,7 +73,7 @@ def _add_item_functions(state: BlueprintSetupState) -> None:
         {CONVERTER: flask_interfaces.IBIConverter, OWN_ITEM: flask_interfaces.OwnItemConverter}
     )
     app.jinja_env.globals["ibi_media_type"] = find_media_type
-    app.jinja_env.globals["ibi_file_type"] = name_file_type
+    app.jinja_env.globals["ibi_file_type"] = item_pages.name_file_type
     app.extensions[SERVICE] = route_service_request
 
 

@@ -18,7 +18,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.care.backup import BackupSummary, BackupWriter
 from flask_ibi_archive.archive.care.restore import Restorer
 from flask_ibi_archive.archive.care.verification import Verification, Verifier
-from flask_ibi_archive.archive.items.folder_entries import ENTRY_NAME
+from flask_ibi_archive.archive.items.file_io import ENTRY_NAME
 from flask_ibi_archive.archive.items.importing.importer import (
     Importer,
     ImportResult,

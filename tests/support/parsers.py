@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from flask_ibi_archive.archive.accesses.robots import is_robot_access
+from flask_ibi_archive.archive.accesses.visitors import is_robot_access
 from flask_ibi_archive.archive.joining.resolver_answer import find_alert
 from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers import (

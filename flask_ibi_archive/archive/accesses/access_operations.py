@@ -22,9 +22,9 @@ from flask_ibi_archive.archive.accesses.access_rows import (
 )
 from flask_ibi_archive.archive.accesses.access_storage import AccessStore
 from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments, Outcome
-from flask_ibi_archive.archive.accesses.resolver_addresses import ResolverAddresses
 from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.accesses.statistics import LABEL_LENGTHS, Statistics, sum_counts
+from flask_ibi_archive.archive.accesses.visitors import ResolverAddresses
 from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.operations.context import Clock
 from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue

@@ -24,11 +24,13 @@ from flask_ibi_archive.archive.accesses.access_rows import (
     insert_access,
     lock_visitors,
 )
-from flask_ibi_archive.archive.accesses.accessed_items import AccessedItems, NotCounted, get_row_id
 from flask_ibi_archive.archive.accesses.delivered_item import (
+    AccessedItems,
     Claim,
     DeliveredItem,
+    NotCounted,
     find_delivered_item,
+    get_row_id,
 )
 from flask_ibi_archive.archive.accesses.spool import ReceivedAccess, Spool
 from flask_ibi_archive.archive.accesses.visitors import choose_pseudonym

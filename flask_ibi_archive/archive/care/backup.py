@@ -35,9 +35,8 @@ from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.file_io import ProgressReader, copy_and_measure, new_file
 from flask_ibi_archive.archive.items.file_rows import read_needed_contents
 from flask_ibi_archive.archive.items.file_store import FileStore
-from flask_ibi_archive.archive.items.last_date_file import LastDateFile
 from flask_ibi_archive.archive.items.minting import read_clock
-from flask_ibi_archive.archive.items.prefixes import EVERY_PREFIX
+from flask_ibi_archive.archive.items.prefixes import EVERY_PREFIX, LastDateFile
 from flask_ibi_archive.archive.items.table_rows import (
     Row,
     count_rows,

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 #: A report lists at most this number of the places where items use a link.
 MAX_USES = 100
+#: The largest number of uses of a link in one line of the report.
+SHOWN_USES = 3
 #: The number of links that are stored in one transaction.
 BATCH = 500
 #: One scan of all items finds the uses of this number of broken links.
@@ -85,6 +87,17 @@ class LinkFailure:
                 for use in self.uses
             ],
         }
+
+    def format(self) -> str:
+        """Return the line of the report for the link. Tabs separate its fields."""
+        uses = [
+            f"{use.ibi} {' '.join((use.path or use.relation or '').split())}"
+            for use in self.uses[:SHOWN_USES]
+        ]
+        if self.used > SHOWN_USES:
+            uses.append(f"and {self.used - SHOWN_USES} more")
+        since = format_timestamp(self.link.failing_since)
+        return "\t".join([self.link.url, since, self.link.error, ", ".join(uses)])
 
 
 class _Stopped(Exception):
@@ -237,11 +250,6 @@ class LinkChecker:
             if not status.postponed:
                 self._rows.store_check(link, self._now(), status.error)
             with self._lock:
-                self.results[_result(status)] += 1
+                works = "answered" if status.error is None else "failed"
+                self.results["put off" if status.postponed else works] += 1
                 progress(1)
-
-
-def _result(status: LinkStatus) -> str:
-    if status.postponed:
-        return "put off"
-    return "answered" if status.error is None else "failed"

@@ -37,6 +37,7 @@ from sqlalchemy import (
     tuple_,
 )
 
+from flask_ibi_archive.archive.items.conditions import is_public
 from flask_ibi_archive.archive.items.tables import (
     ChangedItem,
     Harvest,
@@ -44,7 +45,6 @@ from flask_ibi_archive.archive.items.tables import (
     HarvestSet,
     Item,
 )
-from flask_ibi_archive.archive.items.visibility import is_public
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update
 

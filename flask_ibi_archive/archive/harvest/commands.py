@@ -19,8 +19,8 @@ def renew_harvests_command() -> None:
     Example:
       flask --app example_app ibi renew-harvests
     """
-    from flask_ibi_archive.archive.harvest.harvest_sets import HarvestSets
     from flask_ibi_archive.archive.harvest.harvesting import StoredHarvests
+    from flask_ibi_archive.archive.harvest.oai_requests import HarvestSets
 
     archive = get_archive()
     archive.check_has_items()

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.harvest.changes import EPOCH, Change, HarvestLog, Range
-from flask_ibi_archive.archive.harvest.harvest_sets import HarvestSets
-from flask_ibi_archive.archive.harvest.oai_requests import Position, Selection
+from flask_ibi_archive.archive.harvest.oai_requests import HarvestSets, Position, Selection
 from flask_ibi_archive.archive.harvest.oai_responses import Header
 from flask_ibi_archive.archive.items.identifiers import find_owners
+from flask_ibi_archive.archive.items.viewing import (
+    describe_host_item,
+    is_public_record,
+    read_works,
+)
 from flask_ibi_archive.archive.service.item_catalogue import RecordSource
-from flask_ibi_archive.archive.service.public_works import describe_host_item, is_public, read_works
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work
@@ -239,7 +242,9 @@ class HostHarvests:
                 datestamp = after[0].replace(microsecond=0)
                 if selection.until is not None and datestamp > selection.until:
                     return
-                if record is not None and (record.state == State.DELETED or is_public(record)):
+                if record is not None and (
+                    record.state == State.DELETED or is_public_record(record)
+                ):
                     yield after, record
             if len(batch) < limit:
                 return
@@ -247,7 +252,7 @@ class HostHarvests:
     def find_record(self, ibi: str) -> HarvestedRecord | None:
         """Return the record of an item; None if harvesters must not see the item."""
         record = self._records.find_record(ibi)
-        if record is None or not (record.state == State.DELETED or is_public(record)):
+        if record is None or not (record.state == State.DELETED or is_public_record(record)):
             return None
         assert record.timestamp is not None  # parse_catalogue_record() has checked this
         return self._make(record, (record.timestamp, ""))

@@ -18,7 +18,6 @@ from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
 from flask_ibi_archive.archive.harvest import oai_requests as requests
 from flask_ibi_archive.archive.harvest import oai_responses as responses
-from flask_ibi_archive.archive.harvest.harvest_sets import HarvestSets
 from flask_ibi_archive.archive.harvest.harvesting import (
     HarvestedRecord,
     HostHarvests,
@@ -27,8 +26,8 @@ from flask_ibi_archive.archive.harvest.harvesting import (
     list_part,
     open_harvests,
 )
-from flask_ibi_archive.archive.harvest.oai_requests import PREFIX, TOKEN, Selection
-from flask_ibi_archive.archive.items.host_calls import logging_failure
+from flask_ibi_archive.archive.harvest.oai_requests import PREFIX, TOKEN, HarvestSets, Selection
+from flask_ibi_archive.archive.items.access import logging_failure
 from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
 from flask_ibi_archive.archive.service.item_catalogue import CannotList
 from flask_ibi_archive.core.protocol.hosts import extract_host

@@ -1,4 +1,4 @@
-"""Parses the requests of harvesters, and the contents of resumption tokens.
+"""Parses the requests of harvesters, the contents of resumption tokens, and the sets of items.
 
 Source: OAI-PMH 2.0, 3.1.1 (requests), 3.3 (dates), 3.5 (flow control), 3.6 (errors) and 4 (verbs).
 """
@@ -6,12 +6,15 @@ Source: OAI-PMH 2.0, 3.1.1 (requests), 3.3 (dates), 3.5 (flow control), 3.6 (err
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from flask_ibi_archive.errors import HarvestError
+from flask_ibi_archive.archive.items.access import logging_failure
+from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.errors import CannotFindSets, HarvestError
 
 TOKEN = "resumptionToken"
 PREFIX = "metadataPrefix"
@@ -46,6 +49,11 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-
 
 #: The last part of a position: a number, or an identifier if the items are in a host's tables.
 Position = tuple[datetime, "int | str"]
+#: The largest length of a setSpec.
+MAX_SPEC = 255
+
+#: A function of the host that returns the sets of an item.
+FindItemSets = Callable[[Work], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +200,44 @@ def bad_token() -> HarvestError:
     return HarvestError(
         "badResumptionToken", "this Archive has not issued the token; begin the list again"
     )
+
+
+@dataclass
+class HarvestSets:
+    """The sets that a host has defined.
+
+    :ivar names: the name of each set for people, by its setSpec.
+    :ivar find: returns the sets of an item; None if there are no sets.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    find: FindItemSets | None = None
+
+    def define(self, names: Mapping[str, str], find: FindItemSets) -> None:
+        """Define the sets; see :meth:`flask_ibi_archive.IBIArchive.oai_sets`.
+
+        :raises ValueError: if a setSpec is wrong or too long.
+        """
+        for spec in names:
+            if not is_set_spec(spec) or len(spec) > MAX_SPEC:
+                raise ValueError(f"{spec!r} is not a setSpec, such as 'theses:master'")
+        self.names, self.find = dict(names), find
+
+    def list_sets(self, work: Work) -> set[str]:
+        """Return the sets of an item. A set "a:b" is a part of the set "a" (OAI-PMH 2.0, 2.6).
+
+        If the function of the host fails or returns an unknown set, this is logged, and the item
+        belongs to no set: harvesters still find it in the list of all items.
+        """
+        with suppress(CannotFindSets), logging_failure(CannotFindSets(work.ibi)):
+            return self._list_sets(work)
+        return set()
+
+    def _list_sets(self, work: Work) -> set[str]:
+        found: set[str] = set()
+        for spec in () if self.find is None else self.find(work):
+            if spec not in self.names:
+                raise ValueError(f"{spec!r} is not one of the sets {', '.join(self.names)}")
+            parts = spec.split(":")
+            found.update(":".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return found & self.names.keys()

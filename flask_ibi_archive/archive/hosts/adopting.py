@@ -24,10 +24,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Mapper, Session
 
-from flask_ibi_archive.archive.hosts.assigning import assign_stored, bind
-from flask_ibi_archive.archive.hosts.describing import name_row
-from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.hosts.reading import begin_locking, is_key_in
+from flask_ibi_archive.archive.hosts.assigning import assign_stored, begin_locking, bind, is_key_in
+from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem, name_row
 from flask_ibi_archive.archive.hosts.writing import RowWriter
 from flask_ibi_archive.archive.items.bulk import renew_plans
 from flask_ibi_archive.archive.items.file_io import Content, Readable, copy_and_measure

@@ -14,11 +14,20 @@ from typing import Any
 from sqlalchemy import event, inspect
 from sqlalchemy.orm import Mapper, Session, SessionTransaction, object_session
 
-from flask_ibi_archive.archive.hosts.assigning import assign, assign_stored, bind_current, lock_rows
-from flask_ibi_archive.archive.hosts.describing import DEFAULT_REASON, inspect_row, name_row
-from flask_ibi_archive.archive.hosts.editing import Removal
-from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.hosts.reading import read_again
+from flask_ibi_archive.archive.hosts.assigning import (
+    assign,
+    assign_stored,
+    bind_current,
+    lock_rows,
+    read_again,
+)
+from flask_ibi_archive.archive.hosts.identified_item import (
+    DEFAULT_REASON,
+    IdentifiedItem,
+    inspect_row,
+    name_row,
+)
+from flask_ibi_archive.archive.hosts.row_edits import Removal
 from flask_ibi_archive.archive.hosts.writing import RowWriter
 from flask_ibi_archive.archive.items.operations.context import OperationContext
 from flask_ibi_archive.archive.items.operations.description import Identified

@@ -11,17 +11,24 @@ from functools import partial
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.hosts.assigning import Mint, assign_stored, mint, was_assigned
-from flask_ibi_archive.archive.hosts.describing import (
+from flask_ibi_archive.archive.hosts.identified_item import (
     DescribedRow,
+    IdentifiedItem,
     describe,
     find_references,
     inspect_row,
     name_row,
     naming,
 )
-from flask_ibi_archive.archive.hosts.editing import NO_ITEM, Owners, Removal, RowEdits
-from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.hosts.linking import RowLink, RowLinks, find_changed_links
+from flask_ibi_archive.archive.hosts.row_edits import (
+    NO_ITEM,
+    Owners,
+    Removal,
+    RowEdits,
+    RowLink,
+    RowLinks,
+    find_changed_links,
+)
 from flask_ibi_archive.archive.items.file_io import Content
 from flask_ibi_archive.archive.items.file_store import Staging
 from flask_ibi_archive.archive.items.identifiers import (
@@ -40,8 +47,8 @@ from flask_ibi_archive.archive.items.operations.context import (
 )
 from flask_ibi_archive.archive.items.operations.depositing import check_new
 from flask_ibi_archive.archive.items.operations.description import ItemDescription, read_description
-from flask_ibi_archive.archive.items.operations.given_files import stage_files
 from flask_ibi_archive.archive.items.operations.noting import note
+from flask_ibi_archive.archive.items.operations.staged_files import stage_files
 from flask_ibi_archive.archive.items.operations.updating import UpdateBatch, upsert_item
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State
 from flask_ibi_archive.core.records.record import Record

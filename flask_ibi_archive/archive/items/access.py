@@ -1,4 +1,4 @@
-"""Decides whether the user of a request may read the files of an item.
+"""Decides whether the user of a request may read the files of an item, as the host says.
 
 The access policy of the host decides first. If there is no policy, or if the policy leaves the
 decision open, the networks of the access rule and the embargo of the item decide.
@@ -6,22 +6,27 @@ decision open, the networks of the access rule and the embargo of the item decid
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from logging import getLogger
 from typing import TypeAlias
 
 from flask import Request, Response, after_this_request, current_app, request
+from sqlalchemy.exc import OperationalError
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import FileRecord
+from flask_ibi_archive.errors import HostFunctionFailed, NotReady
 from flask_ibi_archive.server.pages.requests import EXTENSION, user_address
 
 #: The function of the host that decides who may read; see :meth:`IBIArchive.access_policy`.
 AccessPolicy: TypeAlias = (
     "Callable[[ItemView, FileRecord | None, Request], bool | AnyResponse | None]"
 )
+log = getLogger("flask_ibi_archive.host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +112,21 @@ def _forbid_storing(response: Response) -> Response:
     """Set headers for a response that only this user of the host gets."""
     response.headers["Cache-Control"] = "private, no-store"
     return response
+
+
+@contextmanager
+def logging_failure(failure: HostFunctionFailed) -> Iterator[None]:
+    """Log any exception of the block, which calls a function of the host for an item.
+
+    :param failure: what can't be done. It names the item.
+    :raises HostFunctionFailed: the failure, if the block raises an exception.
+    :raises NotReady, OperationalError: if a database is not available, which is not a failure of
+        the function.
+    """
+    try:
+        yield
+    except (NotReady, OperationalError):  # the same request succeeds later
+        raise
+    except Exception as error:  # the function may raise anything
+        log.exception("%s", failure)
+        raise failure from error

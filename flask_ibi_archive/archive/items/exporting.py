@@ -35,7 +35,7 @@ def export_records(
     All items are read in one transaction. In the records, the ``source`` of a stored file is the
     absolute path of the file.
 
-    :param where: conditions that the items must satisfy, as for :func:`..item_search.select_items`.
+    :param where: conditions that the items must satisfy, as for :func:`.select_items`.
     :param limit: the maximum number of items; None returns all items.
     :param on_malformed: called with each item that cannot be read, and that is left out.
     """

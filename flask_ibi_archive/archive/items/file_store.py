@@ -4,7 +4,7 @@ The name of a file is the checksum of its content. Therefore equal files are sto
 store never contains an incomplete file: a new file is first written to a staging folder and to the
 disk. The transaction that writes the database row of the file then moves the file to its place.
 
-Each Archive that uses the folder has an entry there (:mod:`.folder_entries`). Unneeded files are
+Each Archive that uses the folder has an entry there (:class:`.FolderEntry`). Unneeded files are
 only deleted if all entries are known.
 """
 
@@ -23,14 +23,15 @@ from typing import NamedTuple
 
 from flask_ibi_archive.archive.items.file_io import (
     Content,
+    FolderEntry,
     Readable,
+    check_entries,
     copy_and_measure,
     lock_folder,
     measure,
     new_file,
     sync_folder,
 )
-from flask_ibi_archive.archive.items.folder_entries import FolderEntry, check_entries
 from flask_ibi_archive.errors import StorageError
 
 #: The names of staging folders begin with this text.

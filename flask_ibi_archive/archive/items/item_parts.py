@@ -27,8 +27,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import DataError
 from sqlalchemy.orm import aliased
 
+from flask_ibi_archive.archive.items.conditions import describes, shows_description
 from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier
-from flask_ibi_archive.archive.items.visibility import describes, shows_description
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import DublinCore, RelatedItem, RelationKind
 from flask_ibi_archive.core.records.record import Text as LanguageText

@@ -14,9 +14,8 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from flask_ibi_archive.archive.items.bulk import insert_rows, insert_with_ids, update_rows
-from flask_ibi_archive.archive.items.copies import Copies
 from flask_ibi_archive.archive.items.file_io import Content
-from flask_ibi_archive.archive.items.identifiers import check_not_reserved, find_owners
+from flask_ibi_archive.archive.items.identifiers import Copies, check_not_reserved, find_owners
 from flask_ibi_archive.archive.items.locks import lock_relations
 from flask_ibi_archive.archive.items.reading import ItemReader
 from flask_ibi_archive.archive.items.relations import Relations

@@ -14,8 +14,8 @@ from fractions import Fraction
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.items.last_date_file import LastDateFile
 from flask_ibi_archive.archive.items.prefixes import (
+    LastDateFile,
     find_used_identifiers,
     insert_prefixes,
     lock_last_date,

@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import aliased
 
+from flask_ibi_archive.archive.items.conditions import LISTED, describes
 from flask_ibi_archive.archive.items.item_parts import MALFORMED, ItemParts, parse_elements
 from flask_ibi_archive.archive.items.tables import (
     Item,
@@ -31,7 +32,6 @@ from flask_ibi_archive.archive.items.tables import (
     TombstoneRow,
     TranslationGroup,
 )
-from flask_ibi_archive.archive.items.visibility import LISTED, describes
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import (
@@ -122,7 +122,7 @@ class ItemReader:
 
         :param after: the method reads only items whose id is higher than this number.
         :param limit: the largest number of items.
-        :param where: more conditions; see :func:`..item_search.select_items`.
+        :param where: more conditions; see :func:`.select_items`.
         """
         return self._try_all((Item.id > after, *LISTED, *where), limit)
 

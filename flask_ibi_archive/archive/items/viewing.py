@@ -1,12 +1,20 @@
-"""Read items for web pages and commands."""
+"""Reads items for web pages and commands, and describes them for harvesters and crawlers.
+
+The service is no document. An item that contains the metadata of other items has no description of
+its own: it is part of the descriptions of these items.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from mimetypes import guess_type
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from flask_ibi_archive.archive.items.conditions import is_public
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.reading import ItemReader
 from flask_ibi_archive.core.identifiers import Identifier
@@ -14,10 +22,15 @@ from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import Catalogue
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.record import Record, RelatedItem
+from flask_ibi_archive.core.records.record import MetadataItem, Record, RelatedItem
+from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.server.database.database import Database
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 
 def view_item(
@@ -83,3 +96,81 @@ def find_metadata_url(
     pairs = answer_url_request(catalogue, request, whole, lambda item: "")
     url = dict(pairs).get("url" + relation.name)
     return url if isinstance(url, str) else None
+
+
+def read_works(
+    archive: Archive, connection: Connection, item_ids: Sequence[int]
+) -> dict[int, Work | None]:
+    """Return the descriptions of the public items among some items, in the order of the ids.
+
+    The description of an item is None if its row or that of its metadata item is malformed.
+    """
+    reader = ItemReader(
+        connection, archive.served().id, today=archive.today, with_descriptions=True
+    )
+    items = reader.read_items(item_ids, is_public())
+    return {
+        item_id: None if (item := items[item_id]) is None else _describe(archive, item)
+        for item_id in item_ids
+        if item_id in items
+    }
+
+
+def describe_host_item(
+    archive: Archive, find_record: Callable[[str], Record | None], record: Record
+) -> Work:
+    """Return the description of an item in the catalogue of a host.
+
+    :param find_record: returns the record of the item with an identifier.
+    """
+    named = record.metadata
+    metadata = find_record(named.ibi) if isinstance(named, MetadataItem) else None
+    return _describe(archive, view_host_item(record, metadata, archive.today))
+
+
+def is_public_record(record: Record) -> bool:
+    """Return whether harvesters may see the description of an item.
+
+    :func:`flask_ibi_archive.archive.items.conditions.is_public` is the same rule for rows.
+    """
+    return (
+        record.state in (State.ORIGINAL, State.COPY)
+        and record.content_type == "Data"
+        and not record.is_hidden
+    )
+
+
+def _describe(archive: Archive, item: ItemView) -> Work:
+    """Return the description of an item for readers who are in no network."""
+    record, elements = item.record, item.dublin_core
+    # a harvested record must lead to the item
+    url = archive.persistent_url(item)
+    identifiers = elements.get("identifier", ())
+    if url not in [text for text, _ in identifiers]:
+        elements = {**elements, "identifier": (*identifiers, (url, None))}
+    return make_work(
+        record,
+        elements,
+        archive.config.persistent_url_base,
+        page_url=archive.addresses.item(record),
+        files=_list_files(archive, item),
+        metadata_language=item.metadata_language,
+        translation_of=item.original,
+        archive_name=archive.config.archive_name,
+        today=item.today,
+    )
+
+
+def _list_files(archive: Archive, item: ItemView) -> list[WorkFile]:
+    """Return the files that all readers may read."""
+    record = item.record
+    if not item.is_open or not record.list_files:
+        return []
+    return [
+        WorkFile(
+            file.path,
+            file.url or archive.addresses.file(record, file.path),
+            guess_type(file.path)[0],
+        )
+        for file in record.files
+    ]

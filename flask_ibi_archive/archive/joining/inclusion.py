@@ -15,13 +15,14 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.joining.registration_rows import (
+from flask_ibi_archive.archive.joining.registration_state import (
+    find_move,
     find_registration,
+    shown_url,
     store_failure,
     store_status,
 )
 from flask_ibi_archive.archive.joining.resolver_answer import Endpoint, read_answer
-from flask_ibi_archive.archive.joining.state import find_move, shown_url
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import (
     EXCLUSION_REQUEST,

@@ -1,17 +1,24 @@
-"""The client of the document registry of a resolver ([P] 4).
+"""The client of the document registry of a resolver ([P] 4), and the registration of an item.
 
 An Archive that uses such a registry is an actor. Each request has the actor's password. Therefore a
 request is sent by POST, and no error and no log contains the request.
+
+The registration contains the URLs that the Archive returns for a reader whose IP address is in no
+network of an access rule, because the registry gives every reader the same URLs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from flask_ibi_archive.archive.items.identifiers import find_held
 from flask_ibi_archive.archive.joining.resolver_answer import REPORT, Endpoint
+from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
+from flask_ibi_archive.core.protocol.messages import UrlRequest
+from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.query import format_query_string
 from flask_ibi_archive.core.protocol.registry_2008.answers import (
     Confirmation,
@@ -22,18 +29,30 @@ from flask_ibi_archive.core.protocol.registry_2008.answers import (
 )
 from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangePassword,
+    Credentials,
+    DocumentLocation,
     DocumentRecord,
+    MetadataLocation,
     RegisterActor,
+    RegisterDocument,
     RegistryRequest,
 )
 from flask_ibi_archive.core.protocol.registry_2008.requests import format_registry_request
+from flask_ibi_archive.core.protocol.relations import EMPTY, Relation, parse_relation
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.protocol.url_list import answer_url_request
+from flask_ibi_archive.core.records.fields import parse_timestamp
+from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.errors import (
     ConfigError,
     DocumentRegistryError,
+    ForbiddenMove,
     PeerProtocolError,
     ResolverError,
     ResolverFailed,
+    StorageError,
     TransportError,
+    UnknownItem,
 )
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.http.transport import (
@@ -42,6 +61,9 @@ from flask_ibi_archive.server.http.transport import (
     make_printable,
     without_password,
 )
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 Answer = TypeVar("Answer", RegisteredActor, RegisteredDocument, Confirmation, DocumentRecord)
 
@@ -55,6 +77,11 @@ ACTOR_EXPECTED = (
     "the actorID of this Archive, such as dpi.inpe.br/banon/2001/01.11.16.21; "
     "flask ibi registry register-actor prints it"
 )
+#: The IP address of a reader who is in no network. It is reserved for documentation (RFC 5737).
+ANY_READER = "192.0.2.1"
+
+#: The URL of a target of a relation, and the date of the last change of the target.
+_DatedUrl = tuple[str, datetime]
 
 
 @dataclass
@@ -178,3 +205,131 @@ def list_passwords(request: RegistryRequest) -> tuple[str, ...]:
     if isinstance(request, ChangePassword):
         return request.credentials.password, request.new_password
     return (request.credentials.password,)
+
+
+def build_registration(
+    archive: Archive, ibi: str, credentials: Credentials, *, allows_original: bool = True
+) -> RegisterDocument:
+    """Return the request that registers an item with the registry of a resolver.
+
+    :param ibi: any identifier of the item. It becomes the documentID.
+    :param allows_original: False if an item in the state Original is not registered as the
+        original, because the actor does not hold the copyright.
+    :raises IdentifierError: if the text is not an identifier.
+    :raises UnknownItem: if no item of this Archive has the identifier.
+    :raises ForbiddenMove: if the item is deleted.
+    :raises StorageError: if the identifier is only reserved, or if the item has no URL for all
+        readers.
+    Source: [P] 4.4.
+    """
+    identifier = parse_identifier(ibi)
+    item = archive.get(identifier.text)
+    if item is None:
+        raise _explain_unknown(archive, identifier.text)
+    state = item.record.state
+    if state == State.DELETED.value:
+        raise ForbiddenMove(
+            identifier.text, state, "be registered", (State.ORIGINAL.value, State.COPY.value)
+        )
+    location = locate_document(archive, identifier, item)
+    if location.url is None and not location.metadata:
+        raise StorageError(
+            f"{identifier} can't be registered: it has no URL for all readers"
+            f"{_explain_hidden(item)}"
+        )
+    is_original = allows_original and state == State.ORIGINAL.value
+    return RegisterDocument(credentials, location, identifier.text, is_original)
+
+
+def _explain_unknown(archive: Archive, ibi: str) -> StorageError:
+    archive_id = archive.served().id
+    if archive.database.read(lambda connection: find_held(connection, archive_id, [ibi])):
+        return StorageError(
+            f"{ibi} can't be registered: it is reserved for a draft; deposit the draft first"
+        )
+    return UnknownItem(ibi)
+
+
+def _explain_hidden(item: ItemView) -> str:
+    if item.embargo is not None:
+        return f" before {item.embargo}, the end of its embargo"
+    rule = item.record.access
+    return "" if rule is None else ", because its access rule excludes most of them"
+
+
+def locate_document(archive: Archive, identifier: Identifier, item: ItemView) -> DocumentLocation:
+    """Return the URLs of an item and its metadata for all readers, and its other editions.
+
+    The other editions are persistent URLs, so that they may be in any Archive.
+    """
+    urls = _list_urls(archive, identifier) if item.shows_itself(ANY_READER) else {}
+    # readers who may not read the files get the URL of the metadata instead of the item's URL
+    url, updated_at = urls.get(EMPTY, (None, None)) if item.allows(ANY_READER) else (None, None)
+    return DocumentLocation(
+        url=url,
+        updated_at=updated_at,
+        metadata=_list_metadata(urls),
+        previous_edition_url=_persistent_url(archive, _find_previous_edition(item)),
+        next_edition_url=_persistent_url(archive, _find_next_edition(archive, item)),
+    )
+
+
+def _list_urls(archive: Archive, identifier: Identifier) -> dict[Relation, _DatedUrl]:
+    """Return the URL of each relation of an item that the Archive answers."""
+    facts = replace(archive.facts(), filter_url_list=False)
+    request = UrlRequest(identifier, (ANY_READER,))
+    pairs = dict(
+        archive.read_catalogue(
+            lambda catalogue: answer_url_request(catalogue, request, facts, lambda item: "")
+        )
+    )
+    return {
+        parse_relation(name.removeprefix("url")): (
+            encode_word(str(url)),
+            parse_timestamp("timestamp", pairs[f"timestamp{name.removeprefix('url')}"]),
+        )
+        for name, url in pairs.items()
+        if name == "url" or name.startswith("url.")
+    }
+
+
+def _list_metadata(urls: Mapping[Relation, _DatedUrl]) -> tuple[MetadataLocation, ...]:
+    """Return the metadata in free form, in each format, and their translations, each URL once."""
+    found: dict[tuple[str, str | None], MetadataLocation] = {}
+    relations = [relation for relation in urls if relation.shape in ("m", "mt")]
+    for relation in sorted(relations, key=lambda one: (len(one.steps), one.name)):
+        url, updated_at = urls[relation]
+        metadata, *translation = relation.steps
+        language = translation[0].parameter if translation else None
+        known = found.get((url, metadata.parameter))
+        if known is None or (known.language is None and language is not None):
+            found[url, metadata.parameter] = MetadataLocation(
+                url, updated_at, metadata.parameter, language
+            )
+    return tuple(found.values())
+
+
+def _persistent_url(archive: Archive, ibi: str | None) -> str | None:
+    return None if ibi is None else archive.persistent_url(ibi)
+
+
+def _find_next_edition(archive: Archive, item: ItemView) -> str | None:
+    """Return an identifier of the next edition that is not deleted; None if there is none."""
+    ibi, seen = item.record.next_edition, set(item.record.identifiers)
+    while ibi is not None and ibi not in seen:  # the catalogue of a host may contain a circle
+        seen.add(ibi)
+        following = archive.get(ibi)
+        if following is None or following.record.state != State.DELETED.value:
+            return ibi
+        ibi = following.record.next_edition
+    return None
+
+
+def _find_previous_edition(item: ItemView) -> str | None:
+    """Return an identifier of the previous edition that is not deleted.
+
+    :returns: None if there is none, or if the items are in the catalogue of the host. Such a
+        catalogue states next editions only.
+    """
+    earlier = [other for other in item.related if other.kind == "earlier_edition"]
+    return next((other.ibi for other in reversed(earlier) if not other.is_removed), None)

@@ -1,26 +1,125 @@
-"""Lists the items whose pages are public, for crawlers: by year, and for the sitemap."""
+"""The lists of items whose pages are public, for crawlers: by year, and the sitemap."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import wraps
 from heapq import nlargest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection
+from flask import Response, abort
+from sqlalchemy import Connection, and_, func, literal, select, tuple_
 
-from flask_ibi_archive.archive.pages.crawl_list_rows import CrawlLists
-from flask_ibi_archive.archive.service.item_catalogue import RecordSource
-from flask_ibi_archive.archive.service.public_works import describe_host_item, is_public, read_works
+from flask_ibi_archive.archive.items.conditions import is_public
+from flask_ibi_archive.archive.items.pages import page, unavailable_page
+from flask_ibi_archive.archive.items.tables import Item
+from flask_ibi_archive.archive.items.viewing import (
+    describe_host_item,
+    is_public_record,
+    read_works,
+)
+from flask_ibi_archive.archive.service.item_catalogue import CannotList, RecordSource
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.server.database.dialects import UTCDateTime
+from flask_ibi_archive.server.pages.requests import current_archive, read_query
+from flask_ibi_archive.server.pages.responses import find_items_path, set_headers
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
 #: The position of an item in the list of a year.
 Place = tuple[datetime, str]
+#: The number of items on a page.
+SHOWN = 100
+#: The maximum number of URLs in a sitemap (sitemaps.org).
+SITEMAP_SIZE = 50_000
+#: The years that a date may have.
+YEARS = range(1, 10_000)
+#: The largest number of a sitemap. The ids in the sitemap are integers of the database.
+MAX_SITEMAP = 2**63 // SITEMAP_SIZE - 1
+#: Matches the position at the beginning of a page: the last item on the page before.
+_PLACE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z_(.+)", re.ASCII)
+_NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+class CrawlLists:
+    """The items of one Archive whose pages are public.
+
+    :param connection: the connection for reading.
+    """
+
+    def __init__(self, connection: Connection, archive_id: int) -> None:
+        self._connection = connection
+        self._is_listed = and_(Item.archive_id == archive_id, is_public())
+
+    def list_years(self) -> list[int]:
+        """Return the years in which items were changed last, the newest first.
+
+        One statement for each year finds the newest item before the year, with an index.
+        """
+        years: list[int] = []
+        newest = select(Item.timestamp).where(self._is_listed).order_by(Item.timestamp.desc())
+        found = self._connection.scalar(newest.limit(1))
+        while found is not None:
+            years.append(found.year)
+            before = newest.where(Item.timestamp < datetime(found.year, 1, 1, tzinfo=timezone.utc))
+            found = self._connection.scalar(before.limit(1))
+        return years
+
+    def list_items(
+        self, since: datetime, before: tuple[datetime, int], limit: int
+    ) -> list[tuple[int, datetime]]:
+        """Return the ids and the timestamps of items, the newest first.
+
+        :param since: the earliest timestamp.
+        :param before: the first position that is not listed any more.
+        """
+        time, item_id = before
+        position = tuple_(Item.timestamp, Item.id)
+        rows = self._connection.execute(
+            select(Item.id, Item.timestamp)
+            .where(
+                self._is_listed,
+                Item.timestamp >= since,
+                position < tuple_(literal(time, UTCDateTime), literal(item_id)),
+            )
+            .order_by(Item.timestamp.desc(), Item.id.desc())
+            .limit(limit)
+        )
+        return [(row.id, row.timestamp) for row in rows]
+
+    def list_ranges(self, size: int) -> list[int]:
+        """Return the numbers of the ranges of ids that contain items.
+
+        The range with the number n contains the ids from n * size to (n + 1) * size - 1.
+        """
+        first = select(func.min(Item.id).label("id")).where(self._is_listed).cte(recursive=True)
+        later = (
+            select(func.min(Item.id))
+            .where(self._is_listed, Item.id >= (first.c.id / size + 1) * size)
+            .correlate(first)
+            .scalar_subquery()
+        )
+        chain = first.union_all(select(later).where(first.c.id.is_not(None)))
+        ids = self._connection.scalars(select(chain.c.id).where(chain.c.id.is_not(None)))
+        return sorted(item_id // size for item_id in ids)
+
+    def list_range(self, number: int, size: int) -> list[Any]:
+        """Return the rep, the ibip and the timestamp of the items in a range of ids."""
+        return list(
+            self._connection.execute(
+                select(Item.rep, Item.ibip, Item.timestamp)
+                .where(self._is_listed, Item.id >= number * size, Item.id < (number + 1) * size)
+                .order_by(Item.id)
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +220,7 @@ class HostLists:
         return [(self._archive.addresses.item(record), _find_time(record)) for record in records]
 
     def _public(self) -> Iterator[Record]:
-        return (record for record in self._records.list() if is_public(record))
+        return (record for record in self._records.list() if is_public_record(record))
 
 
 def open_lists(archive: Archive) -> StoredLists | HostLists:
@@ -140,3 +239,101 @@ def _find_bounds(year: int, after: Place | None) -> tuple[datetime, Place]:
 def _find_time(record: Record) -> datetime:
     assert record.timestamp is not None  # parse_catalogue_record() has checked this
     return record.timestamp.astimezone(timezone.utc)
+
+
+def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
+    """Decorate a view: lists that do not exist, or that cannot be read now, are error pages."""
+
+    @wraps(view)
+    def answer(**parameters: int) -> Response:
+        try:
+            return view(**parameters)
+        except CannotList:
+            abort(404)
+        except (NotReady, ConfigError) as error:
+            return unavailable_page(error)
+
+    return answer
+
+
+@_answering
+def show_years() -> Response:
+    """Show the years in which items were changed last."""
+    return _list_page(years=open_lists(current_archive()).list_years(), year=None)
+
+
+@_answering
+def show_year(year: int) -> Response:
+    """Show the items that were changed last in a year, the newest first.
+
+    The parameter ``page`` is the position of the last item on the page before.
+    """
+    if year not in YEARS:
+        abort(404)
+    archive, after = current_archive(), _read_place(year)
+    found = open_lists(archive).list_year(year, after, SHOWN)
+    if not found.works:
+        abort(404)
+    following = None if found.next is None else f"{format_timestamp(found.next[0])}_{found.next[1]}"
+    return _list_page(works=found.works, year=year, after=after, next=following)
+
+
+@_answering
+def send_sitemap() -> Response:
+    """Send the sitemap; if there are many items, an index of sitemaps."""
+    archive = current_archive()
+    numbers = open_lists(archive).list_sitemaps(SITEMAP_SIZE)
+    if not numbers:  # a sitemap must not be empty
+        return _send_xml("urlset", "url", [(_base(), None)])
+    if len(numbers) == 1:
+        return send_sitemap_part(number=numbers[0])
+    base = archive.addresses.base
+    return _send_xml(
+        "sitemapindex", "sitemap", ((f"{base}/ibi/sitemap/{n}", None) for n in numbers)
+    )
+
+
+@_answering
+def send_sitemap_part(number: int) -> Response:
+    """Send one of several sitemaps."""
+    if number > MAX_SITEMAP:
+        abort(404)
+    found = open_lists(current_archive()).list_sitemap(number, SITEMAP_SIZE)
+    if not found:
+        abort(404)
+    return _send_xml("urlset", "url", found)
+
+
+def _send_xml(root: str, name: str, entries: Iterable[tuple[str, datetime | None]]) -> Response:
+    lines = [f"{DECLARATION}<{root} {_NAMESPACE}>"]
+    for url, changed in entries:
+        time = "" if changed is None else element("lastmod", format_timestamp(changed))
+        lines.append(f"<{name}>{element('loc', url)}{time}</{name}>")
+    text = "\n".join([*lines, f"</{root}>", ""])
+    return set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
+
+
+def _list_page(**values: object) -> Response:
+    return page("items", 200, base=_base(), items_path=find_items_path(), **values)
+
+
+def _base() -> str:
+    return f"{current_archive().addresses.base}/ibi/items"
+
+
+def _read_place(year: int) -> Place | None:
+    """Return the position in the query; None at the beginning of the list.
+
+    A position that is wrong, or not in the year, is a page that does not exist.
+    """
+    text = read_query().get("page")
+    if text is None:
+        return None
+    found = _PLACE.fullmatch(text)
+    try:
+        time = datetime.fromisoformat(found[1]) if found else None
+    except ValueError:
+        time = None
+    if found is None or time is None or time.year != year:
+        abort(404)
+    return time.replace(tzinfo=timezone.utc), found[2]

@@ -1,28 +1,66 @@
-"""Prepares the contents of the landing page and of the tombstone of an item."""
+"""Defines the views of an item: landing page, list of files, files, and tombstone.
+
+A tombstone is the page of a removed item. The module ``routing`` registers the views.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
 
-from flask_ibi_archive.archive.items.host_calls import logging_failure
-from flask_ibi_archive.archive.items.pages import find_media_type, write_metadata
+from flask import Response, current_app, request
+from flask.typing import ResponseReturnValue
+
+from flask_ibi_archive.archive.items.access import (
+    check_access,
+    logging_failure,
+    select_readable_files,
+)
+from flask_ibi_archive.archive.items.pages import (
+    describe_work,
+    describing,
+    draw_recent_months,
+    find_media_type,
+    list_notices,
+    message,
+    page,
+    redirect_to,
+    restricted_page,
+    with_item,
+    write_metadata,
+)
+from flask_ibi_archive.archive.pages.downloads import describe_version, send_content
+from flask_ibi_archive.archive.pages.machine_readable import (
+    add_item_links,
+    add_part_links,
+    choose_format,
+    describe_head,
+    find_formats,
+)
 from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.query import list_candidate_paths
 from flask_ibi_archive.core.records.formats import MetadataFormat
+from flask_ibi_archive.core.records.formats.abnt import cite
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import RelatedItem
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType
+from flask_ibi_archive.core.records.work_values import name_licence
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, format_persistent_target
 from flask_ibi_archive.errors import CannotWriteMetadata
 from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.server.pages.charts import draw_swatch
-from flask_ibi_archive.server.pages.requests import current_archive
-from flask_ibi_archive.server.pages.texts import gettext
-
-if TYPE_CHECKING:
-    pass
+from flask_ibi_archive.server.pages.requests import (
+    current_archive,
+    is_request_url,
+    read_query,
+    request_path,
+)
+from flask_ibi_archive.server.pages.responses import set_headers
+from flask_ibi_archive.server.pages.texts import gettext, set_language
 
 SWATCHES = (draw_swatch(0), draw_swatch(1))
 #: The maximum number of files on a page.
@@ -65,6 +103,8 @@ FILE_TYPE_NAMES = {
 }
 #: Matches the extension at the end of a file name.
 _EXTENSION = re.compile(r"\.([A-Za-z0-9]{1,8})$")
+#: The forms of the list, and their media types. The first form is the default.
+FORMS = {"html": "text/html", "text": "text/plain", "json": "application/json"}
 
 
 def name_file_type(name: str) -> str:
@@ -119,3 +159,167 @@ def find_original_url(item: ItemView) -> str:
     ibi = parse_identifier(item.record.identifiers[0])
     target = format_persistent_target(PersistentUrl(ibi, requires_original=True))
     return current_archive().config.persistent_url_base + target
+
+
+@with_item
+def files(item: ItemView) -> ResponseReturnValue:
+    """Show the list of files of an item. The page has parts, the other forms are complete.
+
+    The owner of the item can forbid the list. Then each form says this.
+    """
+    access = check_access(item)
+    if not access.is_allowed:
+        return restricted_page(item, access)
+    readable = select_readable_files(item)
+    form = _choose_form()
+    if form is None:
+        return message(400, gettext("The list of files has no such form"), item=readable)
+    response = _files_page(readable) if form == "html" else _send_list(readable, form)
+    response.vary.add("Accept")
+    return response
+
+
+def _choose_form() -> str | None:
+    """Return the form of the list: the parameter ``format``, or what the client accepts.
+
+    :returns: None if the parameter has a wrong value.
+    """
+    stated = read_query().get("format")
+    if stated is not None:
+        return stated if stated in FORMS else None
+    types = list(FORMS.values())
+    best = request.accept_mimetypes.best_match(types, types[0])
+    return next(name for name, kind in FORMS.items() if kind == best)
+
+
+def _files_page(item: ItemView) -> Response:
+    count = len(item.record.files)
+    pages = {str(number + 1): number for number in range(-(-count // SHOWN_FILES) or 1)}
+    number = pages.get(read_query().get("page", "1"))
+    if number is None:
+        title = gettext("The list of files has no such page")
+        return message(404, title, item=item, links_files=True)
+    first = number * SHOWN_FILES
+    shown = item.record.files[first : first + SHOWN_FILES]
+    return page("files", item=item, files=shown, first=first, number=number + 1, pages=len(pages))
+
+
+def _send_list(item: ItemView, form: str) -> Response:
+    """Return the complete list of the files of an item as text or JSON.
+
+    If the list is not public, the text is a comment as in text/uri-list (RFC 2483, 5), and JSON
+    contains a message instead of files.
+    """
+    work = describe_work(item)
+    refusal = None
+    if not item.record.list_files:
+        refusal = gettext("The owner of the item does not allow its list of files to be shown.")
+    if form == "text":
+        lines = [f"# {refusal}"] if refusal else [file.url for file in work.files]
+        text = "".join(f"{line}\n" for line in lines)
+        response = Response(text, content_type="text/plain; charset=utf-8")
+    else:
+        listed = [
+            {"name": file.name, "url": file.url, "type": file.media_type, "size": file.size}
+            for file in work.files
+        ]
+        found = {"files": None, "message": refusal} if refusal else {"files": listed}
+        body = json.dumps({"ibi": work.ibi, **found}, ensure_ascii=False, indent=2)
+        response = Response(body, content_type="application/json")
+    if refusal:
+        set_language(response)
+    return set_headers(response)
+
+
+def _no_file_page(item: ItemView, title: str) -> Response:
+    advice = gettext("See the list of files or the page of the item.")
+    return message(404, title, advice, item=select_readable_files(item), links_files=True)
+
+
+@with_item
+@describing
+def landing(item: ItemView) -> ResponseReturnValue:
+    """Show the landing page of an item, with a description of the item and links to its files.
+
+    A program that prefers a metadata format to HTML is redirected to the metadata.
+    """
+    readable = select_readable_files(item)
+    work = describe_work(readable)
+    chosen = choose_format(request.accept_mimetypes, find_formats(item))
+    if chosen is None:
+        response = message(406, gettext("The item is not available in this form"), item=readable)
+    elif chosen:
+        response = redirect_to(current_archive().addresses.metadata(item, chosen), 303)
+    else:
+        response = landing_page(item, readable, work)
+    response.vary.add("Accept")
+    return add_item_links(response, readable, work)
+
+
+def landing_page(
+    item: ItemView, readable: ItemView, work: Work, *, shows_metadata: bool = False
+) -> Response:
+    """Return the landing page of an item.
+
+    :param readable: the item without the files that the user may not read.
+    :param work: the description of the readable item.
+    :param shows_metadata: True to show all metadata on the page, instead of a link to them.
+    """
+    access = check_access(item)
+    if readable.record.files:
+        access = replace(access, is_allowed=True)
+    counts = current_archive().count_views(item)
+    return page(
+        "landing",
+        item=readable,
+        notices=list_notices(item, access),
+        work=work,
+        shows_metadata=shows_metadata,
+        original_url=find_original_url(item),
+        type_name=name_type(work),
+        newest_edition=find_newest_edition(item),
+        shown_files=SHOWN_FILES,
+        licence=name_licence(work.licence_url) if work.licence_url else "",
+        citation=cite(work, item.today),
+        citations=list_citations(readable, work),
+        citation_formats=CITATION_FORMATS,
+        counts=counts,
+        chart=draw_recent_months(counts, item.today),
+        swatches=SWATCHES,
+        **describe_head(readable, replace(work, files=work.files[:SHOWN_FILES])),
+    )
+
+
+@with_item
+def file(item: ItemView, path: str) -> ResponseReturnValue:
+    """Send a file of an item, or redirect to the server that has the file."""
+    # Flask decodes the argument ``path`` as UTF-8, but a file name may have another encoding
+    prefix = f"/{(request.view_args or {})['ibi']}/doc/".encode()
+    raw = request_path().partition(prefix)[2]
+    found = item.find_file(list_candidate_paths(raw.decode("utf-8", "surrogateescape")))
+    access = check_access(item, found)
+    if not access.is_allowed:
+        return restricted_page(item, access)
+    if found is None:
+        return _no_file_page(item, gettext("The item does not have this file"))
+    if found.url is not None and not is_request_url(
+        found.url, current_archive().config.archive_address
+    ):
+        return redirect_to(found.url)
+    if found.source is not None:
+        name = found.path.rpartition("/")[2]
+        changed = item.record.timestamp
+        content = Path(found.source)
+        try:
+            etag = found.sha256 or describe_version(content)
+            response = send_content(content, name, etag, changed, not item.is_open)
+        except OSError as error:
+            ibi = item.record.identifiers[0]
+            current_app.logger.error(
+                "the content of a file of the item %s can't be read: %s", ibi, error
+            )
+        else:
+            url = current_archive().addresses.file(item, found.path)
+            return add_part_links(response, item, "collection", url)
+    text = gettext("The content of this file is not available here")
+    return _no_file_page(item, text)

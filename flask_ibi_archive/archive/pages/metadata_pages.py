@@ -10,9 +10,9 @@ from flask.typing import ResponseReturnValue
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
     check_access,
+    logging_failure,
     select_readable_files,
 )
-from flask_ibi_archive.archive.items.host_calls import logging_failure
 from flask_ibi_archive.archive.items.pages import (
     describe_work,
     describing,
@@ -26,7 +26,7 @@ from flask_ibi_archive.archive.items.pages import (
     write_metadata,
 )
 from flask_ibi_archive.archive.items.viewing import find_metadata_url
-from flask_ibi_archive.archive.pages.landing_page import landing_page
+from flask_ibi_archive.archive.pages.item_pages import landing_page
 from flask_ibi_archive.archive.pages.machine_readable import add_part_links, linkset_response
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.relations import Step, StepKind

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.items.copies import Copies
+from flask_ibi_archive.archive.items.identifiers import Copies
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.messages import Acknowledgment

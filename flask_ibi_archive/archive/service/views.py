@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from flask import Response, current_app
 from werkzeug.exceptions import BadHost
 
-from flask_ibi_archive.archive.service.announcing import announce_request
 from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.hosts import find_client
 from flask_ibi_archive.core.protocol.messages import (
     MAX_QUERY,
     Acknowledgment,
@@ -42,7 +42,7 @@ from flask_ibi_archive.server.pages.responses import (
     refuse_request,
     summarise_error,
 )
-from flask_ibi_archive.signals import url_requested
+from flask_ibi_archive.signals import Notice, url_requested
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -164,7 +164,13 @@ def _list_and_announce(list_urls: ListUrls, message: UrlRequest) -> Sequence[Url
     """Return the URL list, and send the signal url_requested."""
     archive = current_archive()
     pairs = list_urls(message)
-    announce_request(archive.notifier, message, len(pairs), archive.config.anonymise_ips)
+    values = {
+        "ibi": message.ibi.text,
+        "client_address": find_client(message.client_addresses, archive.config.anonymise_ips),
+        "filepath": message.filepath,
+        "urls": len(pairs),
+    }
+    archive.notifier.send([Notice(url_requested, values)])
     return pairs
 
 

@@ -72,7 +72,7 @@ class IBIGroup(AppGroup):
     ) -> None:
         super().__init__(*args, **options)
         self.sections = {
-            title: [name.rpartition(".")[::2] for name in names.split()]
+            title: [name.rsplit(".", 1) for name in names.split()]
             for title, names in sections.items()
         }
         self.modules = {

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from support.cases import for_each
 
-from flask_ibi_archive.archive.accesses import resolver_addresses
-from flask_ibi_archive.archive.accesses.resolver_addresses import (
+from flask_ibi_archive.archive.accesses import visitors
+from flask_ibi_archive.archive.accesses.visitors import (
     MAX_AGE,
     RETRY_AFTER,
     ResolverAddresses,
@@ -98,6 +98,6 @@ def test_all_addresses_of_a_host_are_used(monkeypatch: pytest.MonkeyPatch) -> No
             raise socket.gaierror
         return "150.163.34.1", "2001:db8::1"
 
-    monkeypatch.setattr(resolver_addresses, "look_up", look_up)
+    monkeypatch.setattr(visitors, "look_up", look_up)
     assert look_up_networks("urlib.net") == networks("150.163.34.9", "2001:db8::9")
     assert look_up_networks("unknown") is None

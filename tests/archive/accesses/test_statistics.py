@@ -17,9 +17,8 @@ from support.databases import BACKENDS, new_database
 
 from flask_ibi_archive.archive.accesses.access_rows import get_utc_day, read_counts, start_of_day
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
-from flask_ibi_archive.archive.accesses.robots import is_robot_access
 from flask_ibi_archive.archive.accesses.statistics import Statistics
-from flask_ibi_archive.archive.accesses.visitors import Visitors
+from flask_ibi_archive.archive.accesses.visitors import Visitors, is_robot_access
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.protocol.hosts import anonymise
 from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Agents

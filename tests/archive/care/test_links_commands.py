@@ -14,7 +14,7 @@ from support.commands import command
 from support.far import Far, Reply
 from support.web import rep
 
-from flask_ibi_archive.archive.care.commands import links as cli_links
+from flask_ibi_archive.archive.care import commands as cli_links
 
 NewApp = Callable[..., Flask]
 

@@ -19,7 +19,7 @@ from support.operations import dump
 
 from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, ItemView, Tombstone, signals
 from flask_ibi_archive.archive.items import minting
-from flask_ibi_archive.archive.items.operations import host_files
+from flask_ibi_archive.archive.items.operations import staged_files
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.errors import ClockError, ConfigError, RowError, StorageError
 
@@ -549,7 +549,7 @@ def test_a_rollback_keeps_a_file_that_another_item_needs(host: Host) -> None:
 def test_files_that_cannot_be_deleted_now_are_deleted_after_the_next_rollback(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_files, "LOCK_TIMEOUT", 0.01)
+    monkeypatch.setattr(staged_files, "LOCK_TIMEOUT", 0.01)
     host.session.add(host.Thesis(title="On rain", pdf=host.write("a.pdf", "rain")))
     host.session.flush()
     with host.archive.files_folder.locked():  # a backup

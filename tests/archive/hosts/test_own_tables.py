@@ -24,7 +24,7 @@ from flask_ibi_archive import CatalogueRecord, FileRecord, IBIArchive, MetadataI
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.checking import check_archive
-from flask_ibi_archive.archive.joining.document_registration import build_registration
+from flask_ibi_archive.archive.joining.registry_client import build_registration
 from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.registry_2008.model import Credentials
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError, UnknownItem

@@ -14,7 +14,7 @@ from support.cases import for_each
 from support.databases import new_database
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.joining.document_registration import build_registration
+from flask_ibi_archive.archive.joining.registry_client import build_registration
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.pairs import format_pairs, pairs_as_dict, parse_pairs

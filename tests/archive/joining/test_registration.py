@@ -34,12 +34,12 @@ from support.loopback import (
 from support.vectors import load
 
 from flask_ibi_archive.archive.joining.inclusion import Registrar, generate_key, registration_email
-from flask_ibi_archive.archive.joining.registration_rows import (
+from flask_ibi_archive.archive.joining.registration_state import (
     RegistrationRecord,
+    describe_served,
     find_registration,
 )
 from flask_ibi_archive.archive.joining.resolver_answer import read_retry_after
-from flask_ibi_archive.archive.joining.state import describe_served
 from flask_ibi_archive.core.protocol.inclusion import format_registration_status, is_key
 from flask_ibi_archive.errors import (
     ArchiveMoved,

@@ -22,8 +22,7 @@ from support.loopback import serving
 from support.registries import CHEAP, KEY, a_config, answer_of, resolver_database
 
 from flask_ibi_archive.archive.joining.inclusion import Registrar
-from flask_ibi_archive.archive.joining.registration_rows import find_registration
-from flask_ibi_archive.archive.joining.state import NEVER, state_of
+from flask_ibi_archive.archive.joining.registration_state import NEVER, find_registration, state_of
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, parse_registration_request
 from flask_ibi_archive.core.protocol.query import decode_query_string
 from flask_ibi_archive.errors import ResolverFailed, ResolverRefused, TransportError

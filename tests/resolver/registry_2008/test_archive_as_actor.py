@@ -12,7 +12,7 @@ from support.databases import new_database
 from support.registries import CHEAP
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.joining.document_registration import build_registration
+from flask_ibi_archive.archive.joining.registry_client import build_registration
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.registry_2008.model import (

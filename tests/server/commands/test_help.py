@@ -15,7 +15,7 @@ from support.cases import for_each
 from support.commands import command
 
 from flask_ibi_archive.archive.commands import ibi
-from flask_ibi_archive.archive.joining.commands.registry import registry_command
+from flask_ibi_archive.archive.joining.registry_commands import registry_command
 from flask_ibi_archive.resolver.commands import ibi_resolver, registry
 from flask_ibi_archive.server.commands.group import IBIGroup
 

@@ -17,8 +17,8 @@ from support.cases import for_each
 from support.vectors import FOLDER
 
 from flask_ibi_archive.archive.care.backup import BackupWriter
+from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.archive.items.tables import metadata
-from flask_ibi_archive.archive.service.readiness import check_ready
 from flask_ibi_archive.errors import IBIError, NotReady, StorageError
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database

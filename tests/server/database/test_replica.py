@@ -16,7 +16,7 @@ from support.archives import SERVICE, archive_of, close, import_records, initial
 from support.databases import BACKENDS, new_database
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.service.readiness import check_ready
+from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.errors import ConfigError, NotReady
 
 BOTH, NEW, OLD = (f"a.br/{name}/2001/01.01.00.00" for name in ("both", "new", "old"))

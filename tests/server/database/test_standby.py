@@ -18,7 +18,7 @@ from support.database_servers import Server, needs_server, running_primary, runn
 from werkzeug.test import TestResponse
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.service.readiness import check_ready
+from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.errors import NotReady
 

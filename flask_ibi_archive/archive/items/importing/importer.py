@@ -16,15 +16,21 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.bulk import examine_tables
 from flask_ibi_archive.archive.items.file_store import FileStore, Staging
-from flask_ibi_archive.archive.items.importing.import_rows import ImportLog, ImportState, Phase
-from flask_ibi_archive.archive.items.importing.named_files import measure_file
-from flask_ibi_archive.archive.items.importing.reporting import (
+from flask_ibi_archive.archive.items.importing.progress import (
     Counts,
     Errors,
+    ImportLog,
     ImportProgress,
     ImportResult,
+    ImportState,
+    Phase,
 )
-from flask_ibi_archive.archive.items.importing.source import ImportSource, Limits, open_source
+from flask_ibi_archive.archive.items.importing.source import (
+    ImportSource,
+    Limits,
+    measure_file,
+    open_source,
+)
 from flask_ibi_archive.archive.items.importing.steps import Steps
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.operations.noting import name_archives
@@ -171,9 +177,11 @@ class Importer:
                 ):
                     after = self._import_batch(steps, transaction)
             except RecordError as error:
-                if not self.resume or not _has_begun(steps.state):
+                state = steps.state
+                has_begun = state.phase is not Phase.ITEMS or state.position > 0
+                if not self.resume or not has_begun:
                     raise
-                reason = f"{error.reason}; {_advice(steps.state)}"
+                reason = f"{error.reason}; {_advice(state)}"
                 raise RecordError(error.source, error.line, error.field, reason) from error
 
     def _import_batch(self, steps: Steps, transaction: _Transaction) -> ImportState | None:
@@ -252,10 +260,6 @@ class Importer:
                 "imported items remain)"
             )
         return state
-
-
-def _has_begun(state: ImportState) -> bool:
-    return state.phase is not Phase.ITEMS or state.position > 0
 
 
 def _advice(state: ImportState) -> str:

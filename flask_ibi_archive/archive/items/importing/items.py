@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.identifiers import find_owners_and_originals
-from flask_ibi_archive.archive.items.importing.import_rows import (
+from flask_ibi_archive.archive.items.importing.progress import (
+    Errors,
     ImportLog,
     ImportState,
     PendingLine,
 )
-from flask_ibi_archive.archive.items.importing.reporting import Errors
 from flask_ibi_archive.archive.items.importing.source import Line
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.locks import lock_items

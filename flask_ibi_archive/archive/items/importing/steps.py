@@ -6,16 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from flask_ibi_archive.archive.items.bulk import prepare_for_many_rows
-from flask_ibi_archive.archive.items.importing.import_rows import (
+from flask_ibi_archive.archive.items.importing.items import ItemBatch, rule_error
+from flask_ibi_archive.archive.items.importing.progress import (
     NO_BYTES,
+    Errors,
     ImportLog,
     ImportState,
     Phase,
 )
-from flask_ibi_archive.archive.items.importing.items import ItemBatch, rule_error
-from flask_ibi_archive.archive.items.importing.named_files import AddFile, add_files
-from flask_ibi_archive.archive.items.importing.reporting import Errors
-from flask_ibi_archive.archive.items.importing.source import ImportSource, Limits, Line, LineReader
+from flask_ibi_archive.archive.items.importing.source import (
+    AddFile,
+    ImportSource,
+    Limits,
+    Line,
+    LineReader,
+    add_files,
+)
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.relations import RelationBatch
 from flask_ibi_archive.errors import RuleBroken

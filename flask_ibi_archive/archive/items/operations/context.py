@@ -16,9 +16,9 @@ from flask_ibi_archive.archive.items.file_store import FileStore, Staging
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter
 from flask_ibi_archive.archive.items.operations.description import name_field
-from flask_ibi_archive.archive.items.operations.host_files import stage_for_session
 from flask_ibi_archive.archive.items.operations.noting import name_archives
 from flask_ibi_archive.archive.items.operations.sessions import HostSession, in_transaction
+from flask_ibi_archive.archive.items.operations.staged_files import stage_for_session
 from flask_ibi_archive.archive.items.rules import RULES, find_broken_rule
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State

@@ -1,4 +1,4 @@
-"""Deposit new items, next editions of items, and translations of items."""
+"""Deposit new items, next editions and translations; reserve identifiers for drafts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from flask_ibi_archive.archive.items.identifiers import USED, settle_reservation
+from flask_ibi_archive.archive.items.identifiers import (
+    RELEASED,
+    USED,
+    Reservation,
+    add_reservation,
+    read_reservations,
+    settle_reservation,
+)
 from flask_ibi_archive.archive.items.items import Contents, ItemStore
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations.context import (
@@ -16,6 +23,7 @@ from flask_ibi_archive.archive.items.operations.context import (
     OperationContext,
     canonicalize,
     find_item,
+    validate_note,
     validate_record,
 )
 from flask_ibi_archive.archive.items.operations.description import (
@@ -27,8 +35,9 @@ from flask_ibi_archive.archive.items.operations.description import (
     read_description,
     require_ibi,
 )
-from flask_ibi_archive.archive.items.operations.given_files import stage_files
 from flask_ibi_archive.archive.items.operations.noting import note, note_changed_item
+from flask_ibi_archive.archive.items.operations.noting import note as note_signal
+from flask_ibi_archive.archive.items.operations.staged_files import stage_files
 from flask_ibi_archive.archive.items.operations.updating import insert_minted_item, upsert_item
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.core.records.fields import quoted
@@ -263,3 +272,47 @@ def find_related(store: ItemStore, edition_of: str | None, translation_of: str |
             "edition to the last edition",
         )
     return other_id
+
+
+def reserve(archive: HasContext, note: str | None = None) -> Minted:
+    """Mint an identifier, and reserve the identifier for a draft.
+
+    ::
+
+        draft = ibi.archive.reserve(note="thesis of Ana Silva")
+        ibi.archive.deposit(title="...", files=["thesis.pdf"], reserved=draft.ibi)
+
+    No other item can get a reserved identifier.
+
+    :param note: the purpose of the reservation.
+    :raises MintingError: if no identifier can be minted now.
+    """
+    text = validate_note(note)
+    context = archive.own_context
+    with context.new_item(context.get_minter()) as (store, minted):
+        add_reservation(
+            store.connection, store.archive_id, minted.rep, minted.ibip, text, context.now()
+        )
+        note_signal(store, item_minted, minted)
+    return minted
+
+
+def release(archive: HasContext, ibi: str | Identified) -> None:
+    """End the reservation of an identifier. The identifier is never issued again.
+
+    ::
+
+        ibi.archive.release(draft.ibi)
+
+    :raises StorageError: if the identifier is not reserved for a draft of this Archive.
+    """
+    text = canonicalize(require_ibi(ibi))
+    context = archive.own_context
+    with context.transaction(text) as store:
+        settle_reservation(store.connection, store.archive_id, text, RELEASED, context.now())
+
+
+def reservations(archive: HasContext) -> list[Reservation]:
+    """Return the reservations of the Archive. The oldest reservation is the first."""
+    with archive.own_context.reading() as store:
+        return read_reservations(store.connection, store.archive_id)

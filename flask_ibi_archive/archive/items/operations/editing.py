@@ -20,7 +20,7 @@ from flask_ibi_archive.archive.items.operations.description import (
     read_description,
     require_ibi,
 )
-from flask_ibi_archive.archive.items.operations.given_files import list_files, stage_files
+from flask_ibi_archive.archive.items.operations.staged_files import list_files, stage_files
 from flask_ibi_archive.archive.items.operations.updating import UpdateBatch
 from flask_ibi_archive.core.protocol.states import Event, State, next_state
 from flask_ibi_archive.core.records.record import FileRecord, Record

@@ -54,17 +54,15 @@ if TYPE_CHECKING:
 
 #: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
-    "The Archive as an actor": "registry.register-actor registry.change-password "
-    "registry.change-email",
-    "Documents": "registry.register registry.change-actor registry.delete registry.display",
+    "The Archive as an actor": "registry_commands.register-actor "
+    "registry_commands.change-password registry_commands.change-email",
+    "Documents": "registry_commands.register registry_commands.change-actor "
+    "registry_commands.delete registry_commands.display",
 }
 
 
 @click.group(
-    "registry",
-    cls=IBIGroup,
-    sections=SECTIONS,
-    package="flask_ibi_archive.archive.joining.commands",
+    "registry", cls=IBIGroup, sections=SECTIONS, package="flask_ibi_archive.archive.joining"
 )
 def registry_command() -> None:
     """Register documents with the registry of a resolver.
@@ -266,7 +264,7 @@ def register_command(
       flask --app example_app ibi registry register 8JMKD3MGP8W/35MME4E --dry-run
       flask --app example_app ibi registry register 8JMKD3MGP8W/35MME4E --password-file actor.txt
     """
-    from flask_ibi_archive.archive.joining.document_registration import build_registration
+    from flask_ibi_archive.archive.joining.registry_client import build_registration
 
     archive = get_archive()
     client = _get_client()

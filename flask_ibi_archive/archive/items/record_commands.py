@@ -24,8 +24,8 @@ from flask_ibi_archive.server.commands.terminal import (
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.items.importing.import_rows import ImportState
     from flask_ibi_archive.archive.items.importing.importer import ImportResult, ImportSource
+    from flask_ibi_archive.archive.items.importing.progress import ImportState
     from flask_ibi_archive.core.records.record import Record
     from flask_ibi_archive.errors import RecordError
 
@@ -146,7 +146,7 @@ class ImportReport:
 
     def write_state(self, state: ImportState) -> None:
         """Write to standard error where the import continues, and the counts of earlier runs."""
-        from flask_ibi_archive.archive.items.importing.import_rows import Phase
+        from flask_ibi_archive.archive.items.importing.progress import Phase
 
         name = self._source.name
         counts = f"added {state.added}, updated {state.updated}, skipped {state.skipped}"

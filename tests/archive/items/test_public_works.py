@@ -19,7 +19,11 @@ from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts.record_catalogue import read_record
 from flask_ibi_archive.archive.items.reading import ItemReader
-from flask_ibi_archive.archive.service.public_works import describe_host_item, is_public, read_works
+from flask_ibi_archive.archive.items.viewing import (
+    describe_host_item,
+    is_public_record,
+    read_works,
+)
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     DublinCore,
@@ -94,7 +98,7 @@ def app(uri: str, tmp_path: Path) -> Iterator[Flask]:
 def test_the_documents_whose_description_is_not_hidden_are_public(
     fields: dict[str, Any], expected: bool
 ) -> None:
-    assert is_public(Record(rep=A, **fields)) is expected
+    assert is_public_record(Record(rep=A, **fields)) is expected
 
 
 # --- the files

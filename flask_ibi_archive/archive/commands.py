@@ -1,4 +1,8 @@
-"""The commands init, check, upgrade and downgrade. They set up an Archive."""
+"""The commands ``flask ibi ...``: their group, and init, check, upgrade and downgrade.
+
+Every ``flask`` command imports this module. Therefore the import must be fast. A command imports
+other modules only when the command runs.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,10 @@ from flask import current_app
 
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server.commands.group import (
+    IBIGroup,
     get_archive,
     json_option,
+    version_option,
     warn_of_private_address,
     write_findings,
     yes_option,
@@ -21,6 +27,37 @@ from flask_ibi_archive.server.commands.terminal import confirm, say, standard_ou
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
+
+#: The sections of the help page. Each section lists its commands, with the module of each command.
+SECTIONS = {
+    "Set up": "commands.init commands.check commands.upgrade commands.downgrade",
+    "Identifiers": "items.identifier_commands.mint items.identifier_commands.decode "
+    "items.identifier_commands.reserve items.identifier_commands.release",
+    "Items": "items.life_commands.add items.editing_commands.edit show_commands.show "
+    "show_commands.list items.life_commands.copy items.life_commands.transfer "
+    "items.life_commands.delete show_commands.url-list",
+    "Many items": "items.record_commands.import items.record_commands.export "
+    "hosts.commands.adopt care.commands.backup care.commands.restore",
+    "Registration with a resolver": "joining.registration_commands.generate-key "
+    "joining.registration_commands.registration-email "
+    "joining.registration_commands.register-archive "
+    "joining.registration_commands.unregister-archive",
+    "Registry of documents of a resolver": "joining.registry_commands.registry",
+    "Maintenance": "care.commands.verify care.commands.check-links "
+    "accesses.commands.stats accesses.commands.purge harvest.commands.renew-harvests",
+}
+
+
+@click.group("ibi", cls=IBIGroup, sections=SECTIONS, package="flask_ibi_archive.archive")
+@version_option
+def ibi() -> None:
+    """Give items persistent identifiers (IBI) and resolve them.
+
+    \b
+    Example:
+      flask --app example_app ibi init
+      flask --app example_app ibi add report.pdf --title "Annual report"
+    """
 
 
 @click.command("init")

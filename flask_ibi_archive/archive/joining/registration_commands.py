@@ -26,7 +26,7 @@ from flask_ibi_archive.server.commands.terminal import (
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.joining.inclusion import RegistrationResult
-    from flask_ibi_archive.archive.joining.registration_rows import ArchiveLine
+    from flask_ibi_archive.archive.joining.registration_state import ArchiveLine
     from flask_ibi_archive.errors import ResolverFailed
 
 #: Exit statuses of register-archive and unregister-archive. Two more statuses are 0 (success) and
@@ -136,7 +136,7 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
     Example:
       flask --app example_app ibi register-archive
     """
-    from flask_ibi_archive.archive.joining.state import not_confirmed
+    from flask_ibi_archive.archive.joining.registration_state import not_confirmed
 
     archive = get_archive()
     result = _send_request(archive, "include", moved, as_json)
@@ -203,7 +203,7 @@ def _build_status_json(
     confirmation: str | None = None,
     error: str | None = None,
 ) -> dict[str, str | None]:
-    from flask_ibi_archive.archive.joining.state import shown_url
+    from flask_ibi_archive.archive.joining.registration_state import shown_url
 
     return {
         "service": archive.served().service_ibi,
@@ -219,7 +219,7 @@ def _build_status_json(
 
 def write_registration(archive: Archive) -> None:
     """Write the registration state to standard error. Without a terminal, write only problems."""
-    from flask_ibi_archive.archive.joining.state import describe_served
+    from flask_ibi_archive.archive.joining.registration_state import describe_served
 
     description = describe_served(archive)
     if not description.ok or sys.stderr.isatty():
@@ -228,10 +228,11 @@ def write_registration(archive: Archive) -> None:
 
 def list_archives(archive: Archive, as_json: bool) -> None:
     """Write the Archives of the database and the registration state of each Archive."""
-    from flask_ibi_archive.archive.joining import registration_rows as registration
+    from flask_ibi_archive.archive.joining import registration_state
 
     lines = [
-        _build_archive_json(line) for line in archive.database.read(registration.list_archives)
+        _build_archive_json(line)
+        for line in archive.database.read(registration_state.list_archives)
     ]
     if as_json:
         write_json_list(lines)
@@ -242,7 +243,7 @@ def list_archives(archive: Archive, as_json: bool) -> None:
 
 
 def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:
-    from flask_ibi_archive.archive.joining.state import state_of
+    from flask_ibi_archive.archive.joining.registration_state import state_of
     from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     state, since = state_of(line.registration)

@@ -89,7 +89,7 @@ def list_command(
       flask --app example_app ibi list --state Original --search banon --limit 20
       flask --app example_app ibi list --archives
     """
-    from flask_ibi_archive.archive.joining.commands.registration import (
+    from flask_ibi_archive.archive.joining.registration_commands import (
         list_archives,
         write_registration,
     )

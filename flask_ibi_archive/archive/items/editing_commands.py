@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flask_ibi_archive.archive.items.commands import deposit
+from flask_ibi_archive.archive.items import life_commands
 from flask_ibi_archive.server.commands.group import find_item, get_archive, read_ibi
 from flask_ibi_archive.server.commands.terminal import standard_output, write
 
@@ -41,8 +41,8 @@ EXCLUSIVE_OPTIONS = (
     ("files", "add_files"),
     ("files", "remove_files"),
     ("metadata_item", "metadata_url", "no_metadata"),
-    *(("metadata_item", f"dc_{name}") for name in deposit.OPTIONS),
-    *(("metadata_url", f"dc_{name}") for name in deposit.OPTIONS),
+    *(("metadata_item", f"dc_{name}") for name in life_commands.OPTIONS),
+    *(("metadata_url", f"dc_{name}") for name in life_commands.OPTIONS),
 )
 
 FILES: dict[str, Any] = {
@@ -54,14 +54,14 @@ IBI: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
 
 @click.command("edit")
 @click.argument("ibi", type=read_ibi)
-@deposit.dublin_core_options
-@deposit.language_option
+@life_commands.dublin_core_options
+@life_commands.language_option
 @click.option("--no-language", is_flag=True, help="Remove the language of the item.")
-@click.option("--content-type", type=deposit.CONTENT_TYPE)
-@deposit.network_option
-@click.option("--others", type=deposit.OTHERS, help=deposit.OTHERS_HELP)
+@click.option("--content-type", type=life_commands.CONTENT_TYPE)
+@life_commands.network_option
+@click.option("--others", type=life_commands.OTHERS, help=life_commands.OTHERS_HELP)
 @click.option("--open", is_flag=True, help="Remove the restriction to networks.")
-@deposit.embargo_option
+@life_commands.embargo_option
 @click.option("--no-embargo", is_flag=True, help="Remove the embargo.")
 @click.option(
     "--file-list/--no-file-list", default=None, help="Publish or hide the list of the files."
@@ -132,7 +132,7 @@ def edit_command(ibi: str, **options: Any) -> None:
     archive = get_archive()
     item = find_item(archive, ibi)
     try:
-        changes = build_changes(item.record, values, deposit.get_elements(options))
+        changes = build_changes(item.record, values, life_commands.get_elements(options))
     except FieldError as error:
         raise click.UsageError(str(error)) from error
     standard_output()

@@ -1,1 +1,0 @@
-"""The commands for backups and checks of links."""

@@ -1,1 +1,0 @@
-"""The commands about the resolver of an Archive."""
