@@ -1,0 +1,40 @@
+"""The default tests on each supported Python, and on the limits of the versions of libraries.
+
+``nox`` tests on each supported Python that is installed, ``nox -s lowest`` with the lowest versions
+that setup.cfg allows, and ``nox -s prereleases`` with the newest versions, released or not.
+"""
+
+import nox
+
+PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
+
+nox.options.sessions = ["tests"]
+nox.options.default_venv_backend = "uv"
+nox.options.download_python = "never"
+nox.options.error_on_missing_interpreters = False
+
+
+def run_tests(session: nox.Session, *options: str, success_codes: tuple[int, ...] = (0,)) -> object:
+    """Install with options of uv, and run the default tests, or those that follow ``--``."""
+    session.install("pip")  # a test builds a wheel with it
+    session.install(*options, "-e", ".[test]")
+    arguments = session.posargs or ["-n", "auto"]
+    return session.run("python", "-m", "pytest", *arguments, success_codes=success_codes)
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Test with the newest releases."""
+    run_tests(session)
+
+
+@nox.session(python=PYTHONS[0])
+def lowest(session: nox.Session) -> None:
+    """Test with the lowest versions that setup.cfg allows."""
+    run_tests(session, "--resolution=lowest-direct")
+
+
+@nox.session(python=PYTHONS[-1])
+def prereleases(session: nox.Session) -> None:
+    """Test with the newest versions, released or not; failures are reported and allowed."""
+    run_tests(session, "--prerelease=allow", success_codes=(0, 1))
