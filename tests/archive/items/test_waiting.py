@@ -105,6 +105,17 @@ def test_minting_in_a_request_waits_for_a_lock_for_a_limited_time(
     other.close()
 
 
+def test_minting_does_not_change_how_long_reading_waits(uri: str) -> None:
+    database = Database.at(uri, timeout=0.5)
+    if database.engine.dialect.name == "sqlite":
+        with database.reading() as connection:
+            before = connection.scalar(text("PRAGMA busy_timeout"))
+        Minter(database, SUBSYSTEM, Fraction(1, 1000)).mint()
+        with database.reading() as connection:
+            assert connection.scalar(text("PRAGMA busy_timeout")) == before == 500
+    database.close()
+
+
 def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
     database, other = Database.at(uri, timeout=0.1), Database.at(uri)
     minter = Minter(database, SUBSYSTEM, Fraction(1, 1000))
