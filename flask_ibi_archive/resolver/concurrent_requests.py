@@ -360,9 +360,14 @@ class FanOut:
 
     def _start_thread(self) -> None:
         with self._lock:
-            if self._thread is None:
-                self._thread = Thread(target=self._work, name="ibi-resolver-requests", daemon=True)
-                self._thread.start()
+            if self._thread is None or not self._thread.is_alive():  # an error may have ended it
+                thread = Thread(target=self._work, name="ibi-resolver-requests", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the process has too many threads; a later call tries again
+                    _logger.warning("requests to Archives wait: no thread can be started")
+                else:
+                    self._thread = thread
 
     def _work(self) -> None:
         """Drive the engines that no caller drives, and send acknowledgments."""

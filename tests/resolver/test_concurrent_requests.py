@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Event
+from threading import Event, Thread
 from time import monotonic, sleep
 from weakref import ref
 
@@ -379,6 +379,24 @@ def test_the_thread_ends_when_it_has_no_work(hosts: Servers, make_fan_out: MakeF
     make_fan_out.__closure__[0].cell_contents.clear()  # type: ignore[attr-defined]
     gc.collect()
     assert gone() is None
+
+
+def test_a_thread_that_cannot_be_started_is_started_later(
+    hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, asks = hosts.add(says(http(KNOWN))), make_fan_out()
+
+    def refuse(self: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Thread, "start", refuse)
+        assert asks.send_acknowledgment(f"http://{host.address}/first", {})
+    assert asks.send_acknowledgment(f"http://{host.address}/second", {})
+    end = monotonic() + PATIENCE
+    while asks.has_work() and monotonic() < end:
+        sleep(0.01)
+    assert len(host.asked) == 2
 
 
 def test_nothing_is_sent_after_close(hosts: Servers, make_fan_out: MakeFanOut) -> None:

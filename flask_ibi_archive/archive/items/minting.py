@@ -164,16 +164,17 @@ class Minter:
 
         :returns: None if others have issued identifiers, or if the identifier is used.
         """
-        if self._last is None:
+        last = self._last  # another thread may change the attribute meanwhile
+        if last is None:
             return None
         now = self.clock()
-        [date], delay = next_suffix_dates(now, self._last, self.granularity, 1)
+        [date], delay = next_suffix_dates(now, last, self.granularity, 1)
         if delay > self.max_wait:
             return None
         minted = self.build(date)
         with self.database.reading() as connection:
             if not store_free_date(
-                connection, self.prefixes, (minted.rep, minted.ibip), date, self._last
+                connection, self.prefixes, (minted.rep, minted.ibip), date, last
             ):
                 return None
         self._last = date

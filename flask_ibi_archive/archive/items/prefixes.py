@@ -51,7 +51,7 @@ def transaction(database: Database) -> Iterator[Connection]:
 
     :raises NotReady: if the database does not answer, or if the tables do not exist.
     """
-    with database.reading() as connection:
+    with database.reading() as connection, _restoring_busy_timeout(connection):
         begin(connection, database.find_budget())
         try:
             yield connection
@@ -61,6 +61,20 @@ def transaction(database: Database) -> Iterator[Connection]:
                 with suppress(DBAPIError):
                     connection.exec_driver_sql("ROLLBACK")
             raise
+
+
+@contextmanager
+def _restoring_busy_timeout(connection: Connection) -> Iterator[None]:
+    """On SQLite, restore the timeout for locks, because others read with the connection later."""
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    driver: Any = connection.connection.dbapi_connection
+    [milliseconds] = driver.execute("PRAGMA busy_timeout").fetchone()
+    try:
+        yield
+    finally:
+        driver.execute(f"PRAGMA busy_timeout = {milliseconds}")
 
 
 # The prefixes are sorted: if two processes lock the same prefixes in different orders, a deadlock

@@ -16,12 +16,21 @@ DEFAULT_TIMEOUT = 5.0
 
 
 class Budget:
-    """The time that a request may wait for databases, and the remaining time, in seconds."""
+    """The time that a request may wait for databases, in seconds.
 
-    __slots__ = ("left", "total")
+    :ivar total: the time at the beginning of the request.
+    """
+
+    __slots__ = ("_deadline", "_left", "total")
 
     def __init__(self, seconds: float) -> None:
-        self.total = self.left = seconds
+        self.total = self._left = seconds
+        self._deadline: float | None = None
+
+    @property
+    def left(self) -> float:
+        """The remaining time. It already decreases while a block of :meth:`spending` runs."""
+        return self._left if self._deadline is None else self._deadline - monotonic()
 
     @contextmanager
     def spending(self) -> Iterator[None]:
@@ -29,11 +38,14 @@ class Budget:
 
         If blocks are nested, their time is subtracted only once.
         """
-        deadline = monotonic() + self.left
+        if self._deadline is not None:
+            yield
+            return
+        self._deadline = monotonic() + self._left
         try:
             yield
         finally:
-            self.left = deadline - monotonic()
+            self._left, self._deadline = self.left, None
 
 
 FindBudget = Callable[[], "Budget | None"]

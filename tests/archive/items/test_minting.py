@@ -221,6 +221,25 @@ def test_processes_that_take_turns_issue_the_dates_of_one_distributor(
         last = expected
 
 
+def test_threads_that_share_a_minter_never_issue_the_same_date(
+    new_minter: Callable[..., Minter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minter = new_minter(granularity="0.001")
+    minted = minter.mint()
+    build = minter.build
+
+    def build_while_another_thread_mints(date: Fraction) -> Minted:
+        monkeypatch.setattr(minter, "build", build)
+        minted.extend(minter.mint())
+        return build(date)
+
+    if minter.database.engine.dialect.name == "postgresql":  # SQLite has only one writer
+        monkeypatch.setattr(minter, "build", build_while_another_thread_mints)
+    minted += minter.mint()
+    minted += minter.mint()
+    assert len(set(suffixes(minted))) == len(minted)
+
+
 @for_each("prefix", [REP, IBIP, EVERY_PREFIX])
 def test_a_minter_notices_that_others_have_issued_a_later_date_under_one_prefix(
     database: Database, new_minter: Callable[..., Minter], time: Time, prefix: str

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
+from threading import local
 from time import monotonic
 from typing import Any
 
@@ -102,6 +103,17 @@ def test_minting_in_a_request_waits_for_a_lock_for_a_limited_time(
     assert request_.budget is not None
     assert request_.budget.left < TIMEOUT / 2
     other.close()
+
+
+def test_minting_does_not_change_how_long_reading_waits(uri: str) -> None:
+    database = Database.at(uri, timeout=0.5)
+    if database.engine.dialect.name == "sqlite":
+        with database.reading() as connection:
+            before = connection.scalar(text("PRAGMA busy_timeout"))
+        Minter(database, SUBSYSTEM, Fraction(1, 1000)).mint()
+        with database.reading() as connection:
+            assert connection.scalar(text("PRAGMA busy_timeout")) == before == 500
+    database.close()
 
 
 def test_a_command_waits_for_another_writer_before_it_mints(uri: str) -> None:
@@ -210,6 +222,28 @@ def test_a_request_waits_for_a_free_connection_for_a_limited_time(
         take_all(stack)
     assert request_.budget is not None
     assert request_.budget.left < TIMEOUT / 2
+
+
+def test_a_request_that_waited_for_a_free_connection_waits_no_longer_for_the_server(
+    postgresql: str,
+) -> None:
+    timeout, requests = 4.0, local()
+
+    def read(database: Database) -> float:
+        requests.budget, began = Budget(timeout), monotonic()
+        with pytest.raises(NotReady):
+            database.read(lambda connection: connection.scalar(COUNT))
+        return monotonic() - began
+
+    with relaying(postgresql) as (relay, through):
+        database = Database.at(
+            through, timeout=timeout, find_budget=lambda: getattr(requests, "budget", None)
+        )
+        relay.hangs = True
+        with ThreadPoolExecutor(20) as pool:  # more threads than the pool has connections
+            seconds = list(pool.map(read, [database] * 20))
+        database.close()
+    assert max(seconds) < 1.9 * timeout  # libpq may need two seconds to give up a connection
 
 
 def test_after_a_commit_without_an_answer_the_result_is_unknown(
