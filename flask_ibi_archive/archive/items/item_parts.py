@@ -86,6 +86,12 @@ class ItemParts:
                     return
             yield RelatedItem("successor", row.successor)
 
+    def find_head(self, row: Row[Any]) -> str | None:
+        """Return an identifier of the head of the item's group; None if the item is the head."""
+        members = self.list_parts("translation", row.translation_group_id)
+        heads = [member for member in members if row.id != member.id == row.head_item_id]
+        return (heads[0].rep or heads[0].ibip) if heads else None
+
 
 def _relate(kind: RelationKind, part: Row[Any]) -> RelatedItem:
     title = None

@@ -178,6 +178,7 @@ class ItemReader:
             related,
             {part.text: part.size for part in files if part.size is not None},
             row.id,
+            parts.find_head(row),
         )
 
     def _make_file(self, part: Row[Any]) -> FileRecord:

@@ -155,7 +155,7 @@ def _describe(archive: Archive, item: ItemView) -> Work:
         page_url=archive.addresses.item(record),
         files=_list_files(archive, item),
         metadata_language=item.metadata_language,
-        translation_of=item.original,
+        translation_of=None if record.language is None else item.head,
         archive_name=archive.config.archive_name,
         today=item.today,
     )

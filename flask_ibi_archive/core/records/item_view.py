@@ -30,6 +30,8 @@ class ItemView:
     :param related: the editions and translations of the item, and the item that replaces it.
     :param sizes: the sizes of the stored files in bytes, by path.
     :param id: the id of the item in the tables of the package, or None.
+    :param head: an identifier of the first item of the group of translations, if it is another
+        item. Unlike the items of ``related``, it may have no language.
     """
 
     record: Record
@@ -40,6 +42,7 @@ class ItemView:
     related: tuple[RelatedItem, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     id: int | None = None
+    head: str | None = None
 
     @property
     def rep(self) -> str | None:

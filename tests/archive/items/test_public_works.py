@@ -236,3 +236,20 @@ def test_harvesters_and_readers_learn_which_item_is_the_original(app: Flask) -> 
         document = ask(app, f"/col/{ibi}/metadata?choice=datacite").text
         assert ("IsTranslationOf" in document) == (work.translation_of is not None)
         assert ("HasTranslation" in document) == bool(work.translations)
+
+
+def test_harvesters_learn_the_original_that_states_no_language(app: Flask) -> None:
+    archive = archive_of(app)
+    original = archive.deposit(title="Rain")
+    portuguese = archive.add_translation(original.ibi, title="Chuva", language="pt")
+    unstated = archive.deposit(title="Pluie")
+    archive.edit(unstated.ibi, translations={"pt": portuguese.ibi})
+    names = [original.ibi, portuguese.ibi, unstated.ibi]
+    ids = [item.id for item in map(archive.get, names) if item and item.id]
+    with archive.database.reading() as connection:
+        works = read_works(archive, connection, ids).values()
+    assert [work and work.translation_of for work in works] == [
+        None,
+        f"{BASE}/{original.rep}",
+        None,
+    ]
