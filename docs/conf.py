@@ -38,7 +38,7 @@ add_module_names = False
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"(collections\.abc|datetime|fractions|pathlib|flask|sqlalchemy)\..*"),
-    ("py:class", r"flask_ibi_archive\.(archive|protocol|records|resolver|storage)\..*"),
+    ("py:class", r"flask_ibi_archive\.(archive|core|resolver|server)\..*"),
 ]
 # annotations of names that are imported for type checkers only
 nitpick_ignore = [

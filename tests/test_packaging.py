@@ -126,7 +126,8 @@ def test_python_and_the_imported_libraries_are_required(setup: configparser.Conf
 
 def test_a_source_distribution_contains_tests_example_and_migrations() -> None:
     lines = (ROOT / "MANIFEST.in").read_text(encoding="utf-8").splitlines()
-    assert {"graft docs", "graft tests", "graft example_app", "graft migrations"} <= set(lines)
+    folders = {"benchmarks", "docs", "example_app", "migrations", "tests"}
+    assert {f"graft {folder}" for folder in folders} <= set(lines)
     [included] = [line.split()[1:] for line in lines if line.startswith("include ")]
     assert {"CHANGES.rst", "LICENSE"} <= set(included)
     for name in included:

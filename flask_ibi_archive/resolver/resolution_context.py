@@ -85,8 +85,9 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A round has ended.
+    """A round has ended, and the resolver has decided about the next step.
 
+    :param outcome: the decision: a redirect, another round or an alert.
     :param late: the number of Archives that had not answered when the round ended.
     """
 

@@ -25,10 +25,10 @@ pytestmark = pytest.mark.one_database
 ELSEWHERE = {
     "tutorial.rst": "documentation/test_tutorial.py",
     "try-the-example.rst": "example/test_system.py",
-    "howto/embed.rst": "hosts/test_embedding.py",
-    "howto/migrations.rst": "hosts/test_embedding.py",
+    "howto/embed.rst": "archive/hosts/test_embedding.py",
+    "howto/migrations.rst": "archive/hosts/test_embedding.py",
     "figures.rst": "benchmarks/test_parts.py",
-    "document-registry.rst": "resolver/document_registry/test_documentation.py",
+    "document-registry.rst": "resolver/registry_2008/test_documentation.py",
 }
 #: Commands that no session executes: the page and the beginning of the command, with the reason.
 NOT_EXECUTED = {

@@ -10,7 +10,7 @@ from support.documentation import rows
 
 pytestmark = pytest.mark.one_database
 PAGE = "howto/theme.rst"
-WEB = ROOT / "flask_ibi_archive/web"
+SERVER_PAGES = ROOT / "flask_ibi_archive/server/pages"
 #: The default of the fonts is a list; the page says what it is.
 FONTS = "--ibi-font"
 
@@ -21,7 +21,7 @@ def names(cell: str) -> list[str]:
 
 
 def test_the_page_lists_the_variables_of_the_stylesheet_with_their_defaults() -> None:
-    style = (WEB / "static/ibi.css").read_text(encoding="utf-8")
+    style = (SERVER_PAGES / "static/ibi.css").read_text(encoding="utf-8")
     light, dark = re.findall(r":where\(\.ibi-site\) \{([^}]*)\}", style)
     default = dict(re.findall(r"(--ibi-[\w-]+): ([^;]+);", light))
     in_dark_mode = dict(re.findall(r"(--ibi-[\w-]+): ([^;]+);", dark))
@@ -41,7 +41,7 @@ def test_the_page_lists_the_blocks_of_each_template_and_explains_each_block() ->
     listed = {names(row[0])[0]: names(row[2]) for row in rows(PAGE, "template")}
     blocks = {
         path.stem: re.findall(r"\{%-? *block (\w+)", path.read_text(encoding="utf-8"))
-        for path in (WEB / "templates/ibi_archive/default").glob("*.html")
+        for path in (SERVER_PAGES / "templates/ibi_archive/default").glob("*.html")
     }
     assert listed == blocks
     explained = [name for row in rows(PAGE, "block") for name in names(row[0])]

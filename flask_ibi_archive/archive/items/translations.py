@@ -63,7 +63,7 @@ class Translations:
             self.connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(groups)))
 
     def leave_for_update(self, item_id: int) -> AssignedLanguage | None:
-        """Remove an item from its group before another record replaces the item.
+        """Remove an item from its group before a new record replaces the record of the item.
 
         :returns: the value to pass to :meth:`rejoin` after the update; None if the item is not in a
             group or has no language.

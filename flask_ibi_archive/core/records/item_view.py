@@ -109,7 +109,10 @@ class ItemView:
         return self.record.access is None and self.embargo is None
 
     def is_inside(self, address: str) -> bool:
-        """Return whether the access rule of the item, if any, allows an IP address."""
+        """Return whether the networks of the item contain an IP address.
+
+        True if the item has no networks, because the item is then open to all addresses.
+        """
         return networks_allow(self.record.networks, address)
 
     def allows(self, address: str) -> bool:
@@ -122,5 +125,8 @@ class ItemView:
         return self.record.is_hidden
 
     def shows_itself(self, address: str) -> bool:
-        """Return whether a user with an IP address may see the description or files of the item."""
+        """Return whether a user with an IP address may see that the item exists.
+
+        A user who may not read the files usually sees the description; of a hidden item, nothing.
+        """
         return not self.is_hidden or self.allows(address)

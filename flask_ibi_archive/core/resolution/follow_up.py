@@ -106,6 +106,7 @@ class StepMatch:
         return get_language_without_country(self.path[len(self.chosen)]) is not None
 
     def _match(self) -> Stop:
+        """Extend ``chosen`` as far as the answer contains the path; return why this ends."""
         for step in self.path:
             ahead = self._choose_language() if step.is_any_translation else self._match_step(step)
             if isinstance(ahead, Stop):
@@ -231,9 +232,9 @@ class FollowUp:
 def find_follow_up(match: StepMatch, question: Question, remaining: Steps) -> FollowUp | None:
     """Return the item and steps of the next question, or None if the answer is a dead end.
 
-    :param match: the first steps of the question that the answer contains.
-    :param question: the question of the answer.
-    :param remaining: the steps that follow the steps of the question.
+    :param match: says how far the answer follows the steps of the question.
+    :param question: the question to which the answer belongs.
+    :param remaining: the steps of the persistent URL after those of the question.
     Source: [R] 6.2.
     """
     finder = _FollowUpFinder(match, question, remaining)

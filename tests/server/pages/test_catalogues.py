@@ -29,7 +29,7 @@ from flask_ibi_archive.server.pages.catalogues import (
 pytestmark = pytest.mark.one_database
 
 ROOT = Path(__file__).parents[3]
-TEMPLATES = ROOT / "flask_ibi_archive" / "web" / "templates"
+TEMPLATES = ROOT / "flask_ibi_archive/server/pages/templates"
 #: The words in templates that are the same in all languages.
 NAMES = {"ABNT", "NBR", "DOI", "IBI", "JSON", "ORCID", "XML", "http"}
 
