@@ -87,6 +87,7 @@ class Adopter:
 
         :raises StorageError: if the condition is wrong, or if the table has no identifier columns.
             Nothing was changed.
+        :raises NotReady: if other transactions lock the database for too long.
         :raises MintingError: if no identifiers can be minted. With ``resume``, the batches before
             the error are committed.
         """
@@ -133,6 +134,8 @@ class Adopter:
             return int(self.session.execute(statement).scalar_one())
         except DBAPIError as error:
             self.session.rollback()
+            if is_write_conflict(error):
+                raise self.archive.database.explain(error) from error
             reason = " ".join(str(error.orig).split())
             raise StorageError(
                 f"the rows of {self.model.__name__} can't be selected: {reason}; check --where, "

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import CHAR, UUID, Dialect, Integer, TypeDecorator, func, insert, select
+from sqlalchemy import CHAR, UUID, Dialect, Integer, TypeDecorator, func, insert, select, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from support.archives import paths_in_store
 from support.commands import ROOT
@@ -21,6 +22,7 @@ from support.operations import dump
 
 from flask_ibi_archive import IdentifiedItem, ItemRecord
 from flask_ibi_archive.archive.hosts import adopting
+from flask_ibi_archive.errors import NotReady
 
 PROGRAM = Path(__file__).with_name("adopting_process.py")
 
@@ -241,6 +243,21 @@ def test_a_dry_run_reports_all_problems_and_changes_nothing(host: Host) -> None:
     assert dump(host.archive.database, ("ibi_prefix", "ibi_item", "ibi_reservation")) == before
     assert count_missing(host) == 4
     assert paths_in_store(host.archive) == []
+
+
+def test_an_adoption_that_is_locked_out_by_another_transaction_says_so(host: Host) -> None:
+    insert_rows(host, {"title": "thesis"})
+    limit, lock = {
+        "sqlite": ("PRAGMA busy_timeout = 1", "BEGIN EXCLUSIVE"),
+        "postgresql": ("SET LOCAL lock_timeout = 1", "LOCK TABLE host_thesis"),
+    }[host.engine.dialect.name]
+    session = host.session()
+    session.execute(text(limit))
+    with closing(host.engine.raw_connection()) as other:
+        other.cursor().execute(lock)
+        with pytest.raises(NotReady, match="another transaction blocks this transaction"):
+            adopting.Adopter(host.archive, session, host.Thesis).run()
+    assert count_missing(host) == 1
 
 
 @pytest.mark.slow_on_postgresql
