@@ -164,18 +164,17 @@ class Archive:
         :raises ConfigError: if the database contains several Archives and the configuration does
             not name one of them.
         """
-        return self._find()[0]
+        return (self._served or self._find())[0]
 
     def facts(self) -> ArchiveFacts:
         """Return what the Archive publishes about itself; the same errors as :meth:`served`."""
-        return self._find()[1]
+        return (self._served or self._find())[1]
 
     def _find(self) -> tuple[archives.ServedArchive, ArchiveFacts]:
-        if self._served is None:
-            wanted = self.config.archive_service_ibi
-            served = self.database.read(lambda connection: archives.find_served(connection, wanted))
-            facts = archives.build_facts(self.config, self.addresses, served, self.formats)
-            self._served = served, facts
+        wanted = self.config.archive_service_ibi
+        served = self.database.read(lambda connection: archives.find_served(connection, wanted))
+        facts = archives.build_facts(self.config, self.addresses, served, self.formats)
+        self._served = served, facts
         return self._served
 
     def serves(self, ibi: str) -> bool:

@@ -121,7 +121,7 @@ class AccessStore:
         begun = time.monotonic()
         budget = self.database.find_budget()
         seconds = limit_lock_wait(budget, self.lock_timeout) / 1000
-        with nullcontext() if budget is None else budget.spending():
+        with budget or nullcontext():
             if not lock.acquire(timeout=seconds):
                 raise NotReady("other threads are storing accesses", "try again")
         try:

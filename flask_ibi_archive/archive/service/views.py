@@ -68,7 +68,8 @@ def route_service_request() -> bool:
     :returns: True if the view of the service was selected.
     """
     request = current_request()
-    if _SERVICE_PATH.fullmatch(request.path) is None:
+    path = request.path
+    if _SERVICE_PATH.fullmatch(path) is None:
         return False
     if isinstance(request.routing_exception, BadHost):
         return False
@@ -77,7 +78,7 @@ def route_service_request() -> bool:
     archive = current_archive()
     failure: NotReady | ConfigError | None = None
     try:
-        if not _is_service(archive, request.path[1:]):
+        if not archive.serves(path[1:]) and not _is_other_form(archive, path[1:]):
             return False
     except NotReady as error:
         # Without the database, the IBI of the service is unknown. But a valid URL key proves that
@@ -92,10 +93,8 @@ def route_service_request() -> bool:
     return True
 
 
-def _is_service(archive: Archive, ibi: str) -> bool:
-    """Return whether a text is an IBI of the service, in upper or lower case."""
-    if archive.serves(ibi):
-        return True
+def _is_other_form(archive: Archive, ibi: str) -> bool:
+    """Return whether a text is an IBI of the service that is not in canonical case."""
     try:
         return archive.serves(parse_identifier(ibi).text)
     except IdentifierError:

@@ -105,8 +105,9 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
         elif isinstance(value, str):
             text = encode_word(value) or "{}"
         else:
-            words = [word for word in value if word]
-            text = encode_word(words[0]) if len(words) == 1 else _format_group(words)
+            text = " ".join([encode_word(word) for word in value if word])
+            if not text or " " in text:  # no word contains a space
+                text = "{" + text + "}"
         # unlike an f-string, it uses the characters of a member of an Enum
         lines.append(" ".join((name, text)))
     return _BETWEEN_PAIRS.join(lines)

@@ -192,7 +192,7 @@ def follow_path(
         step, and so on.
     """
     reached: Targets = [("", RelationTarget(item))]
-    levels, shape = [reached], ""
+    levels, shape = [reached], ""  # the item itself is requested in no format
     for wanted in path:
         shape += wanted.letter
         if shape in shapes:
@@ -205,8 +205,8 @@ def follow_path(
             ]
         else:
             reached = []
-        levels.append(reached)
-    return [[(name, target) for name, target in level if target.has_format] for level in levels]
+        levels.append([(name, target) for name, target in reached if target.has_format])
+    return levels
 
 
 def step_matches(wanted: Step, step: Step) -> bool:

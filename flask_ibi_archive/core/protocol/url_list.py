@@ -203,14 +203,10 @@ class _View:
         """Yield the relation and the description of each target that the Archive answers."""
         for name, target in targets:
             if self._facts.answers(name):
-                yield name, self.describe_target(target)
-
-    def describe_target(self, target: RelationTarget) -> Description:
-        """Return what the URL list contains about a target."""
-        found = self._known.get(id(target))
-        if found is None:  # the description also keeps the target, so that its id remains valid
-            found = self._known[id(target)] = self._describe(target)
-        return found
+                found = self._known.get(id(target))
+                if found is None:  # it also keeps the target, so that its id remains valid
+                    found = self._known[id(target)] = self._describe(target)
+                yield name, found
 
     def _describe(self, target: RelationTarget) -> Description:
         item, own = target.item, target.own

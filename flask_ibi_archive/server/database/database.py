@@ -7,7 +7,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -263,10 +263,7 @@ class Database:
 
 
 def _connect(engine: Engine, find_budget: FindBudget) -> Connection:
-    budget = find_budget()
-    if budget is None:
-        return engine.connect()
-    with budget.spending():  # the thread may have to wait for a free connection
+    with find_budget() or nullcontext():  # the thread may have to wait for a free connection
         return engine.connect()
 
 

@@ -100,7 +100,7 @@ def begin(connection: Connection, budget: Budget | None) -> None:
         statement += f"; SET LOCAL lock_timeout = {milliseconds}"
     if name == "postgresql" and TABLE_LOCK in options:
         statement += f"; {options[TABLE_LOCK]}"
-    with nullcontext() if budget is None else budget.spending():
+    with budget or nullcontext():
         connection.exec_driver_sql(statement)
 
 

@@ -48,7 +48,7 @@ class LimitedConnection(Connection[Any]):
         if budget is None:
             return super().wait(gen, *arguments, **options)
         try:
-            with budget.spending():
+            with budget:
                 return super().wait(_stop_at(budget, gen), *arguments, **options)
         except NoAnswer:
             self.close()

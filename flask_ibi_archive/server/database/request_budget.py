@@ -7,8 +7,7 @@ lock, and for an answer (:mod:`.limited_connection`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import monotonic
 
 #: The default of IBI_DATABASE_TIMEOUT, in seconds.
@@ -18,34 +17,35 @@ DEFAULT_TIMEOUT = 5.0
 class Budget:
     """The time that a request may wait for databases, in seconds.
 
+    A ``with`` block of the budget subtracts the time that the block takes. If blocks are nested,
+    their time is subtracted only once.
+
     :ivar total: the time at the beginning of the request.
     """
 
-    __slots__ = ("_deadline", "_left", "total")
+    __slots__ = ("_deadline", "_depth", "_left", "total")
 
     def __init__(self, seconds: float) -> None:
         self.total = self._left = seconds
-        self._deadline: float | None = None
+        self._deadline = 0.0
+        self._depth = 0
 
     @property
     def left(self) -> float:
-        """The remaining time. It already decreases while a block of :meth:`spending` runs."""
-        return self._left if self._deadline is None else self._deadline - monotonic()
+        """The remaining time. It already decreases while a block runs."""
+        return self._deadline - monotonic() if self._depth else self._left
 
-    @contextmanager
-    def spending(self) -> Iterator[None]:
-        """Subtract the time that the block takes from the budget.
+    def __enter__(self) -> None:
+        """Begin to subtract time."""
+        if not self._depth:
+            self._deadline = monotonic() + self._left
+        self._depth += 1
 
-        If blocks are nested, their time is subtracted only once.
-        """
-        if self._deadline is not None:
-            yield
-            return
-        self._deadline = monotonic() + self._left
-        try:
-            yield
-        finally:
-            self._left, self._deadline = self.left, None
+    def __exit__(self, *error: object) -> None:
+        """Stop subtracting time at the end of the outer block."""
+        self._depth -= 1
+        if not self._depth:
+            self._left = self._deadline - monotonic()
 
 
 FindBudget = Callable[[], "Budget | None"]

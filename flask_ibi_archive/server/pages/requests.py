@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
 from flask import Flask, Request, current_app, has_request_context, request
@@ -48,7 +48,8 @@ _REPLACEMENT = "\ufffd".encode()
 
 def current_archive() -> Archive:
     """Return the Archive of the current app."""
-    return cast("Archive", current_flask().extensions[EXTENSION].archive)
+    archive: Archive = current_flask().extensions[EXTENSION].archive
+    return archive
 
 
 def shared_config() -> ArchiveConfig:
@@ -59,8 +60,10 @@ def shared_config() -> ArchiveConfig:
     """
     extensions = current_flask().extensions
     if EXTENSION in extensions:
-        return cast(ArchiveConfig, extensions[EXTENSION].archive.config)
-    return cast(ArchiveConfig, extensions[RESOLVER_EXTENSION].resolver.config)
+        config: ArchiveConfig = extensions[EXTENSION].archive.config
+    else:
+        config = extensions[RESOLVER_EXTENSION].resolver.config
+    return config
 
 
 def current_flask() -> Flask:
@@ -69,7 +72,8 @@ def current_flask() -> Flask:
     Its attributes are read several times faster than those of ``flask.current_app``, which is a
     proxy.
     """
-    return cast(Flask, current_app._get_current_object())  # type: ignore[attr-defined]
+    app: Flask = current_app._get_current_object()  # type: ignore[attr-defined]
+    return app
 
 
 def current_request() -> Request:
@@ -77,7 +81,8 @@ def current_request() -> Request:
 
     Its attributes are read ten times faster than those of ``flask.request``, which is a proxy.
     """
-    return cast(Request, request._get_current_object())  # type: ignore[attr-defined]
+    current: Request = request._get_current_object()  # type: ignore[attr-defined]
+    return current
 
 
 def find_budget(timeout: float) -> Budget | None:
