@@ -22,7 +22,7 @@ from sqlalchemy import event, text
 from support.archives import archive_of, close, import_records, make_app
 
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.harvest.oai_requests import Selection, dump_selection
+from flask_ibi_archive.archive.harvest.oai_messages import Selection, dump_selection
 from flask_ibi_archive.archive.items.tables import Item
 
 FEW, BLOCK, CALLS = 1000, 100_000, 11

@@ -32,7 +32,7 @@ from support.archives import archive_of, import_file, make_app
 from support.stores import ibip_of, moment_of, rep_of
 
 from flask_ibi_archive.archive.items.exporting import export_records
-from flask_ibi_archive.core.records.format import format_line
+from flask_ibi_archive.core.records.fields import format_line
 
 LANGUAGES = ("en", "pt", "es")
 

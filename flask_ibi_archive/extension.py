@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.items.operations.description import Identified, g
 from flask_ibi_archive.archive.items.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.archive.pages.item_pages import landing
 from flask_ibi_archive.archive.routing import create_blueprint
-from flask_ibi_archive.archive.service.local_answers import OwnArchive
+from flask_ibi_archive.archive.service.local_resolution import OwnArchive
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server.commands.group import is_flask_command

@@ -5,12 +5,12 @@ from __future__ import annotations
 from flask import Blueprint, Response
 from flask.blueprints import BlueprintSetupState
 
-from flask_ibi_archive.archive.accesses import statistics_pages as statistics
+from flask_ibi_archive.archive.accesses import statistics
 from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.archive.items.pages import find_media_type
 from flask_ibi_archive.archive.pages import crawl_lists, item_pages, metadata_pages
-from flask_ibi_archive.archive.service.local_answers import answer_persistent_url
+from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.pages import flask_interfaces

@@ -31,7 +31,6 @@ import pytest
 MODULES = ("asking", "contract", "host_under_test")
 pytest.register_assert_rewrite(*(f"{__name__}.{name}" for name in MODULES))
 
-from flask_ibi_archive.testing.asking import Reader  # noqa: E402
 from flask_ibi_archive.testing.contract import CatalogueContract  # noqa: E402
 from flask_ibi_archive.testing.fixtures import (  # noqa: E402
     FixedClock,
@@ -43,7 +42,11 @@ from flask_ibi_archive.testing.fixtures import (  # noqa: E402
     ibi_server,
     ibi_settings,
 )
-from flask_ibi_archive.testing.servers import LoopbackResolver, LoopbackServer  # noqa: E402
+from flask_ibi_archive.testing.servers import (  # noqa: E402
+    LoopbackResolver,
+    LoopbackServer,
+    Reader,
+)
 
 __all__ = [
     "CatalogueContract",

@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from flask_ibi_archive.testing.asking import Reader
 from flask_ibi_archive.testing.host_under_test import INSIDE, NETWORK, OUTSIDE, HostUnderTest
-from flask_ibi_archive.testing.servers import LoopbackResolver, LoopbackServer
+from flask_ibi_archive.testing.servers import LoopbackResolver, LoopbackServer, Reader
 
 
 class CatalogueContract(HostUnderTest):

@@ -16,8 +16,8 @@ from flask_ibi_archive.archive.items.operations.description import (
 )
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.testing.asking import Pairs, Reader
 from flask_ibi_archive.testing.fixtures import FixedClock
+from flask_ibi_archive.testing.servers import Pairs, Reader
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive

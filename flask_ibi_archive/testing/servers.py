@@ -1,4 +1,4 @@
-"""Servers of tests: an app on the loopback interface, and a resolver that asks such apps."""
+"""Apps in tests: on the loopback interface, asked by a resolver, or asked without a server."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import socket
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from flask import Flask
@@ -14,11 +15,106 @@ from werkzeug.test import TestResponse
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.inclusion import INCLUSION_REQUEST, RegistrationRequest
-from flask_ibi_archive.testing.asking import BROWSER
+from flask_ibi_archive.core.protocol.messages import (
+    Acknowledgment,
+    UrlRequest,
+    format_request,
+    parse_ibi_forms,
+)
+from flask_ibi_archive.core.protocol.pairs import pairs_as_dict, parse_pairs
+from flask_ibi_archive.core.protocol.relations import parse_verb_list
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.resolver.service import ResolverService
+
+
+#: The User-Agent of a reader who is not a robot.
+BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+#: The IP address of a reader.
+USER = "150.163.2.175"
+
+#: The pairs of an answer: the words of each value, by name.
+Pairs = dict[str, tuple[str, ...]]
+
+
+class Reader:
+    """A reader of an Archive, whose requests a resolver forwards.
+
+    ::
+
+        reader = Reader(app)
+        pairs = reader.request_urls("8JMKD3MGP8W/35MME4E", "GetLastEdition")
+        page = reader.open(pairs["url.lastedition"][0])
+
+    :param app: the app of the Archive.
+    :param user: the IP address of the reader.
+    """
+
+    def __init__(self, app: Flask, user: str = USER) -> None:
+        self.app = app
+        self.user = user
+
+    @property
+    def archive(self) -> Archive:
+        """The Archive of the app."""
+        archive: Archive = self.app.extensions["ibi_archive"].archive
+        return archive
+
+    def request_urls(self, ibi: str, verbs: str = "", path: str = "") -> Pairs:
+        """Return the answer of the Archive to a urlRequest: the words of each pair, by name.
+
+        :param verbs: such as ``GetLastEdition GetMetadata(oai_dc)``.
+        :param path: the path of a file of the item.
+        """
+        request = UrlRequest(parse_identifier(ibi), (self.user,), path, parse_verb_list(verbs))
+        response = self._send(format_request(request))
+        assert response.status_code == 200, response.text
+        return pairs_as_dict(parse_pairs(response.data))
+
+    def acknowledge(self, pairs: Pairs, relation: str = "") -> None:
+        """Acknowledge that the reader was redirected to a URL of an answer.
+
+        :param pairs: the answer of :meth:`request_urls`.
+        :param relation: the relation of the URL, such as ``.lastedition``.
+        """
+        named = pairs.get(f"ibi{relation}")
+        response = self._send(
+            format_request(
+                Acknowledgment(
+                    client_addresses=(self.user,),
+                    content_type=pairs[f"contenttype{relation}"][0],
+                    state=pairs[f"state{relation}"][0],
+                    url=pairs[f"url{relation}"][0],
+                    persistent_url=f"{self.archive.config.persistent_url_base}/{pairs['ibi'][1]}",
+                    url_key=pairs["urlkey"][0],
+                    ibi=None if named is None else parse_ibi_forms(named),
+                )
+            )
+        )
+        assert response.status_code == 200, response.text
+
+    def open(self, url: str) -> TestResponse:
+        """Open a URL of the app as a browser of the reader does."""
+        parts = urlsplit(url)
+        return self.app.test_client().get(
+            f"{parts.path}?{parts.query}" if parts.query else parts.path,
+            base_url=f"http://{self.archive.config.archive_address}",
+            headers={"User-Agent": BROWSER},
+            environ_overrides={"REMOTE_ADDR": self.user},
+            buffered=True,
+        )
+
+    def _send(self, query: str) -> TestResponse:
+        """Send a message to the service of the Archive, as a resolver does."""
+        with self.app.app_context():
+            service = self.archive.served().service_ibi
+        return self.app.test_client().get(
+            f"/{service}?{query}",
+            base_url=f"http://{self.archive.config.archive_address}",
+            headers={"User-Agent": "resolver", "X-Forwarded-User-Agent": BROWSER},
+        )
+
 
 HOST = "127.0.0.1"
 #: The settings that allow Archives on this computer.

@@ -15,7 +15,7 @@ from support.example import Visitor, form_fields, path_of
 
 from example_app.languages import FOLDER
 from example_app.models import Publication
-from flask_ibi_archive.server.pages.catalogues import list_wrong_messages
+from flask_ibi_archive.server.pages.texts import list_wrong_messages
 
 pytestmark = pytest.mark.one_database
 

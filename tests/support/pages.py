@@ -16,7 +16,7 @@ from babel import Locale
 from flask import Flask
 
 from flask_ibi_archive.server.pages import texts as translations
-from flask_ibi_archive.server.pages.catalogues import Catalogue, read_catalogues
+from flask_ibi_archive.server.pages.texts import Catalogue, read_catalogues
 from support.web import ask
 
 #: The languages of the pages.

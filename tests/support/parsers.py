@@ -50,9 +50,9 @@ from flask_ibi_archive.core.protocol.query import (
     encode_url,
     list_candidate_paths,
 )
-from flask_ibi_archive.core.protocol.registry_2008.answers import parse_registry_answer
 from flask_ibi_archive.core.protocol.registry_2008.requests import (
     decode_arguments,
+    parse_registry_answer,
     parse_registry_request,
 )
 from flask_ibi_archive.core.protocol.relations import (

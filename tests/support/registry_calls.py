@@ -13,13 +13,13 @@ from flask import Flask
 from lxml import etree
 
 from flask_ibi_archive.core.protocol.query import format_query_string
-from flask_ibi_archive.core.protocol.registry_2008.answers import (
+from flask_ibi_archive.core.protocol.registry_2008.requests import (
     RegistryAnswer,
     parse_registry_answer,
 )
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
-from flask_ibi_archive.resolver.registry_2008.responses import SCHEMA
+from flask_ibi_archive.resolver.registry_2008.views import SCHEMA
 from flask_ibi_archive.testing.servers import LoopbackResolver
 from support.loopback import serving
 from support.registries import CHEAP

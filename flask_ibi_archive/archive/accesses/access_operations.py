@@ -20,9 +20,8 @@ from flask_ibi_archive.archive.accesses.access_rows import (
     read_counts,
     read_months,
 )
-from flask_ibi_archive.archive.accesses.access_storage import AccessStore
+from flask_ibi_archive.archive.accesses.access_storage import AccessStore, Spool
 from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments, Outcome
-from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.accesses.statistics import LABEL_LENGTHS, Statistics, sum_counts
 from flask_ibi_archive.archive.accesses.visitors import ResolverAddresses
 from flask_ibi_archive.archive.items.archives import ServedArchive

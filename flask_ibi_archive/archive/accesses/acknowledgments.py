@@ -24,14 +24,17 @@ from urllib.parse import quote
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.accesses.access_rows import get_utc_day
-from flask_ibi_archive.archive.accesses.access_storage import AccessStore, log_refusal
+from flask_ibi_archive.archive.accesses.access_storage import (
+    AccessStore,
+    ReceivedAccess,
+    log_refusal,
+)
 from flask_ibi_archive.archive.accesses.delivered_item import (
     AccessedItems,
     Claim,
     NotCounted,
     find_delivered_item,
 )
-from flask_ibi_archive.archive.accesses.spool import ReceivedAccess
 from flask_ibi_archive.archive.accesses.visitors import Visitors, is_robot_access, name_network
 from flask_ibi_archive.archive.service.url_keys import KeyFacts, URLKeys
 from flask_ibi_archive.core.protocol.hosts import CLIENT_ADDRESSES, anonymise

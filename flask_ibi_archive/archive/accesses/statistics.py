@@ -1,18 +1,47 @@
-"""Statistics: the numbers of accesses to an item or to the whole Archive per day, month or year.
+"""Statistics: the numbers of accesses per day, month or year, and the pages that show them.
 
 Views are accesses to metadata. Downloads are accesses to data. Double clicks and accesses by robots
 are counted separately (COUNTER Code of Practice 5.1, 7.2 and 7.8). A double click is the earlier
 of two accesses by one user to one item within 30 seconds, so the later one counts. Days are in UTC.
+
+A statistics page is about an item or the whole Archive. It shows a chart and a table of some
+periods, by default the newest periods. The reader can download the numbers of all periods as CSV or
+JSON.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import Any
 
+from flask import Response, request
+from flask.typing import ResponseReturnValue
+
 from flask_ibi_archive.archive.accesses.access_rows import DayCounts
+from flask_ibi_archive.archive.items.access import select_readable_files
+from flask_ibi_archive.archive.items.pages import (
+    describing,
+    draw_periods,
+    message,
+    no_item_page,
+    page,
+    set_file_name,
+    unavailable_page,
+    with_item,
+)
+from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
+from flask_ibi_archive.server.pages.charts import draw_swatch
+from flask_ibi_archive.server.pages.requests import current_archive
+from flask_ibi_archive.server.pages.responses import set_headers
+from flask_ibi_archive.server.pages.texts import format_date, format_number, gettext
 
 #: For each kind of period: how many characters of an ISO date the label of the period has.
 LABEL_LENGTHS = {"day": 10, "month": 7, "year": 4}
@@ -177,3 +206,207 @@ def _sum_by_period(
     return tuple(
         Period(start, start.isoformat()[:length], *numbers) for start, numbers in sums.items()
     )
+
+
+#: The maximum number of periods on a page, by the length of a period. A narrow screen has enough
+#: space for these numbers.
+SHOWN = {"day": 31, "month": 24, "year": 20}
+#: The formats of the statistics; the first is the default.
+FORMATS = ("html", "csv", "json")
+#: The form of the label of a period as a regular expression, by the length of the period.
+LABELS = {"day": r"\d{4}-\d\d-\d\d", "month": r"\d{4}-\d\d", "year": r"\d{4}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The parameters of a request for statistics.
+
+    :param by: the length of the periods, a key of :data:`SHOWN`.
+    :param format: the format of the statistics, one of :data:`FORMATS`.
+    :param until: the label of the last period to show; None to show the newest periods.
+    """
+
+    by: str
+    format: str
+    until: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of the page, with a chart and a table of one kind of accesses.
+
+    :param name: the kind of accesses. "asked" means accesses by readers who requested this item.
+        "delivered" means accesses by readers who requested another item and received this item.
+    :param periods: the periods that the page shows.
+    :param chart: the chart in SVG; None if no access was counted in the shown periods.
+    :param sums: the sums of the shown periods, in the order of :func:`_list_numbers`.
+    :param all_sums: the sums of all periods; None if the page already shows all periods.
+    """
+
+    name: str
+    periods: tuple[Period, ...]
+    chart: str | None
+    sums: tuple[int, int, int, int]
+    all_sums: tuple[int, int, int, int] | None
+
+
+@with_item
+@describing
+def item_statistics(item: ItemView) -> ResponseReturnValue:
+    """Show the number of accesses to an item."""
+    try:
+        return _answer(select_readable_files(item))
+    except UnknownItem:  # another process has just deleted the item
+        return no_item_page(item.record.identifiers[0])
+
+
+def archive_statistics() -> Response:
+    """Show the number of accesses to all items of the Archive."""
+    try:
+        return _answer(None)
+    except (NotReady, ConfigError) as error:
+        return unavailable_page(error)
+
+
+def _answer(item: ItemView | None) -> Response:
+    """Return the statistics of an item in the requested format.
+
+    :param item: the item; None for the statistics of the whole Archive.
+    """
+    choice = parse_choice(request.query_string)
+    if choice is None:
+        return message(
+            400,
+            gettext("The address of this statistics page is wrong"),
+            gettext(
+                "Allowed parameters: by=day, month or year; format=html, csv or json; until=a day "
+                "(2026-11-21), a month (2026-11) or a year (2026), depending on by."
+            ),
+            item=item,
+        )
+    ibi = None if item is None else item.record.identifiers[0]
+    found = current_archive().statistics(ibi, choice.by)
+    if choice.format == "csv":
+        return _download_response(_format_csv(found), "text/csv; charset=utf-8", found, "csv")
+    if choice.format == "json":
+        text = json.dumps(found.to_json(), indent=2)
+        return _download_response(text, "application/json", found, "json")
+    return _show_page(found, choice, item)
+
+
+def parse_choice(query: bytes) -> Choice | None:
+    """Return the parameters in a query; return None if a parameter has a wrong value.
+
+    >>> parse_choice(b"by=day&until=2026-11-21")
+    Choice(by='day', format='html', until='2026-11-21')
+    >>> parse_choice(b"by=week")
+    """
+    # request.args would raise an exception for bytes that are not UTF-8
+    values = dict(decode_query_string(query))
+    choice = Choice(values.get("by", "month"), values.get("format", "html"), values.get("until"))
+    if choice.by not in SHOWN or choice.format not in FORMATS:
+        return None
+    if choice.until is not None and not re.fullmatch(LABELS[choice.by], choice.until, re.ASCII):
+        return None
+    return choice
+
+
+def find_shown_range(labels: Sequence[str], until: str | None, count: int) -> tuple[int, int]:
+    """Return the range of the periods to show.
+
+    :param labels: the labels of all periods in ascending order.
+    :param until: the label of the last period to show. If no period has this label, the last period
+        before this label is the last period to show. None to show the newest periods.
+    :param count: the maximum number of periods to show.
+    :returns: the index of the first period to show, and the index after the last period to show.
+    """
+    end = len(labels) if until is None else sum(label <= until for label in labels)
+    begin = max(0, end - count)
+    return begin, min(len(labels), begin + count)
+
+
+def _show_page(found: Statistics, choice: Choice, item: ItemView | None) -> Response:
+    labels = [period.label for period in found.asked]
+    count = SHOWN[choice.by]
+    begin, end = find_shown_range(labels, choice.until, count)
+    addresses = current_archive().addresses
+    base = addresses.archive_statistics() if item is None else addresses.statistics(item)
+    return page(
+        "statistics",
+        item=item,
+        base=base,
+        by=choice.by,
+        lengths=tuple(SHOWN),
+        sections=_create_sections(found, begin, end),
+        earlier=labels[begin - 1] if begin else None,
+        later=labels[min(end + count, len(labels)) - 1] if end < len(labels) else None,
+        swatches=(draw_swatch(0), draw_swatch(1)),
+    )
+
+
+def _create_sections(found: Statistics, begin: int, end: int) -> list[Section]:
+    kinds = {"asked": found.asked}
+    if any(any(_list_numbers(period)) for period in found.delivered or ()):
+        kinds["delivered"] = found.delivered or ()
+    return [
+        Section(
+            name,
+            periods[begin:end],
+            _draw_chart(name, periods[begin:end], found.by),
+            _sum_numbers(periods[begin:end]),
+            None if end - begin == len(periods) else _sum_numbers(periods),
+        )
+        for name, periods in kinds.items()
+        if periods
+    ]
+
+
+def _draw_chart(name: str, periods: Sequence[Period], by: str) -> str | None:
+    if not any(period.views or period.downloads for period in periods):
+        return None
+    views, downloads, _, _ = _sum_numbers(periods)
+    first, last = format_date(periods[0].label), format_date(periods[-1].label)
+    titles = {
+        "day": gettext(
+            "Views and downloads by day, from {first} to {last}", first=first, last=last
+        ),
+        "month": gettext(
+            "Views and downloads by month, from {first} to {last}", first=first, last=last
+        ),
+        "year": gettext(
+            "Views and downloads by year, from {first} to {last}", first=first, last=last
+        ),
+    }
+    description = gettext(
+        "Views: {views} in total, with the maximum in {most_views}. Downloads: {downloads} in "
+        "total, with the maximum in {most_downloads}. All numbers are in the table below.",
+        views=format_number(views),
+        downloads=format_number(downloads),
+        most_views=format_date(max(periods, key=lambda period: period.views).label),
+        most_downloads=format_date(max(periods, key=lambda period: period.downloads).label),
+    )
+    return draw_periods(periods, name, titles[by], description)
+
+
+def _list_numbers(period: Period) -> tuple[int, int, int, int]:
+    return period.views, period.downloads, period.double_clicks, period.robots
+
+
+def _sum_numbers(periods: Sequence[Period]) -> tuple[int, int, int, int]:
+    views, downloads, double_clicks, robots = (
+        sum(numbers) for numbers in zip(*map(_list_numbers, periods), strict=True)
+    )
+    return views, downloads, double_clicks, robots
+
+
+def _format_csv(found: Statistics) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(found.csv_rows())
+    return text.getvalue()
+
+
+def _download_response(text: str, content_type: str, found: Statistics, ending: str) -> Response:
+    response = Response(text, content_type=content_type)
+    name = f"statistics-{found.ibi or 'archive'}"
+    set_file_name(response, "attachment", name, f"-{found.by}.{ending}")
+    return set_headers(response)

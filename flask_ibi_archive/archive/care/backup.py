@@ -33,8 +33,8 @@ from sqlalchemy import Connection, Table
 
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.file_io import ProgressReader, copy_and_measure, new_file
-from flask_ibi_archive.archive.items.file_rows import read_needed_contents
 from flask_ibi_archive.archive.items.file_store import FileStore
+from flask_ibi_archive.archive.items.item_parts import read_needed_contents
 from flask_ibi_archive.archive.items.minting import read_clock
 from flask_ibi_archive.archive.items.prefixes import EVERY_PREFIX, LastDateFile
 from flask_ibi_archive.archive.items.table_rows import (

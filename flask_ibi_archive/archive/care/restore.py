@@ -1,24 +1,46 @@
-"""Restore a backup completely, or change nothing if an error occurs."""
+"""Reads and checks backups (see :mod:`.backup`), and restores them.
+
+A backup is restored completely, or nothing changes if an error occurs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
+from typing import Any, cast
 
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.archive.care.backup import BackupSummary, Progress
-from flask_ibi_archive.archive.care.backup_reader import BackupReader, open_backup
+from flask_ibi_archive.archive.care.backup import (
+    FAULTS,
+    FORMAT,
+    MALFORMED,
+    MANIFEST,
+    VERSION,
+    BackupManifest,
+    BackupSummary,
+    Progress,
+)
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.bulk import examine_tables
+from flask_ibi_archive.archive.items.file_io import BLOCK, Content, ProgressReader, copy_and_measure
 from flask_ibi_archive.archive.items.file_store import FileStore, Staging
 from flask_ibi_archive.archive.items.minting import read_clock
 from flask_ibi_archive.archive.items.prefixes import lock_minting, raise_last_dates, read_last_dates
 from flask_ibi_archive.archive.items.table_rows import (
+    NAMES,
     TableLoader,
     raise_last_ids,
     read_last_ids,
@@ -29,6 +51,260 @@ from flask_ibi_archive.errors import BackupError, StorageError
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 from flask_ibi_archive.server.database.database_errors import get_driver_message
+
+CONTENT = re.compile(r"contents/([0-9a-f]{64})")
+#: The maximum size of a row, and of the manifest, in bytes.
+MAX_TEXT = 64 << 20
+#: The exceptions that are raised if a file is damaged or is not a ZIP file, or if a value in the
+#: JSON of a member has a wrong type.
+ZIP_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OverflowError,
+    RecursionError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+@contextmanager
+def open_backup(path: Path) -> Iterator[BackupReader]:
+    """Return a context manager that opens a backup.
+
+    :raises BackupError: if the backup is damaged. This error may also be raised while the backup is
+        read inside the context.
+    """
+    try:
+        try:
+            backup = zipfile.ZipFile(path)
+        except OSError as error:
+            raise BackupError(
+                str(path), f"the file can't be read: {error.strerror or error}"
+            ) from error
+        # the stack closes members that were not read to the end
+        with backup, ExitStack() as streams:
+            yield BackupReader(path, backup, streams)
+    except ZIP_ERRORS as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BackupError(
+            str(path), f"the file is not a backup, or it is damaged: {reason[:200]}"
+        ) from error
+
+
+class BackupReader:
+    """An open backup.
+
+    If the backup is damaged, the methods raise one of the exceptions :data:`ZIP_ERRORS`.
+
+    :param streams: the stack that closes the members of the ZIP file.
+    """
+
+    def __init__(self, path: Path, backup: zipfile.ZipFile, streams: ExitStack) -> None:
+        self.path = path
+        self._backup = backup
+        self._streams = streams
+
+    @cached_property
+    def manifest(self) -> BackupManifest:
+        """The manifest of the backup.
+
+        :raises BackupError: if this version of the package cannot read the tables of the backup.
+        """
+        with self._open(MANIFEST) as stream:
+            text = stream.read(MAX_TEXT + 1)
+        if len(text) > MAX_TEXT:
+            raise ValueError(f"{MANIFEST} is too long")
+        data = json.loads(text)
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise ValueError(f"{MANIFEST} is not the manifest of a {FORMAT}")
+        revision = str(data.get("revision"))
+        if data.get("version") == 1 or migrate.OLD_REVISION.fullmatch(revision):
+            raise BackupError(
+                str(self.path),
+                "the backup was made by a development version before 0.1.0; "
+                f"make a new database and {migrate.IMPORT_EXPORT}",
+            )
+        manifest = parse_manifest(data)
+        if not migrate.is_known(revision):
+            raise BackupError(
+                str(self.path),
+                f"the tables have the revision {revision[:40]!r}, which this version of "
+                "the package does not know; install the version that made the backup or a newer "
+                "version",
+            )
+        return manifest
+
+    def rows(self, table: str) -> Iterator[Any]:
+        """Yield the rows of a table."""
+        member = _member(table)
+        with self._streams.enter_context(self._open(member)) as stream:
+            while line := stream.readline(MAX_TEXT + 1):
+                if len(line) > MAX_TEXT:
+                    raise ValueError(f"a row in {member} is too long")
+                yield json.loads(line)
+
+    @cached_property
+    def faulty(self) -> frozenset[str]:
+        """The checksums of the stored files that are missing or damaged in the backup."""
+        with self._open(FAULTS) as stream:
+            lines = iter(lambda: stream.readline(MAX_TEXT), b"")
+            return frozenset(str(json.loads(line)["sha256"]) for line in lines)
+
+    def contents(self) -> Iterator[Content]:
+        """Yield the undamaged stored files with the sizes that the ZIP directory states."""
+        for info in self._backup.infolist():
+            found = CONTENT.fullmatch(info.filename)
+            if found and found[1] not in self.faulty:
+                yield Content(found[1], info.file_size)
+
+    # --- checks ----------------------------------------------------------------------------------
+
+    def check(self, files: FileStore, staging: Staging | None, progress: Progress) -> None:
+        """Check the whole backup.
+
+        Stored files that are missing or damaged in the file store are copied to the staging folder.
+
+        :param files: the file store.
+        :param staging: the staging folder; None means that no files are copied.
+        :param progress: a function that is called with the number of bytes that were checked.
+        """
+        self._check_members()
+        total = sum(info.file_size for info in self._backup.infolist())
+        done = 0
+
+        def add_bytes(count: int) -> None:
+            nonlocal done
+            done += count
+            progress("bytes", done, max(done, total))
+
+        for table in self.manifest.tables:
+            self._check_table(table, add_bytes)
+        count = size = 0
+        for stated in self.contents():
+            self._check_content(stated, files, staging, add_bytes)
+            count += 1
+            size += stated.size
+        if (count, size) != (self.manifest.contents, self.manifest.bytes):
+            raise ValueError(
+                f"the backup contains {count} stored files ({size} bytes), but {MANIFEST} states "
+                f"{self.manifest.contents} stored files ({self.manifest.bytes} bytes)"
+            )
+
+    def _check_members(self) -> None:
+        """Check that the ZIP file contains exactly the members that the manifest names."""
+        manifest = self.manifest
+        for table in manifest.tables.keys() - NAMES:
+            raise ValueError(f"{table[:80]!r} is not a table of an Archive")
+        expected = {MANIFEST, FAULTS, *map(_member, manifest.tables)}
+        seen = set()
+        for info in self._backup.infolist():
+            name = info.filename
+            if name not in {*expected, MALFORMED} and not CONTENT.fullmatch(name):
+                raise ValueError(
+                    f"the backup contains {name[:80]!r}, but {MANIFEST} does not name this member"
+                )
+            if name in seen:
+                raise ValueError(f"the backup contains {name} twice")
+            if info.flag_bits & 1 or info.compress_type not in (
+                zipfile.ZIP_STORED,
+                zipfile.ZIP_DEFLATED,
+            ):
+                raise ValueError(f"{name} is encrypted or has an unknown compression method")
+            seen.add(name)
+        for name in sorted(expected - seen):
+            raise ValueError(f"{name} is missing")
+        if len(self.faulty) != manifest.faults:
+            raise ValueError(
+                f"{FAULTS} does not have the {manifest.faults} lines that {MANIFEST} states"
+            )
+
+    def _check_table(self, table: str, progress: Callable[[int], None]) -> None:
+        """Check the CRC-32 and the size of the member of a table, and the number of its rows."""
+        member = _member(table)
+        rows = size = 0
+        with self._open(member) as stream:
+            while block := stream.read(BLOCK):
+                size += len(block)
+                rows += block.count(b"\n")
+                progress(len(block))
+        if size != self._backup.getinfo(member).file_size:
+            raise ValueError(f"{member} does not have the size that the ZIP file states")
+        stated = self.manifest.tables[table]
+        if rows != stated:
+            raise ValueError(f"{table} has {rows} rows, but {MANIFEST} states {stated}")
+
+    def _check_content(
+        self,
+        stated: Content,
+        files: FileStore,
+        staging: Staging | None,
+        progress: Callable[[int], None],
+    ) -> None:
+        """Check the size and the checksum of a stored file.
+
+        If the file is missing or damaged in the file store, it is copied to the staging folder.
+
+        :param stated: the stated checksum and size of the file.
+        :param staging: the staging folder; None means that no files are copied.
+        """
+        with self._open(f"contents/{stated.sha256}") as stream:
+            source = ProgressReader(stream, progress)
+            if staging is None or files.has_undamaged_file(stated):
+                found = copy_and_measure(source, None)
+            else:
+                found = staging.add_stream(source)
+        if found != stated:
+            raise ValueError(f"contents/{stated.sha256} has the checksum {found.sha256}")
+
+    def _open(self, name: str) -> io.BufferedReader:
+        return io.BufferedReader(cast(io.RawIOBase, self._backup.open(name)), BLOCK)
+
+
+def _member(table: str) -> str:
+    """Return the name of the member of the ZIP file that contains a table."""
+    return f"tables/{table}.jsonl"
+
+
+def parse_manifest(values: dict[str, Any]) -> BackupManifest:
+    """Return a manifest.
+
+    :param values: the decoded JSON of a manifest.
+    :raises ValueError: if the values are not a manifest, or if the version is unknown.
+    """
+    version = values.get("version")
+    if version != VERSION:
+        raise ValueError(
+            f"the backup format has the version {str(version)[:20]!r}, but this version of the "
+            f"package reads only the version {VERSION}"
+        )
+    names = BackupManifest.__dataclass_fields__.keys()
+    if values.keys() != {"format", "version", *names}:
+        raise ValueError(f"{MANIFEST} does not have the expected fields")
+    _check_types(values, str, "revision", "created")
+    _check_types(values, int, "contents", "bytes", "faults")
+    _check_types(values, dict, "tables", "numbers")
+    _check_types(values, list, "archives")
+    _check_types(dict(enumerate(values["archives"])), str, *range(len(values["archives"])))
+    _check_types(values["numbers"], int, *values["numbers"])
+    _check_types(values["tables"], int, *values["tables"])
+    return BackupManifest(**{name: values[name] for name in names})
+
+
+def _check_types(data: dict[Any, Any], kind: type, *names: Any) -> None:
+    """Check that values of a manifest have a certain type and that integers are not negative.
+
+    :param kind: the type.
+    :param names: the names of the values.
+    :raises ValueError: if a value has another type or is negative.
+    """
+    for name in names:
+        if type(data[name]) is not kind or (kind is int and data[name] < 0):
+            raise ValueError(f"{str(name)[:80]} in {MANIFEST} has a wrong value")
 
 
 class _Rollback(Exception):

@@ -13,15 +13,15 @@ from typing import IO
 
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.file_io import Content, measure
-from flask_ibi_archive.archive.items.file_rows import (
+from flask_ibi_archive.archive.items.file_store import GRACE, FileStore, StoredFile
+from flask_ibi_archive.archive.items.identifiers import find_owners
+from flask_ibi_archive.archive.items.item_parts import (
     FileRow,
     find_needed_checksums,
     is_row_unchanged,
     read_file_rows,
     remove_unneeded,
 )
-from flask_ibi_archive.archive.items.file_store import GRACE, FileStore, StoredFile
-from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.errors import StorageError, UnknownItem

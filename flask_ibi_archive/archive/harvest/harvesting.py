@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.harvest.changes import EPOCH, Change, HarvestLog, Range
-from flask_ibi_archive.archive.harvest.oai_requests import HarvestSets, Position, Selection
-from flask_ibi_archive.archive.harvest.oai_responses import Header
+from flask_ibi_archive.archive.harvest.oai_messages import HarvestSets, Header, Position, Selection
 from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.viewing import (
     describe_host_item,

@@ -16,8 +16,7 @@ from flask import Response, abort, current_app, request
 from itsdangerous import BadData, URLSafeSerializer
 from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
-from flask_ibi_archive.archive.harvest import oai_requests as requests
-from flask_ibi_archive.archive.harvest import oai_responses as responses
+from flask_ibi_archive.archive.harvest import oai_messages as messages
 from flask_ibi_archive.archive.harvest.harvesting import (
     HarvestedRecord,
     HostHarvests,
@@ -26,7 +25,7 @@ from flask_ibi_archive.archive.harvest.harvesting import (
     list_part,
     open_harvests,
 )
-from flask_ibi_archive.archive.harvest.oai_requests import PREFIX, TOKEN, HarvestSets, Selection
+from flask_ibi_archive.archive.harvest.oai_messages import PREFIX, TOKEN, HarvestSets, Selection
 from flask_ibi_archive.archive.items.access import logging_failure
 from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
 from flask_ibi_archive.archive.service.item_catalogue import CannotList
@@ -53,12 +52,12 @@ def answer_harvester() -> Response:
         harvests = open_harvests(archive, current_sets())
         response_date = harvests.publish()
         try:
-            arguments = requests.parse_arguments(_read_pairs())
+            arguments = messages.parse_arguments(_read_pairs())
             body = _Answer(harvests, base_url).write(arguments)
         except HarvestError as error:
             # the response repeats the arguments only if they are legal (OAI-PMH 2.0, 3.2)
             arguments = {} if error.code in ("badVerb", "badArgument") else arguments
-            body = responses.write_error(error)
+            body = messages.write_error(error)
     except CannotList:
         abort(404)
     except UnfinishedLog:
@@ -66,8 +65,8 @@ def answer_harvester() -> Response:
         raise ServiceUnavailable(retry_after=int(RETRY_AFTER)) from None
     except (NotReady, ConfigError) as error:
         return unavailable_page(error)
-    repeated = requests.select_repeatable(arguments)
-    text = responses.write_response(base_url, response_date, repeated, body)
+    repeated = messages.select_repeatable(arguments)
+    text = messages.write_response(base_url, response_date, repeated, body)
     return set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
 
 
@@ -134,8 +133,8 @@ class _Answer:
 
     def _identify(self, arguments: Mapping[str, str]) -> str:
         earliest = self._harvests.find_earliest()
-        return responses.write_identify(
-            responses.ArchiveDescription(
+        return messages.write_identify(
+            messages.ArchiveDescription(
                 name=self._config.archive_name,
                 host=self._host,
                 base_url=self._base_url,
@@ -153,13 +152,13 @@ class _Answer:
     def _list_formats(self, arguments: Mapping[str, str]) -> str:
         if "identifier" in arguments and self._find(arguments).header.is_deleted:
             raise HarvestError("noMetadataFormats", "the item was deleted")
-        return responses.write_formats(self._formats.values())
+        return messages.write_formats(self._formats.values())
 
     def _list_sets(self, arguments: Mapping[str, str]) -> str:
         if TOKEN in arguments:
-            raise requests.bad_token()
+            raise messages.bad_token()
         self._check_sets()
-        return responses.write_sets(self._sets.names)
+        return messages.write_sets(self._sets.names)
 
     def _get_record(self, arguments: Mapping[str, str]) -> str:
         format = self._find_format(arguments[PREFIX])
@@ -172,7 +171,7 @@ class _Answer:
 
     def _find(self, arguments: Mapping[str, str]) -> HarvestedRecord:
         identifier = arguments["identifier"]
-        ibi = responses.parse_oai_identifier(self._host, identifier)
+        ibi = messages.parse_oai_identifier(self._host, identifier)
         found = self._harvests.find_record(ibi)
         if found is None:
             raise HarvestError("idDoesNotExist", f"{identifier!r} is not known")
@@ -181,21 +180,21 @@ class _Answer:
     def _list(self, arguments: Mapping[str, str]) -> str:
         verb, token = arguments["verb"], arguments.get(TOKEN)
         if token is None:
-            selection = requests.parse_selection(arguments)
+            selection = messages.parse_selection(arguments)
             format = self._find_format(selection.prefix)
             if selection.set_spec is not None:
                 self._check_sets()
         else:
             selection = self._read_token(token)
             if selection.prefix not in self._formats:
-                raise requests.bad_token()
+                raise messages.bad_token()
             format = self._formats[selection.prefix]
         with_works = verb == "ListRecords"
 
         def write(found: HarvestedRecord) -> str:
             if with_works:
                 return self._write_record(found, format)
-            return responses.write_header(self._host, found.header)
+            return messages.write_header(self._host, found.header)
 
         part = list_part(self._harvests, selection, PART, with_works, write)
         if part.skipped and not part.entries:
@@ -208,7 +207,7 @@ class _Answer:
             raise HarvestError("noRecordsMatch", "no record fits the arguments")
         # the last part of a list has an empty token, if the list has several parts
         next_token = self._write_token(part.rest) if part.rest else None if token is None else ""
-        return responses.write_list(verb, part.entries, next_token)
+        return messages.write_list(verb, part.entries, next_token)
 
     def _write_record(self, found: HarvestedRecord, format: MetadataFormat) -> str:
         """Return a record.
@@ -218,10 +217,10 @@ class _Answer:
         if found.work is None:
             if not found.header.is_deleted:
                 raise CannotWriteMetadata(found.header.ibi, format.name)
-            return responses.write_record(self._host, found.header, None)
+            return messages.write_record(self._host, found.header, None)
         with logging_failure(CannotWriteMetadata(found.work.ibi, format.name)):
             document = write_metadata(format, found.work)
-            return responses.write_record(self._host, found.header, document)
+            return messages.write_record(self._host, found.header, document)
 
     def _find_format(self, name: str) -> MetadataFormat:
         found = self._formats.get(name)
@@ -242,11 +241,11 @@ class _Answer:
         )
 
     def _write_token(self, rest: Selection) -> str:
-        token = self._serializer.dumps(requests.dump_selection(rest))
+        token = self._serializer.dumps(messages.dump_selection(rest))
         return token if isinstance(token, str) else token.decode()
 
     def _read_token(self, token: str) -> Selection:
         try:
-            return requests.load_selection(self._serializer.loads(token))
+            return messages.load_selection(self._serializer.loads(token))
         except BadData as error:
-            raise requests.bad_token() from error
+            raise messages.bad_token() from error

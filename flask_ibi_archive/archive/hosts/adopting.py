@@ -25,8 +25,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Mapper, Session
 
 from flask_ibi_archive.archive.hosts.assigning import assign_stored, begin_locking, bind, is_key_in
+from flask_ibi_archive.archive.hosts.flushes import RowWriter
 from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem, name_row
-from flask_ibi_archive.archive.hosts.writing import RowWriter
 from flask_ibi_archive.archive.items.bulk import renew_plans
 from flask_ibi_archive.archive.items.file_io import Content, Readable, copy_and_measure
 from flask_ibi_archive.archive.items.file_store import FileStore, Staging

@@ -21,12 +21,12 @@ from flask_ibi_archive.archive.items.items import Contents, ItemStore, find_unch
 from flask_ibi_archive.archive.items.operations.context import (
     canonicalize,
     find_item,
+    note_changed_item,
     validate_record,
 )
 from flask_ibi_archive.archive.items.operations.depositing import find_related
 from flask_ibi_archive.archive.items.operations.description import ItemDescription, read_description
 from flask_ibi_archive.archive.items.operations.life_cycle import remove, validate_tombstone
-from flask_ibi_archive.archive.items.operations.noting import note_changed_item
 from flask_ibi_archive.archive.items.operations.staged_files import stage_files
 from flask_ibi_archive.archive.items.operations.updating import Edit, with_all_identifiers
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State

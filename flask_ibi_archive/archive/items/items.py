@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.items.relations import Relations
 from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
-from flask_ibi_archive.core.records.format import format_dublin_core
+from flask_ibi_archive.core.records.fields import format_dublin_core
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,
     FileRecord,

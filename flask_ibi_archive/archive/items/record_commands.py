@@ -216,7 +216,7 @@ def export_command(target: str, files: Path | None) -> None:
       flask --app example_app ibi export items.jsonl --files files
     """
     from flask_ibi_archive.archive.items import exporting
-    from flask_ibi_archive.core.records.format import format_line
+    from flask_ibi_archive.core.records.fields import format_line
 
     left_out = 0
 

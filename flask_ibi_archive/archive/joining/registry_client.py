@@ -20,13 +20,6 @@ from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.query import format_query_string
-from flask_ibi_archive.core.protocol.registry_2008.answers import (
-    Confirmation,
-    RegisteredActor,
-    RegisteredDocument,
-    RegistryAnswer,
-    parse_registry_answer,
-)
 from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangePassword,
     Credentials,
@@ -37,7 +30,14 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     RegisterDocument,
     RegistryRequest,
 )
-from flask_ibi_archive.core.protocol.registry_2008.requests import format_registry_request
+from flask_ibi_archive.core.protocol.registry_2008.requests import (
+    Confirmation,
+    RegisteredActor,
+    RegisteredDocument,
+    RegistryAnswer,
+    format_registry_request,
+    parse_registry_answer,
+)
 from flask_ibi_archive.core.protocol.relations import EMPTY, Relation, parse_relation
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request

@@ -12,12 +12,6 @@ import click
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.hosts import extract_host, is_like_ipv4
-from flask_ibi_archive.core.protocol.registry_2008.answers import (
-    Confirmation,
-    RegisteredActor,
-    RegisteredDocument,
-    format_registry_answer,
-)
 from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangeActor,
     ChangeEMailAddress,
@@ -29,7 +23,13 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     RegisterActor,
     RegistryRequest,
 )
-from flask_ibi_archive.core.protocol.registry_2008.requests import format_registry_request
+from flask_ibi_archive.core.protocol.registry_2008.requests import (
+    Confirmation,
+    RegisteredActor,
+    RegisteredDocument,
+    format_registry_answer,
+    format_registry_request,
+)
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server.commands.group import (
     IBIGroup,

@@ -20,9 +20,9 @@ from sqlalchemy import Connection
 from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.conditions import select_items
 from flask_ibi_archive.archive.items.exporting import export_records
-from flask_ibi_archive.archive.items.file_rows import find_files
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.identifiers import find_owners
+from flask_ibi_archive.archive.items.item_parts import find_files
 from flask_ibi_archive.archive.items.reading import ItemReader, OnMalformed, log_malformed
 from flask_ibi_archive.archive.items.viewing import view_item
 from flask_ibi_archive.archive.service.statements import Fetched, compile_statement, format_time

@@ -154,7 +154,7 @@ class Record:
     All identifiers are canonical. If ``timestamp`` is None, the current time is used. If
     ``target_file`` is None, the first file is the target file. ``embargo`` is the first day (UTC)
     on which readers may read the files; None if there is no embargo. A host application that
-    deposits an item may use similar types; :mod:`flask_ibi_archive.core.records.format` converts
+    deposits an item may use similar types; :mod:`flask_ibi_archive.core.records.fields` converts
     them.
     """
 

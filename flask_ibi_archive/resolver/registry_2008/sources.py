@@ -1,33 +1,220 @@
 """Answers of the document registry to the questions of a resolution ([P] 4.4; [R] 6.2).
 
-Each actor with a registration of a document is a source of answers, like an Archive. The rules of
-URL lists (:mod:`~flask_ibi_archive.core.protocol.url_list`) create these answers. A registered
-document has no files: it lacks every requested file, and the list of files. The answers have no URL
-key, so that actors receive no acknowledgments.
+Each actor with a registration of a document is a source of answers, like an Archive. One statement
+reads the registrations. Only the holder of a document decides what its next edition is. Otherwise,
+anyone who registers a copy could redirect the readers of the last edition.
+
+The rules of URL lists (:mod:`~flask_ibi_archive.core.protocol.url_list`) create the answers. A
+registered document has no files: it lacks every requested file, and the list of files. The answers
+have no URL key, so that actors receive no acknowledgments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, and_, bindparam, case, func, or_, select
+from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts, ArchiveUrls
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
-from flask_ibi_archive.core.protocol.registry_2008.model import MetadataLocation
+from flask_ibi_archive.core.protocol.registry_2008.model import DocumentLocation, MetadataLocation
+from flask_ibi_archive.core.protocol.relations import StepKind
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import build_url_list
-from flask_ibi_archive.core.resolution.answer import Answer, Question
-from flask_ibi_archive.resolver.registry_2008.source_rows import (
-    RegisteredLocation,
-    StoredDocument,
-    read_documents,
+from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.resolver.registry_2008.rows import METADATA_COLUMNS, list_metadata
+from flask_ibi_archive.resolver.registry_2008.tables import (
+    ADDRESS,
+    Actor,
+    Document,
+    RegisteredMetadata,
+    Registration,
 )
+from flask_ibi_archive.resolver.tables import Hint
+
+#: Maximum number of registrations of a document that a resolution uses. Anyone can register copies.
+MAX_REGISTRATIONS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredLocation:
+    """The URLs of a document at one actor, as a resolution needs them.
+
+    :param source: the actor.
+    :param state: Original or Copy.
+    """
+
+    source: ArchiveSource
+    state: str
+    location: DocumentLocation
+
+
+@dataclass(slots=True)
+class StoredDocument:
+    """The registrations of a document, and its next edition.
+
+    :param next_edition: the IBI of the next edition. None if unknown.
+    :param next_edition_url: the URL of the next edition. None if unknown.
+    :param registrations: the registration of the holder, then the copies in the order of their
+        registration.
+    """
+
+    next_edition: str | None = None
+    next_edition_url: str | None = None
+    registrations: list[RegisteredLocation] = field(default_factory=list)
+
+    @property
+    def has_url(self) -> bool:
+        """True if an actor has the URL of the document; False if all actors have only metadata."""
+        return any(one.location.url is not None for one in self.registrations)
+
+
+def _create_statement(with_editions: bool) -> Any:
+    """Return the statement that reads the registrations of some documents.
+
+    The parameter ``ibis`` contains the documents. The parameter ``described`` contains the
+    documents whose metadata are needed even if the URL of the document is known.
+    """
+    is_holder = Registration.actor_id == Document.holder_id
+    rank = func.row_number().over(
+        partition_by=Document.id,
+        order_by=(
+            case((is_holder, 0), (Registration.url.is_not(None), 1), else_=2),
+            Registration.id,
+        ),
+    )
+    found = (
+        select(
+            Document.id.label("document"),
+            Document.document_id.label("ibi"),
+            Document.holder_id,
+            Document.is_original,
+            is_holder.label("is_holder"),
+            Registration.id,
+            Registration.actor_id,
+            Registration.url,
+            Registration.updated_at,
+            Registration.next_edition_url,
+            Registration.next_edition_ibi,
+            rank.label("rank"),
+        )
+        .join(Registration, Registration.document_id == Document.id)
+        .where(Document.document_id.in_(bindparam("ibis", expanding=True)))
+        .subquery()
+    )
+    described = or_(found.c.url.is_(None), found.c.ibi.in_(bindparam("described", expanding=True)))
+    columns = [
+        found.c.id,
+        found.c.ibi,
+        case((found.c.is_holder, found.c.is_original), else_=False).label("is_original"),
+        found.c.url,
+        found.c.updated_at,
+        Actor.actor_id,
+        ADDRESS,
+        Hint.archive_id.label("archive_id"),
+        *METADATA_COLUMNS,
+    ]
+    if with_editions:
+        columns += _create_edition_columns(found.c)
+    return (
+        select(*columns)
+        .select_from(found)
+        .join(Actor, Actor.id == found.c.actor_id)
+        .outerjoin(Hint, Hint.ibi == found.c.ibi)
+        .outerjoin(
+            RegisteredMetadata, and_(RegisteredMetadata.registration_id == found.c.id, described)
+        )
+        .where(found.c.rank <= MAX_REGISTRATIONS)
+        .order_by(found.c.is_holder.desc(), found.c.id, RegisteredMetadata.number)
+    )
+
+
+def _create_edition_columns(found: Any) -> list[Any]:
+    """Return the IBI and the URL of the next edition that the holder of a document states.
+
+    The holder may state the next edition of this document, or the previous edition of a later
+    document. A URL means a registered document only if this document has the same holder: anyone
+    can register a document with any URL.
+    """
+    later, registration = aliased(Document), aliased(Registration)
+    others = (
+        select(later.document_id)
+        .join(registration, registration.document_id == later.id)
+        # "+ 0": an actor may have many documents, so that the index of the actors is slower
+        .where(registration.actor_id + 0 == found.holder_id, later.id != found.document)
+        .limit(1)
+        .correlate(found.document.table)
+    )
+    by_url = others.where(
+        later.holder_id + 0 == found.holder_id, registration.url == found.next_edition_url
+    ).order_by(registration.id)
+    by_previous = others.where(
+        or_(
+            registration.previous_edition_ibi == found.ibi,
+            registration.previous_edition_url == found.url,
+        )
+    ).order_by(registration.id.desc())
+    ibi = case(
+        (found.next_edition_ibi.is_not(None), found.next_edition_ibi),
+        (found.next_edition_url.is_not(None), by_url.scalar_subquery()),
+        else_=by_previous.scalar_subquery(),
+    )
+    # only the first row of the holder is used; this condition saves the queries for all other rows
+    is_first = func.coalesce(RegisteredMetadata.number, 1) == 1
+    return [
+        case((and_(found.is_holder, is_first), ibi)).label("next_edition_ibi"),
+        found.next_edition_url,
+    ]
+
+
+_STATEMENTS = {with_editions: _create_statement(with_editions) for with_editions in (False, True)}
+
+
+def _has_step(question: Question, kind: StepKind) -> bool:
+    return any(step.kind is kind for step in question.verbs.relation.steps)
+
+
+def read_documents(
+    connection: Connection, questions: Sequence[Question], silent: Set[int] = frozenset()
+) -> dict[str, StoredDocument]:
+    """Return the registered documents to which some questions refer, by their IBI.
+
+    The function executes one statement. If no question needs the metadata or the next edition of a
+    document, the statement does not read them.
+
+    :param silent: the ids of Archives. A document that was last found in one of them is left out.
+    """
+    with_editions = any(_has_step(one, StepKind.LAST_EDITION) for one in questions)
+    described = {one.ibi.text for one in questions if _has_step(one, StepKind.METADATA)}
+    parameters = {"ibis": list({one.ibi.text for one in questions}), "described": list(described)}
+    groups: dict[int, list[Any]] = {}
+    for row in connection.execute(_STATEMENTS[with_editions], parameters):
+        if row.archive_id not in silent:
+            groups.setdefault(row.id, []).append(row)
+    found: dict[str, StoredDocument] = {}
+    for rows in groups.values():
+        first = rows[0]
+        if first.ibi not in found:
+            edition = (first.next_edition_ibi, first.next_edition_url) if with_editions else ()
+            found[first.ibi] = StoredDocument(*edition)
+        found[first.ibi].registrations.append(_create_registration(rows))
+    return found
+
+
+def _create_registration(rows: Sequence[Any]) -> RegisteredLocation:
+    """Return the registration in some rows. Each row contains one URL of metadata or none."""
+    first = rows[0]
+    return RegisteredLocation(
+        ArchiveSource(first.actor_id, first.address, is_actor=True),
+        (State.ORIGINAL if first.is_original else State.COPY).value,
+        DocumentLocation(first.url, first.updated_at, list_metadata(rows)),
+    )
 
 
 def _create_item(

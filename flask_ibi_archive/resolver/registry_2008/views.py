@@ -2,26 +2,29 @@
 
 The paths begin with ``/ibi/registry``. Passwords are arguments of the verbs. They must be in the
 body of a POST request, unless ``IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS`` allows them in URLs.
+
+An answer is XML with the schema ``registry.xsd``, or a list of pairs. The text of the answers for
+clients is in :mod:`flask_ibi_archive.core.protocol.registry_2008`.
 """
 
 from __future__ import annotations
 
-from flask import Response, request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+from xml.etree import ElementTree
+
+from flask import Response, current_app, request
 from flask.blueprints import BlueprintSetupState
+from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.query import decode_query_string
-from flask_ibi_archive.core.protocol.registry_2008.answers import (
-    Confirmation,
-    RegisteredActor,
-    RegisteredDocument,
-    RegistryAnswer,
-)
-from flask_ibi_archive.core.protocol.registry_2008.arguments import Arguments
 from flask_ibi_archive.core.protocol.registry_2008.model import (
+    Arguments,
     ChangeActor,
     ChangeEMailAddress,
     ChangePassword,
@@ -35,10 +38,17 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
 from flask_ibi_archive.core.protocol.registry_2008.requests import (
     MAX_BODY,
     VERBS,
+    Confirmation,
+    RegisteredActor,
+    RegisteredDocument,
+    RegistryAnswer,
     decode_arguments,
     find_verb,
+    format_registry_answer,
     list_arguments,
+    list_registration_lines,
     parse_registry_request,
+    quote_message,
 )
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.errors import (
@@ -48,15 +58,175 @@ from flask_ibi_archive.errors import (
     NotReady,
 )
 from flask_ibi_archive.reasons import translatable
+from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.front_page import MAX_SHOWN, InputFault
-from flask_ibi_archive.resolver.registry_2008 import responses
-from flask_ibi_archive.resolver.registry_2008.responses import SCHEMA
+from flask_ibi_archive.resolver.registry_2008 import views
+from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.resolution_context import open_own_archive
 from flask_ibi_archive.server.pages.alerts import VARY
 from flask_ibi_archive.server.pages.app_hooks import OWN_WORD, add_rule_for_all_methods
-from flask_ibi_archive.server.pages.requests import request_root, user_address
-from flask_ibi_archive.server.pages.responses import render_page, set_headers
+from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION, request_root, user_address
+from flask_ibi_archive.server.pages.responses import (
+    PAIRS_HEADERS,
+    RETRY_AFTER,
+    render_page,
+    set_headers,
+)
 from flask_ibi_archive.server.pages.texts import gettext, translate_reason
+
+#: The file with the schema of all answers.
+SCHEMA = Path(__file__).with_name("registry.xsd")
+
+
+def format_xml_answer(verb: str | None, answer: RegistryAnswer | DocumentRegistryError) -> bytes:
+    """Return the XML document of an answer, in UTF-8.
+
+    :param verb: the verb of the request. None if the request has no known verb.
+    :param answer: the answer, or the error because of which the request was refused.
+    Source: [P] 4.1 to 4.7.
+    """
+    root = ElementTree.Element("registry", {} if verb is None else {"verb": verb})
+    if isinstance(answer, DocumentRegistryError):
+        error = _add(root, "error", quote_message(str(answer)))
+        error.set("code", answer.code)
+        if answer.retry_after is not None:
+            error.set("retryAfter", str(answer.retry_after))
+    elif isinstance(answer, RegisteredActor):
+        _add(root, "actorID", answer.actor_id)
+    elif isinstance(answer, Confirmation):
+        _add(root, "confirmation", quote_message(answer.text))
+    else:
+        _add(root, "documentID", answer.document_id)
+        if isinstance(answer, DocumentRecord):
+            _add_registrations(root, answer)
+    ElementTree.indent(root)
+    document: bytes = ElementTree.tostring(root, "utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _add(parent: ElementTree.Element, name: str, text: str) -> ElementTree.Element:
+    element = ElementTree.SubElement(parent, name)
+    element.text = text
+    return element
+
+
+def _add_registrations(root: ElementTree.Element, record: DocumentRecord) -> None:
+    for registration in record.registrations:
+        element = ElementTree.SubElement(root, "registration")
+        for line in list_registration_lines(registration):
+            is_metadata = line[0][0] == "metadataURL"
+            parent = ElementTree.SubElement(element, "metadata") if is_metadata else element
+            for name, value in line:
+                _add(parent, name, value)
+
+
+#: The media types of each format. The first media type is sent.
+MEDIA_TYPES = {
+    "xml": ("text/xml", "application/xml"),
+    "text": ("text/plain",),
+    "html": ("text/html",),
+}
+#: The formats of answers to verbs. If a client accepts both, it gets the first one.
+DATA = ("xml", "text")
+#: The formats of records.
+FORMATS = (*DATA, "html")
+
+
+class HttpRefusal(DocumentRegistryError):
+    """The method, the size or the media type of a request is wrong.
+
+    :param status: the HTTP status of the response.
+    :param allow: the allowed methods if the method is wrong.
+    """
+
+    def __init__(self, status: int, message: str, allow: Sequence[str] = ()) -> None:
+        super().__init__("malformed", message)
+        self.status = status
+        self.allow = allow
+
+
+def current_registry() -> DocumentRegistry:
+    """Return the document registry of the current app."""
+    resolver = current_app.extensions[RESOLVER_EXTENSION].resolver
+    return cast(DocumentRegistry, resolver.document_registry)
+
+
+def resolver_config() -> ResolverConfig:
+    """Return the settings of the resolver of the current app."""
+    return cast(ResolverConfig, current_app.extensions[RESOLVER_EXTENSION].resolver.config)
+
+
+def check_method(*allowed: str) -> None:
+    """Check the method of the request.
+
+    :raises HttpRefusal: if the method is not allowed.
+    """
+    if request.method not in allowed:
+        choice = " or ".join([", ".join(allowed[:-1]), allowed[-1]])
+        raise HttpRefusal(
+            405, f"the method {request.method[:80]!a} is not allowed; use {choice}", allowed
+        )
+
+
+def unavailable(error: NotReady) -> DocumentRegistryError:
+    """Return the error for a database that is not available, and log the details."""
+    current_app.logger.error("the document registry can't answer: %s", error)
+    return DocumentRegistryError("unavailable", error.summary, int(RETRY_AFTER))
+
+
+def read_format(arguments: Sequence[tuple[str, str]]) -> str:
+    """Return the format of a record: the value of ``format``, or the format of the Accept header.
+
+    :raises DocumentRegistryError: if the format in the URL is unknown.
+    """
+    named = dict(arguments).get("format")
+    if named is None:
+        return negotiate_format(FORMATS)
+    if named not in FORMATS:
+        raise DocumentRegistryError(
+            "malformed", f"format is {named[:80]!a}; it must be one of {', '.join(sorted(FORMATS))}"
+        )
+    return named
+
+
+def negotiate_format(formats: Sequence[str]) -> str:
+    """Return the format that the client prefers, according to the Accept header.
+
+    A client may prefer several formats equally. Then a format that the header names has precedence
+    over a format that ``*/*`` stands for, and then the order of the formats decides.
+    """
+    accepted = request.accept_mimetypes
+    named = {kind.lower() for kind in accepted.values()}
+
+    def rate(name: str) -> tuple[float, bool]:
+        kinds = MEDIA_TYPES[name]
+        return max(map(accepted.quality, kinds)), not named.isdisjoint(kinds)
+
+    return max(formats, key=rate)
+
+
+def data_response(
+    answer: RegistryAnswer | DocumentRegistryError, verb: str | None = None, name: str = ""
+) -> Response:
+    """Return an answer or an error as XML or as a list of pairs.
+
+    :param verb: the verb of the request. None if the request has no known verb.
+    :param name: the format. "" selects the format that the client prefers.
+    """
+    headers = Headers([*PAIRS_HEADERS, ("Vary", "Accept")])
+    status = 200
+    if isinstance(answer, DocumentRegistryError):
+        status = answer.status
+        if answer.retry_after is not None:
+            headers.add("Retry-After", str(answer.retry_after))
+        if isinstance(answer, HttpRefusal) and answer.allow:
+            headers.add("Allow", ", ".join(answer.allow))
+    if (name or negotiate_format(DATA)) == "xml":
+        body, kind = format_xml_answer(verb, answer), "text/xml; charset=utf-8"
+    else:
+        body, kind = format_registry_answer(answer).encode(), "text/plain"
+    return Response(body, status, headers, content_type=kind)
+
 
 #: The path of the registry.
 PATH = "/ibi/registry"
@@ -79,7 +249,7 @@ def show_registry(arguments: Arguments) -> Response | None:
         sends only the argument ``ibi``.
     :returns: None if the request should have a verb.
     """
-    if not arguments and responses.negotiate_format(responses.FORMATS) == "html":
+    if not arguments and views.negotiate_format(views.FORMATS) == "html":
         return _registry_page("")
     if [name for name, _ in arguments] != ["ibi"]:
         return None
@@ -103,17 +273,17 @@ def show_record(word: str, ibi: str) -> Response:
     """
     name = ""
     try:
-        responses.check_method("GET", "HEAD")
-        name = responses.read_format(decode_query_string(request.query_string))
+        views.check_method("GET", "HEAD")
+        name = views.read_format(decode_query_string(request.query_string))
         identifier = parse_identifier(ibi)
-        record = responses.current_registry().find_record(identifier.text)
+        record = views.current_registry().find_record(identifier.text)
     except IdentifierError as error:
         if name != "html":
-            return responses.data_response(DocumentRegistryError("unknown", str(error)), None, name)
+            return views.data_response(DocumentRegistryError("unknown", str(error)), None, name)
         fault = InputFault(gettext("The text has an error"), error.reason, error.suggestion)
         return _registry_page(ibi, 404, fault)
     except DocumentRegistryError as error:
-        return responses.data_response(error)
+        return views.data_response(error)
     except NotReady as error:
         return _unavailable_response(error, name)
     if name == "html":
@@ -124,7 +294,7 @@ def show_record(word: str, ibi: str) -> Response:
     answer = record or DocumentRegistryError(
         "unknown", f"no actor has registered the document {identifier.text}"
     )
-    return responses.data_response(answer, None, name)
+    return views.data_response(answer, None, name)
 
 
 def _registry_page(
@@ -148,14 +318,14 @@ def _registry_page(
 
 
 def _record_page(record: DocumentRecord) -> Response:
-    base = responses.resolver_config().base_url or f"{request.scheme}://{request.host}"
+    base = views.resolver_config().base_url or f"{request.scheme}://{request.host}"
     return _page("registry_record", 200, record=record, base=base, iso_moment=format_timestamp)
 
 
 def _unavailable_response(error: NotReady, name: str) -> Response:
-    refusal = responses.unavailable(error)
+    refusal = views.unavailable(error)
     if name != "html":
-        return responses.data_response(refusal, None, name)
+        return views.data_response(refusal, None, name)
     response = _page(
         "message",
         503,
@@ -202,7 +372,7 @@ def answer_verb(word: str) -> Response:
     arguments: Arguments = ()
     answer: RegistryAnswer | DocumentRegistryError
     try:
-        responses.check_method("GET", "HEAD", "POST")
+        views.check_method("GET", "HEAD", "POST")
         arguments = _read_query()
         if request.method == "POST":
             arguments = [*arguments, *_read_body()]
@@ -212,8 +382,8 @@ def answer_verb(word: str) -> Response:
     except DocumentRegistryError as error:
         answer = error
     except NotReady as error:
-        answer = responses.unavailable(error)
-    return responses.data_response(answer, find_verb(arguments))
+        answer = views.unavailable(error)
+    return views.data_response(answer, find_verb(arguments))
 
 
 def send_schema(word: str) -> Response:
@@ -222,9 +392,9 @@ def send_schema(word: str) -> Response:
     :param word: the fixed word of the path.
     """
     try:
-        responses.check_method("GET", "HEAD")
-    except responses.HttpRefusal as error:
-        return responses.data_response(error)
+        views.check_method("GET", "HEAD")
+    except views.HttpRefusal as error:
+        return views.data_response(error)
     return set_headers(Response(SCHEMA.read_bytes(), content_type="text/xml; charset=utf-8"))
 
 
@@ -235,11 +405,11 @@ def _read_query() -> Arguments:
     """
     query = request.query_string
     if len(query) > MAX_QUERY:
-        raise responses.HttpRefusal(
+        raise views.HttpRefusal(
             414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed"
         )
     arguments = decode_arguments(query)
-    allowed = responses.resolver_config().registry_passwords_in_urls
+    allowed = views.resolver_config().registry_passwords_in_urls
     if not allowed and any(name in PASSWORDS for name, _ in arguments):
         raise DocumentRegistryError(
             "malformed",
@@ -259,15 +429,15 @@ def _read_body() -> Arguments:
         while len(body) <= MAX_BODY and (part := request.stream.read(MAX_BODY + 1 - len(body))):
             body += part
     except HTTPException as error:  # the body is incomplete, or longer than the app allows
-        raise responses.HttpRefusal(
+        raise views.HttpRefusal(
             error.code or 400, f"the body cannot be read: {error.name}"
         ) from None
     if len(body) > MAX_BODY:
-        raise responses.HttpRefusal(
+        raise views.HttpRefusal(
             413, f"the body has more than {MAX_BODY} bytes, which is the maximum"
         )
     if body and request.mimetype != FORM:
-        raise responses.HttpRefusal(
+        raise views.HttpRefusal(
             415, f"the Content-Type is {request.mimetype[:80]!a}; it must be {FORM}"
         )
     return decode_arguments(body)
@@ -281,7 +451,7 @@ def _evaluate(wanted: RegistryRequest) -> RegistryAnswer:
     """
     if request.method == "HEAD":
         return Confirmation("the request is well-formed")
-    registry, sender, own = responses.current_registry(), user_address(), open_own_archive()
+    registry, sender, own = views.current_registry(), user_address(), open_own_archive()
     match wanted:
         case RegisterActor():
             return RegisteredActor(registry.register_actor(wanted, sender, own))

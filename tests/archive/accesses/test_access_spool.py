@@ -24,8 +24,8 @@ from support.commands import start_together
 from support.web import CLOSED, OLD, REPORT
 
 from flask_ibi_archive.archive.accesses import access_storage
+from flask_ibi_archive.archive.accesses.access_storage import Spool
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome, encode_url
-from flask_ibi_archive.archive.accesses.spool import Spool
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.errors import NotReady

@@ -36,7 +36,7 @@ from support.web import (
     shelf,
 )
 
-from flask_ibi_archive.archive.accesses.statistics_pages import (
+from flask_ibi_archive.archive.accesses.statistics import (
     SHOWN,
     find_shown_range,
     parse_choice,

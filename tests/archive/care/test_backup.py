@@ -44,7 +44,7 @@ from flask_ibi_archive.archive.care.restore import Restorer
 from flask_ibi_archive.archive.items import tables as models
 from flask_ibi_archive.archive.items.minting import Minter, Subsystem
 from flask_ibi_archive.archive.items.table_rows import dump_rows, read_last_ids, reflect_tables
-from flask_ibi_archive.core.records.format import format_line
+from flask_ibi_archive.core.records.fields import format_line
 from flask_ibi_archive.core.records.parse import parse_line
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import BackupError, NotReady, StorageError

@@ -26,7 +26,7 @@ from flask_ibi_archive import IBIArchive, signals
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts import adopting
 from flask_ibi_archive.archive.items.importing import importer
-from flask_ibi_archive.archive.items.operations import noting
+from flask_ibi_archive.archive.items.operations import context
 from flask_ibi_archive.archive.joining.inclusion import Registrar
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.errors import NotReady, RegistrationRefused, RuleBroken, StorageError
@@ -445,7 +445,7 @@ def test_an_import_without_receivers_notes_nothing(
         raise AssertionError("a signal was built")
 
     archive = archive_of(app)
-    monkeypatch.setattr(noting, "Notice", fail)
+    monkeypatch.setattr(context, "Notice", fail)
     records = [{"rep": A}, {"rep": B, **COPY}]
     for language in ("en", "pt"):
         records[0]["language"] = language

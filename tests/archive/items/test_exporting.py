@@ -18,7 +18,7 @@ from support.stores import MemoryCatalogue, MemoryItem, make_store, moment_of, r
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items import exporting
 from flask_ibi_archive.archive.items.exporting import export_records
-from flask_ibi_archive.core.records.format import format_line
+from flask_ibi_archive.core.records.fields import format_line
 from flask_ibi_archive.core.records.record import Record
 
 A, B, C, D = (rep_of(number) for number in range(4))

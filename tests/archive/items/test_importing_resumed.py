@@ -31,10 +31,10 @@ from support.tables import describe_tables
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.exporting import export_records
 from flask_ibi_archive.archive.items.importing import importer as importing
+from flask_ibi_archive.archive.items.importing.importer import Steps
 from flask_ibi_archive.archive.items.importing.progress import Phase
 from flask_ibi_archive.archive.items.importing.source import open_source
-from flask_ibi_archive.archive.items.importing.steps import Steps
-from flask_ibi_archive.core.records.format import format_record
+from flask_ibi_archive.core.records.fields import format_record
 from flask_ibi_archive.errors import RecordError, StorageError
 
 A, B, C, D, E, F = (rep_of(number) for number in range(6))

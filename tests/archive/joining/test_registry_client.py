@@ -17,7 +17,6 @@ from support.registry_calls import registry_server
 
 from flask_ibi_archive.archive.joining import registry_client
 from flask_ibi_archive.archive.joining.registry_client import RegistryClient
-from flask_ibi_archive.core.protocol.registry_2008.answers import Confirmation, RegisteredActor
 from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangePassword,
     Credentials,
@@ -25,6 +24,7 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     DocumentRecord,
     RegisterActor,
 )
+from flask_ibi_archive.core.protocol.registry_2008.requests import Confirmation, RegisteredActor
 from flask_ibi_archive.errors import ConfigError, DocumentRegistryError, IBIError, ResolverFailed
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.http.transport import HttpResponse

@@ -24,7 +24,7 @@ from flask_ibi_archive.archive.items.exporting import export_records
 from flask_ibi_archive.archive.items.importing import importer as importing
 from flask_ibi_archive.archive.service.item_catalogue import StoredCatalogue
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
-from flask_ibi_archive.core.records.format import format_line
+from flask_ibi_archive.core.records.fields import format_line
 from flask_ibi_archive.errors import RecordError
 
 KEY = "1234567890-0"

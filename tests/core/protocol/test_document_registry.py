@@ -14,13 +14,6 @@ from support.cases import for_each
 from support.registry_messages import records, requests
 
 from flask_ibi_archive.core.protocol.query import contains_key, format_query_string, hide_keys
-from flask_ibi_archive.core.protocol.registry_2008.answers import (
-    Confirmation,
-    RegisteredActor,
-    RegisteredDocument,
-    format_registry_answer,
-    parse_registry_answer,
-)
 from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangeActor,
     ChangeEMailAddress,
@@ -39,9 +32,14 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
 from flask_ibi_archive.core.protocol.registry_2008.requests import (
     MAX_BODY,
     VERBS,
+    Confirmation,
+    RegisteredActor,
+    RegisteredDocument,
     decode_arguments,
     find_verb,
+    format_registry_answer,
     format_registry_request,
+    parse_registry_answer,
     parse_registry_request,
 )
 from flask_ibi_archive.errors import DocumentRegistryError, PeerProtocolError

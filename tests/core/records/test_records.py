@@ -18,8 +18,7 @@ from support.stores import FORMATS, LANGUAGES, ibip_of, rep_of
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.records import fields
-from flask_ibi_archive.core.records.fields import FieldError
-from flask_ibi_archive.core.records.format import format_line, format_record
+from flask_ibi_archive.core.records.fields import FieldError, format_line, format_record
 from flask_ibi_archive.core.records.formats.oai_dc import format_oai_dc
 from flask_ibi_archive.core.records.parse import FIELDS, parse_dublin_core, parse_line, parse_record
 from flask_ibi_archive.core.records.record import (

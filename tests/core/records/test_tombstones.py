@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from support.cases import for_each
 
-from flask_ibi_archive.core.records.fields import FieldError
-from flask_ibi_archive.core.records.format import format_record
+from flask_ibi_archive.core.records.fields import FieldError, format_record
 from flask_ibi_archive.core.records.parse import parse_record
 from flask_ibi_archive.core.records.record import Tombstone
 

@@ -11,13 +11,6 @@ from lxml import etree
 from support.cases import for_each
 from support.registry_messages import ids, records, requests
 
-from flask_ibi_archive.core.protocol.registry_2008.answers import (
-    Confirmation,
-    RegisteredActor,
-    RegisteredDocument,
-    list_registration_lines,
-    quote_message,
-)
 from flask_ibi_archive.core.protocol.registry_2008.model import (
     Credentials,
     DocumentRecord,
@@ -27,11 +20,16 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
 )
 from flask_ibi_archive.core.protocol.registry_2008.requests import (
     VERBS,
+    Confirmation,
+    RegisteredActor,
+    RegisteredDocument,
     format_registry_request,
+    list_registration_lines,
     parse_registry_request,
+    quote_message,
 )
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.resolver.registry_2008.responses import SCHEMA, format_xml_answer
+from flask_ibi_archive.resolver.registry_2008.views import SCHEMA, format_xml_answer
 
 XS = "{http://www.w3.org/2001/XMLSchema}"
 DOCUMENT = "sid.inpe.br/md-m09@80/2008/06.04.14.39"

@@ -57,8 +57,7 @@ from flask_ibi_archive.core.resolution.persistent_url import format_persistent_t
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.hints import store_hints
-from flask_ibi_archive.resolver.registry_2008.source_rows import MAX_REGISTRATIONS
-from flask_ibi_archive.resolver.registry_2008.sources import list_answers
+from flask_ibi_archive.resolver.registry_2008.sources import MAX_REGISTRATIONS, list_answers
 from flask_ibi_archive.resolver.resolution_context import Registered, TraceEvent
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.pages.alerts import alert_response

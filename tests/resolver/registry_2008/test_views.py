@@ -39,10 +39,9 @@ from support.web import Answer, ask
 from werkzeug.serving import make_server
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.core.protocol.registry_2008.answers import RegisteredDocument
-from flask_ibi_archive.core.protocol.registry_2008.requests import MAX_BODY
+from flask_ibi_archive.core.protocol.registry_2008.requests import MAX_BODY, RegisteredDocument
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.registry_2008.responses import SCHEMA
+from flask_ibi_archive.resolver.registry_2008.views import SCHEMA
 
 pytestmark = pytest.mark.one_database
 

@@ -18,8 +18,7 @@ from flask_ibi_archive.core.identifiers.identifier import Form, Identifier
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.reasons import ENGLISH, Reason
-from flask_ibi_archive.server.pages.catalogues import read_catalogues
-from flask_ibi_archive.server.pages.texts import translate_reason
+from flask_ibi_archive.server.pages.texts import read_catalogues, translate_reason
 
 pytestmark = pytest.mark.one_database
 

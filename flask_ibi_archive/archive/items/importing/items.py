@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.items.importing.progress import (
 from flask_ibi_archive.archive.items.importing.source import Line
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.locks import lock_items
-from flask_ibi_archive.archive.items.operations.noting import note_import
+from flask_ibi_archive.archive.items.operations.context import note_import
 from flask_ibi_archive.archive.items.operations.updating import with_all_identifiers
 from flask_ibi_archive.archive.items.rules import RULES, find_broken_rule
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State

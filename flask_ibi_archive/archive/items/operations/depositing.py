@@ -23,9 +23,12 @@ from flask_ibi_archive.archive.items.operations.context import (
     OperationContext,
     canonicalize,
     find_item,
+    note,
+    note_changed_item,
     validate_note,
     validate_record,
 )
+from flask_ibi_archive.archive.items.operations.context import note as note_signal
 from flask_ibi_archive.archive.items.operations.description import (
     Files,
     Identified,
@@ -35,8 +38,6 @@ from flask_ibi_archive.archive.items.operations.description import (
     read_description,
     require_ibi,
 )
-from flask_ibi_archive.archive.items.operations.noting import note, note_changed_item
-from flask_ibi_archive.archive.items.operations.noting import note as note_signal
 from flask_ibi_archive.archive.items.operations.staged_files import stage_files
 from flask_ibi_archive.archive.items.operations.updating import insert_minted_item, upsert_item
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State, next_state

@@ -12,9 +12,15 @@ from datetime import datetime
 from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
 from flask_ibi_archive.archive.items.items import Contents, ItemStore
 from flask_ibi_archive.archive.items.locks import lock_relations
-from flask_ibi_archive.archive.items.operations.context import HasContext, canonicalize, find_item
+from flask_ibi_archive.archive.items.operations.context import (
+    HasContext,
+    canonicalize,
+    find_item,
+    note,
+    note_change,
+    note_changed_item,
+)
 from flask_ibi_archive.archive.items.operations.description import Identified, get_ibi, require_ibi
-from flask_ibi_archive.archive.items.operations.noting import note, note_change, note_changed_item
 from flask_ibi_archive.archive.items.operations.updating import (
     Update,
     UpdateBatch,

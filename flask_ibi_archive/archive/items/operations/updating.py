@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from flask_ibi_archive.archive.items.items import Contents, ItemStore
 from flask_ibi_archive.archive.items.locks import lock_items
-from flask_ibi_archive.archive.items.operations.noting import note, note_change
+from flask_ibi_archive.archive.items.operations.context import note, note_change
 from flask_ibi_archive.archive.items.rules import RULES
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.core.records.record import Record

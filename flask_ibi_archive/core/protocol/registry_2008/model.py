@@ -1,15 +1,27 @@
-"""The requests of actors and the record of a document, as dataclasses.
+"""The requests of actors and the record of a document, as dataclasses and as arguments.
 
-``repr`` never shows a password, because it must not appear in a log.
+An argument has a name, a parser of its value, and a place in the order of repetitions. ``repr``
+never shows a password, because it must not appear in a log.
 
-Source: [P] 4.
+Source: [P] 4.1 to 4.7.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import TypeAlias
+from datetime import datetime, timezone
+from typing import Any, TypeAlias
+
+from flask_ibi_archive.core.identifiers import canonical_address, parse_identifier
+from flask_ibi_archive.core.protocol.hosts import MAX_PORT, check_url
+from flask_ibi_archive.core.protocol.inclusion import MAX_VALUE, is_email
+from flask_ibi_archive.core.protocol.languages import parse_language
+from flask_ibi_archive.core.protocol.pairs import encode_word
+from flask_ibi_archive.core.protocol.relations import is_format
+from flask_ibi_archive.errors import BadParameter, PeerProtocolError, RepeatedParameter
 
 #: The maximum length of a URL in the registry, in characters. A database index contains the URLs.
 MAX_URL = 2048
@@ -182,3 +194,253 @@ class DocumentRecord:
 
     document_id: str
     registrations: tuple[DocumentRegistration, ...]
+
+
+#: Arguments in the order of the request or of the answer.
+Arguments = Sequence[tuple[str, str]]
+
+#: The maximum number of metadata in a request.
+MAX_METADATA = 100
+
+ACTOR_ID, DOCUMENT_ID, PASSWORD = "actorID", "documentID", "password"
+ORIGINAL = "originalDocument"
+_METADATA_URL = "metadataURL"
+
+#: The field of each argument.
+FIELDS = {
+    ACTOR_ID: "actor_id",
+    PASSWORD: "password",
+    "computerName": "computer_name",
+    "ip": "ip",
+    "domainName": "domain_name",
+    "port": "port",
+    "eMailAddress": "email",
+    "newPassword": "new_password",
+    "newEmailAddress": "new_email",
+    DOCUMENT_ID: "document_id",
+    ORIGINAL: "is_original",
+    "newActorID": "new_actor_id",
+}
+_DOCUMENT_FIELDS = {"documentURL": "url", "documentLastUpdate": "updated_at"}
+_METADATA_FIELDS = {
+    _METADATA_URL: "url",
+    "metadataLastUpdate": "updated_at",
+    "metadataFormat": "format",
+    "metadataLanguage": "language",
+}
+_EDITION_FIELDS = {
+    "previousEditionURL": "previous_edition_url",
+    "nextEditionURL": "next_edition_url",
+}
+#: The arguments of a location. Only the arguments of metadata may be repeated.
+LOCATION = (*_DOCUMENT_FIELDS, *_METADATA_FIELDS, *_EDITION_FIELDS)
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_WORDS = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+_DATE = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,][0-9]+)?"
+    r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)"
+)
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+def _parse_id(text: str) -> str:
+    return parse_identifier(text).text
+
+
+def _parse_name(text: str) -> str:
+    if not _WORDS.fullmatch(text):
+        raise ValueError(f"{text[:80]!a} should be a part of a host name, such as dpi.inpe.br")
+    return text
+
+
+def _parse_port(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= MAX_PORT:
+        raise ValueError(f"{text[:80]!a} should be a number from 1 to {MAX_PORT}")
+    return int(text)
+
+
+def _parse_email(text: str) -> str:
+    if not is_email(text):
+        raise ValueError(f"{text[:80]!a} should be an e-mail address, such as banon@dpi.inpe.br")
+    return text
+
+
+def _parse_flag(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError(f"{text[:80]!a} should be yes or no")
+    return text == "yes"
+
+
+def _parse_url(text: str) -> str:
+    """Return an http or https URL in ASCII; the path and the query may be an IRI."""
+    check_url(text)
+    url = encode_word(text)
+    if len(url) > MAX_URL:
+        raise ValueError(f"the URL has {len(url)} characters; at most {MAX_URL} are allowed")
+    return url
+
+
+def _parse_date(text: str) -> datetime:
+    """Return a date in UTC, without the fraction of the second."""
+    if found := _DATE.fullmatch(text):
+        offset = found[2] + "00" if len(found[2]) == 3 else found[2]
+        try:
+            local = datetime.strptime(found[1] + offset, "%Y-%m-%dT%H:%M:%S%z")
+            date = local.astimezone(timezone.utc)
+        except (ValueError, OverflowError):
+            pass
+        else:
+            if 1000 <= date.year < 9999:  # A database cannot show other years in every time zone.
+                return date
+    # a "+" that is not encoded arrives as a space
+    advice = (
+        '; encode "+" as %2B' if " " in text and _DATE.fullmatch(text.replace(" ", "+")) else ""
+    )
+    raise ValueError(
+        f"{text[:80]!a} should be a date with a time and an offset, such as "
+        f"2008-07-17T17:22:06-03:00 or 2008-07-17T20:22:06Z{advice}"
+    )
+
+
+def _parse_format(text: str) -> str:
+    if not is_format(text):
+        raise ValueError(
+            f'{text[:80]!a} should be a format: letters, digits, "_" and "-", as in oai_dc'
+        )
+    return text
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    ACTOR_ID: _parse_id,
+    PASSWORD: str,
+    "computerName": _parse_name,
+    "ip": canonical_address,
+    "domainName": _parse_name,
+    "port": _parse_port,
+    "eMailAddress": _parse_email,
+    "newPassword": str,
+    "newEmailAddress": _parse_email,
+    DOCUMENT_ID: _parse_id,
+    ORIGINAL: _parse_flag,
+    "newActorID": _parse_id,
+    "documentURL": _parse_url,
+    "documentLastUpdate": _parse_date,
+    _METADATA_URL: _parse_url,
+    "metadataLastUpdate": _parse_date,
+    "metadataFormat": _parse_format,
+    "metadataLanguage": parse_language,
+    "previousEditionURL": _parse_url,
+    "nextEditionURL": _parse_url,
+}
+
+
+def _parse_value(name: str, text: str) -> Any:
+    """Return the value of an argument.
+
+    :raises BadParameter: if the value is wrong. The message does not show a password.
+    """
+    parse = _PARSERS[name]
+    if _CONTROL.search(text):
+        raise BadParameter(name, "the value contains a control character or is not Unicode text")
+    if len(text) > MAX_VALUE and parse is not _parse_url:
+        raise BadParameter(
+            name, f"the value has {len(text)} characters; at most {MAX_VALUE} are allowed"
+        )
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise BadParameter(name, str(error)) from None
+
+
+def parse_values(arguments: Arguments) -> dict[str, Any]:
+    """Return the value of each argument.
+
+    :param arguments: arguments with known names.
+    :raises PeerProtocolError: if an argument is repeated or a value is wrong.
+    """
+    for name, count in Counter(name for name, _ in arguments).items():
+        if count > 1:
+            raise RepeatedParameter(name)
+    return {name: _parse_value(name, text) for name, text in arguments}
+
+
+def format_value(value: Any) -> str:
+    """Return the text of the value of an argument."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, datetime):
+        return f"{value.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    return str(value)
+
+
+# --- locations -----------------------------------------------------------------------------------
+
+
+def parse_location(arguments: Arguments) -> DocumentLocation:
+    """Parse the arguments of a location.
+
+    :param arguments: arguments with names from :data:`LOCATION`. The order of the arguments of
+        metadata is important: the arguments after a metadataURL belong to this URL.
+    :raises PeerProtocolError: if an argument is missing, repeated or wrong.
+    Source: [P] 4.4, notes 3 and 5.
+    """
+    groups: list[list[tuple[str, str]]] = []
+    others: list[tuple[str, str]] = []
+    for name, text in arguments:
+        if name == _METADATA_URL:
+            groups.append([])
+        elif name in _METADATA_FIELDS and not groups:
+            raise PeerProtocolError(f"{name} must follow the metadataURL to which it belongs")
+        (groups[-1] if name in _METADATA_FIELDS else others).append((name, text))
+    if len(groups) > MAX_METADATA:
+        raise PeerProtocolError(
+            f"metadataURL appears {len(groups)} times; at most {MAX_METADATA} are allowed"
+        )
+    values = parse_values(others)
+    if "documentURL" in values:
+        _require_date("documentLastUpdate", "documentURL", values)
+    elif "documentLastUpdate" in values:
+        raise PeerProtocolError(
+            "documentLastUpdate is the date of the documentURL, which is missing"
+        )
+    elif not groups:
+        raise PeerProtocolError("documentURL and metadataURL are missing; one of them is required")
+    fields = _DOCUMENT_FIELDS | _EDITION_FIELDS
+    return DocumentLocation(
+        metadata=tuple(
+            [_parse_metadata(number, group) for number, group in enumerate(groups, start=1)]
+        ),
+        **{fields[name]: value for name, value in values.items()},
+    )
+
+
+def _parse_metadata(number: int, arguments: Arguments) -> MetadataLocation:
+    try:
+        values = parse_values(arguments)
+        _require_date("metadataLastUpdate", _METADATA_URL, values)
+    except PeerProtocolError as error:
+        raise PeerProtocolError(f"metadata {number}: {error}") from None
+    return MetadataLocation(**{_METADATA_FIELDS[name]: value for name, value in values.items()})
+
+
+def _require_date(name: str, url: str, values: dict[str, Any]) -> None:
+    if name not in values:
+        raise PeerProtocolError(f"{name} is missing; it is required with {url}")
+
+
+def format_location(location: DocumentLocation) -> list[list[tuple[str, str]]]:
+    """Return the arguments of a location, one list for each line of a record ([P] 4.7)."""
+    lines = [_format_fields(location, _DOCUMENT_FIELDS)]
+    lines += [_format_fields(metadata, _METADATA_FIELDS) for metadata in location.metadata]
+    lines += [_format_fields(location, {name: _EDITION_FIELDS[name]}) for name in _EDITION_FIELDS]
+    return [line for line in lines if line]
+
+
+def _format_fields(
+    location: DocumentLocation | MetadataLocation, fields: dict[str, str]
+) -> list[tuple[str, str]]:
+    values = [(name, getattr(location, field)) for name, field in fields.items()]
+    return [(name, format_value(value)) for name, value in values if value is not None]

@@ -9,16 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.harvesting import OAI, parse
 
-from flask_ibi_archive.archive.harvest.oai_requests import (
+from flask_ibi_archive.archive.harvest.oai_messages import (
+    Header,
     Selection,
     dump_selection,
     load_selection,
     parse_arguments,
     parse_selection,
     select_repeatable,
-)
-from flask_ibi_archive.archive.harvest.oai_responses import (
-    Header,
     write_error,
     write_list,
     write_record,
