@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sqlalchemy import Connection, MetaData, inspect
+from sqlalchemy import Connection, MetaData, inspect, text
 
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.server.config import VERSION_TABLE
@@ -205,6 +205,18 @@ def _find_heads(connection: Connection, history: History) -> tuple[str, ...]:
         _refuse_old_revision(heads, history)
         return heads  # possibly a revision of a newer version of the package
     return tuple(head for head in heads if is_known(head, history))
+
+
+def refuse_old_tables(connection: Connection, history: History) -> None:
+    """Refuse tables that a development version before 0.1.0 has created.
+
+    Unlike :func:`check_revision`, this function does not import alembic, which takes long.
+
+    :raises NotReady: if the tables are of a development version.
+    """
+    table = history.version_table
+    if not history.is_shared and inspect(connection).has_table(table):
+        _refuse_old_revision(connection.scalars(text(f"SELECT version_num FROM {table}")), history)
 
 
 def _refuse_old_revision(heads: Iterable[str], history: History) -> None:

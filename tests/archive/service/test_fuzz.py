@@ -43,7 +43,7 @@ from support.web import (
     run,
 )
 
-from flask_ibi_archive.archive.service import local_answers as local_resolution
+from flask_ibi_archive.archive.service import local_resolution
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
 
 NewApp = Callable[..., Flask]

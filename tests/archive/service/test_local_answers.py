@@ -42,7 +42,7 @@ from support.web import (
     rep,
 )
 
-from flask_ibi_archive.archive.service import local_answers as local_resolution
+from flask_ibi_archive.archive.service import local_resolution
 
 NewApp = Callable[..., Flask]
 HOST = "http://mtc-m16c.sid.inpe.br"
