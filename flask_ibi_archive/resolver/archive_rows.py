@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, literal, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from flask_ibi_archive.core.identifiers import (
     Decoded,
@@ -26,7 +25,7 @@ from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.protocol.inclusion import RegistrationRequest
 from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
-from flask_ibi_archive.server.database.dialects import UTCDateTime
+from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update
 
 #: Maximum number of characters that are stored of the description of a failure.
 MAX_FAILURE = 300
@@ -200,8 +199,7 @@ def store_registration(
     connection: Connection, service_ibi: str, key_hash: str, email: str | None, now: datetime
 ) -> bool:
     """Store the registration of an Archive; return False if the Archive is already registered."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(RegisteredArchive).values(
+    statement = insert_or_update(connection, RegisteredArchive).values(
         service_ibi=service_ibi, key_hash=key_hash, email=email, registered_at=now
     )
     done = connection.execute(statement.on_conflict_do_nothing().returning(RegisteredArchive.id))

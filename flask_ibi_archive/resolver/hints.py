@@ -16,13 +16,13 @@ from threading import Event, Lock, Thread
 from time import monotonic
 
 from sqlalchemy import Connection, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
 from flask_ibi_archive.resolver.registry_2008.tables import Document
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.dialects import insert_or_update
 
 #: Seconds between two writes.
 PAUSE = 5.0
@@ -63,8 +63,7 @@ def store_hints(connection: Connection, found: Mapping[str, int], now: datetime)
         if archive_id in archive_ids and len(ibi) <= MAX_IBI
     ]
     if rows:
-        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-        statement = dialect.insert(Hint)
+        statement = insert_or_update(connection, Hint)
         newer = {name: statement.excluded[name] for name in ("archive_id", "found_at")}
         connection.execute(
             statement.on_conflict_do_update(index_elements=[Hint.ibi], set_=newer), rows

@@ -24,6 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from flask_ibi_archive.archive.items.tables import metadata
+from flask_ibi_archive.server.database.dialects import run_on_postgresql
 
 #: The drivers for which this module builds texts. The session of a host may have another driver.
 DRIVERS = ("psycopg", "pysqlite")
@@ -208,8 +209,7 @@ def renew_plans(connection: Connection) -> None:
 
     A plan for an empty table reads the whole table, and becomes slow while the table grows.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("DISCARD PLANS"))
+    run_on_postgresql(connection, "DISCARD PLANS")
 
 
 def examine_tables(connection: Connection) -> None:
@@ -217,5 +217,4 @@ def examine_tables(connection: Connection) -> None:
 
     Until autovacuum has examined the tables, statements about many items would read all rows.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(text(f"ANALYZE {', '.join(metadata.tables)}"))
+    run_on_postgresql(connection, f"ANALYZE {', '.join(metadata.tables)}")

@@ -24,7 +24,6 @@ from sqlalchemy import (
     null,
     or_,
     select,
-    text,
     union_all,
 )
 from sqlalchemy.exc import DataError
@@ -37,7 +36,7 @@ from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import DublinCore, RelatedItem, RelationKind
 from flask_ibi_archive.core.records.record import Text as LanguageText
-from flask_ibi_archive.server.database.dialects import Key
+from flask_ibi_archive.server.database.dialects import Key, run_on_postgresql
 
 #: The exceptions that are raised if a value in a row is malformed.
 MALFORMED = (ValueError, TypeError, AttributeError, LookupError, DataError)
@@ -302,12 +301,8 @@ def is_row_unchanged(connection: Connection, row: FileRow) -> bool:
 
 
 def lock_file_rows(connection: Connection) -> None:
-    """Prevent other transactions from changing the rows of files until this transaction ends.
-
-    On SQLite the function does nothing, because SQLite has only one write transaction at a time.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.execute(text(f"LOCK TABLE {File.__tablename__} IN SHARE MODE"))
+    """Prevent other transactions from changing the rows of files until this transaction ends."""
+    run_on_postgresql(connection, f"LOCK TABLE {File.__tablename__} IN SHARE MODE")
 
 
 def find_files(

@@ -20,15 +20,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, bindparam, select, text, union_all
+from sqlalchemy import Connection, CursorResult, bindparam, select, union_all
 from sqlalchemy.exc import DBAPIError
 
+from flask_ibi_archive.archive.items.bulk import renew_plans
 from flask_ibi_archive.archive.items.file_io import new_file
 from flask_ibi_archive.archive.items.tables import ItemIdentifier, Prefix, Reservation
 from flask_ibi_archive.core.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import insert_or_update
+from flask_ibi_archive.server.database.dialects import insert_or_update, run_on_postgresql
 from flask_ibi_archive.server.database.engines import begin
 
 #: The row with this prefix applies to all prefixes. After a restore, the row is necessary because
@@ -183,9 +184,7 @@ def find_used_identifiers(
 ) -> set[str]:
     """Return the identifiers that an item of any Archive has, or that were reserved at any time."""
     used: set[str] = set()
-    if connection.dialect.name == "postgresql":
-        # a plan for an empty table reads the whole table, and becomes slow while the table grows
-        connection.exec_driver_sql("DISCARD PLANS")
+    renew_plans(connection)
     for start in range(0, len(reps), LOOKUP):
         names = {"reps": reps[start : start + LOOKUP], "ibips": ibips[start : start + LOOKUP]}
         used.update(connection.scalars(_USED, {**names, "both": [*names["reps"], *names["ibips"]]}))
@@ -199,14 +198,13 @@ LOCK_TIMEOUT = 60
 
 
 def lock_minting(connection: Connection) -> None:
-    """Prevent other transactions from minting identifiers until the end of this transaction.
-
-    On SQLite the function does nothing, because SQLite has only one write transaction at a time.
-    """
-    if connection.dialect.name == "postgresql":
+    """Prevent other transactions from minting identifiers until the end of this transaction."""
+    run_on_postgresql(
+        connection,
         # without this limit, a host that holds locks and mints identifiers could wait for ever
-        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'"))
-        connection.execute(text(f"LOCK TABLE {Prefix.__tablename__} IN ACCESS EXCLUSIVE MODE"))
+        f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}s'",
+        f"LOCK TABLE {Prefix.__tablename__} IN ACCESS EXCLUSIVE MODE",
+    )
 
 
 def read_last_dates(connection: Connection) -> dict[str, Fraction]:

@@ -46,7 +46,7 @@ from flask_ibi_archive.archive.items.tables import (
 )
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.server.database.dialects import batched
+from flask_ibi_archive.server.database.dialects import batched, run_on_postgresql
 
 #: The names of the tables that are dumped. The table of salts is not dumped. Salts must be deleted
 #: after a day, because visitors could be identified with the salts. The table of changed items is
@@ -257,9 +257,8 @@ class TableLoader:
             [table for name, table in self.tables.items() if name not in FIRST]
         ):
             self._load(table.name)
-        if self._connection.dialect.name == "postgresql":
-            # a migration cannot change the tables while checks are deferred
-            self._connection.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))
+        # a migration cannot change the tables while checks are deferred
+        run_on_postgresql(self._connection, "SET CONSTRAINTS ALL IMMEDIATE")
 
     def _load_items(self, item: str, identifier: str, *, copies: bool) -> tuple[int, int]:
         """Load items without their references to metadata items.

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine, event, func, select, text
+from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import Pool
@@ -23,6 +23,7 @@ from flask_ibi_archive.server.database.database_errors import (
     get_driver_message,
     is_write_conflict,
 )
+from flask_ibi_archive.server.database.dialects import run_on_postgresql
 from flask_ibi_archive.server.database.engines import (
     BEGIN,
     LOCK_TIMEOUT,
@@ -305,8 +306,7 @@ def lock_table_setup(connection: Connection) -> None:
     :raises NotReady: if the encoding of the database is wrong.
     """
     check_encoding(connection)
-    if connection.dialect.name == "postgresql":  # write transactions of SQLite exclude each other
-        connection.execute(select(func.pg_advisory_xact_lock(SETUP_LOCK)))
+    run_on_postgresql(connection, f"SELECT pg_advisory_xact_lock({SETUP_LOCK})")
 
 
 def check_writable_folder(name: str, folder: Path, setting: str) -> None:

@@ -69,6 +69,17 @@ class UTCDateTime(TypeDecorator[datetime]):
         return value.astimezone(timezone.utc)
 
 
+def run_on_postgresql(connection: Connection, *statements: str) -> None:
+    """Run statements that only PostgreSQL needs, such as locks of tables.
+
+    On SQLite this function does nothing: SQLite has only one write transaction at a time, and makes
+    a new plan for each statement.
+    """
+    if connection.dialect.name == "postgresql":
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
 def insert_or_update(connection: Connection, table: Any) -> Any:
     """Return an INSERT statement to which the caller adds an ON CONFLICT clause."""
     return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
