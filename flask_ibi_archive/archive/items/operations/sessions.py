@@ -168,7 +168,7 @@ class TransactionPart(Protocol):
     """What this package remembers until the end of the transaction of a session."""
 
     def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
-        """Take notice of the end of the transaction, of a savepoint, or of a failed flush.
+        """React to the end of the transaction, of a savepoint, or of a failed flush.
 
         :param is_committed: whether the transaction or the savepoint was committed.
         """
@@ -210,7 +210,7 @@ def _remember_commit(session: Session) -> None:
 
 
 def _end(session: Session, transaction: SessionTransaction) -> None:
-    """Tell the parts that a transaction has ended.
+    """Call the parts after a transaction has ended.
 
     SQLAlchemy reports each commit before the end. What ends without a commit was rolled back, or
     its session was closed. A flush has a transaction of its own, inside of which nothing is
