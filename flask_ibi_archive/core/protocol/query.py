@@ -1,4 +1,4 @@
-"""Query strings such as ``name=value&name=value``, and the secrets that logs must not show.
+r"""Query strings such as ``name=value&name=value``, and the secrets that logs must not show.
 
 If a query contains a byte that is not UTF-8, the parsed query contains a surrogate escape. For
 example, ``%f3`` becomes ``"\udcf3"``. Formatting turns a surrogate escape into the same byte
