@@ -156,14 +156,6 @@ class Analysis:
             one.follow_up and self._asked.isdisjoint(one.questions) for one in self._candidates
         )
 
-    def needs_only_follow_up(self) -> bool:
-        """Return whether follow-up questions may make answers of other sources unnecessary.
-
-        An answer with an acceptable URL may have a rival. Then the answers of all sources are
-        needed.
-        """
-        return self.has_follow_up() and not any(one.redirect for one in self._candidates)
-
     def finish_round(self, silent: int = 0, asked: int = 0) -> Redirect | NextRound | Alert:
         """Finish the current round and return the outcome.
 

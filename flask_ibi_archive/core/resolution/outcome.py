@@ -235,10 +235,6 @@ class AlternativesSearch:
         """
         return bool(self._found)
 
-    def needs_only_follow_up(self) -> bool:
-        """Return False, because the parts of all sources are needed."""
-        return False
-
     def finish_round(self, silent: int = 0, asked: int = 0) -> Alert:
         """Return the alert with the parts that were found as alternatives."""
         alternatives = sorted(self._found, key=_order_alternatives)

@@ -1217,7 +1217,6 @@ def test_an_answer_that_leads_to_no_new_question_has_no_follow_up(pairs: str) ->
     (question,) = analysis.questions
     analysis.add_answer(Answer(source_of(0), question, read(pairs)))
     assert not analysis.has_follow_up()
-    assert not analysis.needs_only_follow_up()
 
 
 def test_an_original_is_only_accepted_when_all_archives_have_answered() -> None:
