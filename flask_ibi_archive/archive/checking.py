@@ -34,9 +34,6 @@ CHECKED_RECORDS = 100
 # --- the health check ----------------------------------------------------------------------------
 
 
-# --- flask ibi check -----------------------------------------------------------------------------
-
-
 def check_ready(archive: Archive) -> None:
     """Check that the Archive exists, and that the database and the folders can be written.
 
@@ -97,6 +94,9 @@ def check_replica(archive: Archive) -> None:
             "the replica does not contain the Archive of the database",
             "set IBI_READ_DATABASE_URI to a replica of the database of the Archive",
         )
+
+
+# --- flask ibi check -----------------------------------------------------------------------------
 
 
 def check_archive(archive: Archive) -> Iterator[Finding]:
