@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.items.operations.description import Identified, g
 from flask_ibi_archive.archive.items.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.archive.pages.item_pages import landing
 from flask_ibi_archive.archive.routing import create_blueprint
-from flask_ibi_archive.archive.service.local_resolution import OwnArchive
+from flask_ibi_archive.archive.service.local_resolution import OwnArchive, answer_own_item
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server.commands.group import is_flask_command
@@ -191,6 +191,22 @@ class IBIArchive:
         :raises StorageError: if the object has no identifier yet.
         """
         return current_app.make_response(landing(get_ibi("item", item)))
+
+    def answer_persistent_url(self) -> Response | None:
+        """Answer the current request if it is for a persistent URL of an item of the Archive.
+
+        ::
+
+            @app.get("/<owner>/<name>")
+            def show(owner, name):
+                return ibi.answer_persistent_url() or show_page(owner, name)
+
+        Call this method in a view whose route matches identifiers, too. A route for all paths, such
+        as ``/<path:page>``, does not need it: the Archive answers before such a route.
+
+        :returns: None if the request is for another page.
+        """
+        return answer_own_item()
 
     def init_app(self, app: Flask) -> None:
         """Add the Archive to an app. The app must already have all settings.

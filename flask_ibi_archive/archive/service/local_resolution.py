@@ -42,6 +42,7 @@ from flask_ibi_archive.server.pages.alerts import (
     unready_response,
 )
 from flask_ibi_archive.server.pages.persistent_urls import (
+    answer_target,
     begins_with_ibi,
     create_fallback_hook,
     is_plausible_ibi,
@@ -224,7 +225,7 @@ def _find_removed(archive: Archive, ibi: Identifier) -> ItemView | None:
 
 
 def answer_persistent_url() -> Response | None:
-    """Answer a persistent URL if the app has no route for the URL.
+    """Answer a persistent URL if the app has no route for the URL, or only one for all paths.
 
     If the app also has a resolver, the resolver answers persistent URLs. A message to the service
     of another Archive looks like a persistent URL with a query. Such a message is not answered
@@ -234,12 +235,36 @@ def answer_persistent_url() -> Response | None:
     """
     failure = request.routing_exception
     if failure is None:
-        return None
+        return answer_own_item()
     resolves = current_archive().config.local_resolution
     others = RESOLVER_EXTENSION in current_app.extensions or is_message()
     if (others or not resolves) and not isinstance(failure, BadHost | RequestRedirect):
         return None
     return _answer_unrouted()
+
+
+def answer_own_item() -> Response | None:
+    """Answer a persistent URL of an item of this Archive, whatever route the app has for it.
+
+    :returns: None if the requested URL is another one, so that the app answers.
+    """
+    if request.method not in ("GET", "HEAD") or is_message():
+        return None
+    return answer_target(_resolve_own_item, lambda target: False)
+
+
+def _resolve_own_item(
+    wanted: PersistentUrl,
+    persistent_url: str,
+    addresses: tuple[str, ...],
+    ranges: tuple[LanguageRange, ...],
+) -> Response | None:
+    archive = current_archive()
+    try:
+        is_own = archive.config.local_resolution and archive.get(wanted.ibi.text) is not None
+    except (NotReady, ConfigError):
+        return None
+    return resolve(wanted, persistent_url, addresses, ranges) if is_own else None
 
 
 def resolve(

@@ -13,7 +13,7 @@ from flask.blueprints import BlueprintSetupState
 from flask.sansio.app import App
 
 from flask_ibi_archive.server.pages import flask_interfaces
-from flask_ibi_archive.server.pages.persistent_urls import Hook, is_unrouted
+from flask_ibi_archive.server.pages.persistent_urls import Hook, has_catch_all_route, is_unrouted
 from flask_ibi_archive.server.pages.requests import current_flask
 from flask_ibi_archive.server.pages.responses import add_policy
 from flask_ibi_archive.server.pages.texts import PageFunctions
@@ -97,7 +97,7 @@ def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
     """
     app = current_flask()
     is_for_service = SERVICE in app.extensions and app.extensions[SERVICE]()
-    if not is_for_service and not is_unrouted():
+    if not is_for_service and not is_unrouted() and not has_catch_all_route():
         return run_hooks()
     try:
         theirs = run_hooks()

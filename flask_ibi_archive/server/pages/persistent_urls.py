@@ -50,6 +50,8 @@ MAX_BEGINNING = 1024
 #: The endpoint of Flask's route for static files.
 STATIC = "static"
 
+#: A rule that matches all paths, such as ``/<path:page>``.
+_CATCH_ALL = re.compile(r"/<path(?:\([^>]*\))?:\w+>/?")
 _FOREIGN = re.compile(r"[^A-Za-z0-9./@-]|\Z")
 _SCHEME = re.compile("(?:https?:/|upn:|ibi:)", re.IGNORECASE)
 _FOLDER = re.compile("(?:ibi/|rep/)?/*", re.IGNORECASE)
@@ -64,7 +66,7 @@ _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> Hook:
     """Return a function that answers persistent URLs, for :func:`.app_hooks.answer_first`.
 
-    The returned function is called if :func:`is_unrouted`. It returns None if the path is not a
+    The returned function returns None unless :func:`is_unrouted`, and if the path is not a
     persistent URL.
 
     Source: [R] 6.2, Table 6.6.
@@ -76,6 +78,8 @@ def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> H
 
     @wraps(resolve)
     def answer_unrouted() -> Response | None:
+        if not is_unrouted():
+            return None
         failure = request.routing_exception
         if failure is not None:
             # The traceback refers to the request, which refers to the exception. The garbage
@@ -85,7 +89,7 @@ def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> H
             return response
         if isinstance(failure, RequestRedirect):
             return redirect_to_configured_address(failure)
-        return _answer_target(resolve, is_meant)
+        return answer_target(resolve, is_meant)
 
     return answer_unrouted
 
@@ -98,7 +102,13 @@ def is_unrouted() -> bool:
     return request.endpoint == STATIC and has_only_resolver()
 
 
-def _answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response | None:
+def has_catch_all_route() -> bool:
+    """Return whether the app has one route for all paths, such as that of a page in a database."""
+    rule = request.url_rule
+    return rule is not None and _CATCH_ALL.fullmatch(rule.rule) is not None
+
+
+def answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response | None:
     """Answer the requested target; return None if the target may be a page of the host."""
     is_read = request.method in ("GET", "HEAD")
     target = request_target()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,18 @@ from support.archives import archive_of
 from support.cases import for_each
 from support.commands import command
 from support.pages import Page
-from support.web import EMPTY, PORTUGUESE, REPORT, REPORT_IBIP, SERVICE_PATH, ask, ask_urls
+from support.web import (
+    EMPTY,
+    GONE,
+    NOBODY,
+    PORTUGUESE,
+    REPORT,
+    REPORT_ALIAS,
+    REPORT_IBIP,
+    SERVICE_PATH,
+    ask,
+    ask_urls,
+)
 from werkzeug.routing import BaseConverter
 
 from flask_ibi_archive import IBIArchive
@@ -92,6 +104,49 @@ def test_a_catch_all_of_the_host_does_not_hide_our_pages(host: Host, rule: str) 
         assert ask(app, page).text == f"own {rule}"
 
 
+@for_each("rule", ["/<path:page>", "/<path(minlength=1):page>", "/<path:page>/"])
+@for_each("step", ["before", "after"])
+def test_persistent_urls_of_our_items_are_answered_before_a_catch_all(
+    host: Host, step: str, rule: str
+) -> None:
+    app = host(**{step: lambda app: add(app, rule, methods=["GET", "PUT"])})
+    end = "/" * rule.endswith("/")
+    for text in (REPORT, REPORT_IBIP, REPORT_ALIAS):
+        answer = ask(app, f"/{text}{end}")
+        assert (answer.status, answer.headers["Location"]) == (
+            302,
+            f"{HOST}/col/{REPORT}/doc/report.pdf",
+        )
+        assert ask(app, f"/{text}{end}", "HEAD").status == 302
+        assert ask(app, f"/{text}{end}", "PUT").text == f"own {rule}"
+    assert ask(app, f"/{GONE}{end}").status == 410
+    for page in ("some/page", NOBODY, "%ff", f"{REPORT}!x"):
+        assert ask(app, f"/{page}{end}").text == f"own {rule}"
+    query = "servicesubject=urlRequest"
+    assert ask(app, f"/{REPORT}{end}?{query}").text == f"own {rule}"
+
+
+def test_a_catch_all_answers_if_the_archive_does_not(host: Host, tmp_path: Path) -> None:
+    def add_page(app: Flask) -> None:
+        add(app, "/<path:page>")
+
+    assert ask(host(after=add_page, IBI_LOCAL_RESOLUTION=False), f"/{REPORT}").status == 200
+    missing = f"sqlite:///{tmp_path / 'empty.sqlite'}"
+    assert ask(host(after=add_page, IBI_DATABASE_URI=missing), f"/{REPORT}").status == 200
+
+
+def test_a_view_of_the_host_may_let_the_archive_answer(host: Host) -> None:
+    ibi = IBIArchive()
+
+    def show(owner: str, name: str) -> Any:
+        return ibi.answer_persistent_url() or f"page {owner}/{name}"
+
+    app = host(after=lambda app: app.add_url_rule("/<owner>/<name>", "show", show))
+    assert ask(app, f"/{REPORT_IBIP}").headers["Location"].startswith(f"{HOST}/col/{REPORT}/")
+    assert ask(app, "/8JMKD3MGP8W/4GR7C9G").text == "page 8JMKD3MGP8W/4GR7C9G"
+    assert ask(app, "/some/page").text == "page some/page"
+
+
 def test_a_route_of_the_host_may_show_our_page(host: Host) -> None:
     def show(text: str) -> Any:
         ibi = IBIArchive()
@@ -153,7 +208,7 @@ def test_a_login_check_of_all_requests_can_let_ours_pass(host: Host) -> None:
     app = host(after=add_check)
     assert "ibi" in ask_urls(app, REPORT)
     assert ask(app, f"/col/{REPORT}/").status == 200
-    assert ask(app, f"/{REPORT_IBIP}").status == 401
+    assert ask(app, "/some/page").status == 401
 
 
 def log_in_first() -> Any:

@@ -514,12 +514,13 @@ def test_routes_of_the_host_have_precedence_except_over_the_service_address(
     app.register_blueprint(guarded)
     assert ask(app, f"/{REPORT_IBIP}").text.startswith("two 8JMKD3MGP8W")
     assert ask(app, f"/{REPORT_IBIP}").text.endswith(" two")
-    assert ask(app, f"/{REPORT}").text == f"rest {REPORT}"
+    assert ask(app, f"/{NOBODY}").text == f"rest {NOBODY}"
+    assert ask(app, f"/{NOBODY}", "PUT").text == f"rest {NOBODY}"
     assert ask(app, f"/{REPORT}", "PUT").text == f"rest {REPORT}"
     assert ask(app, f"/{REPORT}", "POST").status == 405
     assert ask(app, f"/{REPORT}", "OPTIONS").status == 200
     # the hooks of the route's blueprint are called
-    assert ask(app, f"/{REPORT}?secret").status == 403
+    assert ask(app, f"/{NOBODY}?secret").status == 403
     assert set(seen) == {"guarded.rest"}
     for path in (SERVICE_PATH, SERVICE_PATH.upper()):
         asked = f"{path}?servicesubject=inclusionConfirmationRequest"
