@@ -12,9 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flask import Response, current_app
+
 from flask_ibi_archive.archive.items.archives import find_archives, find_served
 from flask_ibi_archive.archive.service.item_catalogue import RecordSource
-from flask_ibi_archive.errors import NotReady, RegistrationError, TransportError
+from flask_ibi_archive.archive.service.local_resolution import resolve_locally
+from flask_ibi_archive.core.resolution.outcome import Redirect
+from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
+from flask_ibi_archive.errors import NotReady, RegistrationError, TransportError, one_line
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,
     TIMEOUT,
@@ -103,7 +108,8 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     """Yield the findings of all checks.
 
     The checks concern the configuration, the database, the files, the host's own catalogue if it
-    has one, the Archive's own address, the resolver and the registration.
+    has one, the pages, the persistent URLs, the Archive's own address, the resolver and the
+    registration.
     """
     yield run_check("configuration", lambda: _check_configuration(archive))
     database = run_check("database", lambda: _check_database(archive))
@@ -113,6 +119,8 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     if records is not None and database.ok:
         yield run_check("catalogue", lambda: _check_catalogue(archive, records))
     if database.ok:
+        yield run_check("pages", lambda: _check_pages(archive))
+        yield run_check("persistent URLs", lambda: _check_persistent_urls(archive))
         yield run_check("address", lambda: _check_address(archive))
     else:
         text = "the address was not checked, because the Archive can't answer without the database"
@@ -149,6 +157,51 @@ def _check_catalogue(archive: Archive, records: RecordSource) -> str:
         return f"{records.name} can be read; it can't list its items"
     count = sum(1 for _ in records.list(limit=CHECKED_RECORDS))
     return f"{records.name} can be read; records that were checked: {count}"
+
+
+def _check_pages(archive: Archive) -> str:
+    """Let the app show a page of the Archive."""
+    path = archive.addresses.archive_statistics().removeprefix(archive.config.base_url)
+    answer = _dispatch(archive, path)
+    if answer.status_code >= 500:
+        raise CheckFailed(f"the app answers {path} with status {answer.status_code}; see its log")
+    if answer.status_code != 200:
+        return f"the app itself answers {path}, with status {answer.status_code}"
+    return f"{path} can be shown"
+
+
+def _check_persistent_urls(archive: Archive) -> str:
+    """Let the app answer the persistent URL of an item."""
+    records = archive.items.records
+    if not archive.config.local_resolution:
+        return "IBI_LOCAL_RESOLUTION is false; only the resolver answers them"
+    if records is not None and not records.can_list:
+        return f"not checked, because {records.name} can't list its items"
+    item = next(archive.find(state="Original", limit=1), None)
+    if item is None:
+        return "not checked, because there is no item yet"
+    path = f"/{item.ibi}"
+    outcome = resolve_locally(archive, parse_persistent_target(path), (), ("127.0.0.1",))
+    answer = _dispatch(archive, path, "HEAD")
+    if isinstance(outcome, Redirect) and answer.headers.get("Location") != outcome.url:
+        raise CheckFailed(
+            f"a route of the app answers {path}; its view should begin with "
+            "ibi.answer_persistent_url() (see docs/howto/embed.rst)"
+        )
+    return f"the app answers {path}"
+
+
+def _dispatch(archive: Archive, path: str, method: str = "GET") -> Response:
+    """Let the app answer a request as for a reader, without a server.
+
+    :raises CheckFailed: if the app raises an exception.
+    """
+    with current_app.test_request_context(path, base_url=archive.config.base_url, method=method):
+        try:
+            return current_app.full_dispatch_request()
+        except Exception as error:
+            name = type(error).__name__
+            raise CheckFailed(f"{path} fails: {name}: {one_line(error)}") from error
 
 
 def _check_address(archive: Archive) -> str:

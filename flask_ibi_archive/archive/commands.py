@@ -11,9 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
-from flask import current_app
 
-from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server.commands.group import (
     IBIGroup,
     get_archive,
@@ -83,9 +81,9 @@ def init_command() -> None:
 def check_command(as_json: bool) -> None:
     """Check that the Archive works and can be reached.
 
-    Prints one line for each check: the configuration, the database, the files, the address of the
-    Archive, the resolver and the registration. If IBI_BASE_TEMPLATE is set, the template is checked
-    too. The exit status is 1 if a check fails.
+    Prints one line for each check: the configuration, the database, the files, a page, a persistent
+    URL, the address of the Archive, the resolver and the registration. If IBI_BASE_TEMPLATE is set,
+    the template is checked too. The exit status is 1 if a check fails.
 
     The check of the registration also succeeds if the Archive was never registered or is excluded.
     The line then says what to do next.
@@ -104,15 +102,11 @@ def check_command(as_json: bool) -> None:
 
 
 def _check_layout(name: str) -> str:
-    from jinja2 import TemplateNotFound
+    from flask_ibi_archive.server.pages.responses import read_layout
 
-    from flask_ibi_archive.server.setting_values import TEMPLATE
-
-    try:
-        current_app.jinja_env.get_template(name)
-    except TemplateNotFound as error:
-        raise ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE) from error
-    return f"the template {name} of the app exists"
+    missing = read_layout(name)[1]
+    blocks = "" if not missing else f"; it has no block {' and no block '.join(missing)}"
+    return f"the template {name} of the app exists{blocks}"
 
 
 @click.command("upgrade")

@@ -13,6 +13,7 @@ import pytest
 import requests
 import responses
 from flask import Flask
+from support.accesses import stored
 from support.archives import SERVICE, archive_of
 from support.commands import Outcome, command
 from support.loopback import Later, nobody, raw, sends, serving
@@ -53,6 +54,7 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
         "configuration",
         "database",
         "files",
+        *(("pages", "persistent URLs") if found["database"][0] else ()),
         "address",
         "resolver",
         "registration",
@@ -93,6 +95,8 @@ def test_check_sends_requests_to_real_servers(new_app: NewApp, status: int) -> N
         "configuration": (True, f"the Archive has the address {address} and can mint identifiers"),
         "database": (True, f"the database is up to date; the service IBI is {SERVICE}"),
         "files": (True, f"{archive_of(app).config.files_folder} can be written"),
+        "pages": (True, "/ibi/statistics can be shown"),
+        "persistent URLs": (True, "not checked, because there is no item yet"),
         "address": (True, f"http://{address}/{SERVICE} answers"),
         "resolver": (
             status < 500,
@@ -123,6 +127,73 @@ def test_check_finds_that_another_archive_is_at_the_address(new_app: NewApp) -> 
     assert f"/{SERVICE} answers 404 " in text
 
 
+def test_check_asks_for_a_page_and_a_persistent_url(
+    filled: Flask, mocked: responses.RequestsMock
+) -> None:
+    found = findings(command(filled, "check"))
+    assert found["pages"] == (True, "/ibi/statistics can be shown")
+    ok, text = found["persistent URLs"]
+    assert ok
+    assert text.startswith("the app answers /8JMKD3MGP8W/")
+    assert not stored(archive_of(filled))
+
+
+@pytest.mark.parametrize(
+    ("rule", "ok", "text"),
+    [
+        ("/<path:page>", True, "the app answers /8JMKD3MGP8W/"),
+        ("/<a>/<b>", False, "a route of the app answers /8JMKD3MGP8W/"),
+    ],
+)
+def test_check_finds_a_route_that_takes_the_persistent_urls(
+    filled: Flask, mocked: responses.RequestsMock, rule: str, ok: bool, text: str
+) -> None:
+    filled.add_url_rule(rule, "taken", lambda **values: "taken")
+    found = findings(command(filled, "check"))["persistent URLs"]
+    assert found[0] is ok
+    assert found[1].startswith(text)
+    assert ok or found[1].endswith("ibi.answer_persistent_url() (see docs/howto/embed.rst)")
+
+
+def fail_in_templates(app: Flask) -> None:
+    """Add a function of a host whose result each page needs, and that raises an exception."""
+    app.context_processor(lambda: {"broken": 1 // 0})
+
+
+def show_failures(app: Flask) -> None:
+    """Add a page of a host for exceptions."""
+    fail_in_templates(app)
+    app.register_error_handler(ZeroDivisionError, lambda error: ("broken", 500))
+
+
+def ask_for_login(app: Flask) -> None:
+    """Add a login check of a host."""
+    app.before_request(lambda: ("log in first", 401))
+
+
+@pytest.mark.parametrize(
+    ("step", "ok", "text"),
+    [
+        (
+            fail_in_templates,
+            False,
+            "/ibi/statistics fails: ZeroDivisionError: integer division or modulo by zero",
+        ),
+        (show_failures, False, "the app answers /ibi/statistics with status 500; see its log"),
+        (ask_for_login, True, "the app itself answers /ibi/statistics, with status 401"),
+    ],
+)
+def test_check_finds_a_page_that_cannot_be_shown(
+    app: Flask,
+    mocked: responses.RequestsMock,
+    step: Callable[[Flask], None],
+    ok: bool,
+    text: str,
+) -> None:
+    step(app)
+    assert findings(command(app, "check"))["pages"] == (ok, text)
+
+
 def test_check_prints_json(app: Flask, mocked: responses.RequestsMock) -> None:
     outcome = command(app, "check", "--json")
     assert outcome.status == 0
@@ -133,7 +204,7 @@ def test_check_prints_json(app: Flask, mocked: responses.RequestsMock) -> None:
     mocked.replace(responses.GET, RESOLVER, status=500)
     outcome = command(app, "check", "--json")
     assert (outcome.status, outcome.err) == (1, "")
-    assert [one["ok"] for one in json.loads(outcome.out)] == [True, True, True, True, False, True]
+    assert [one["name"] for one in json.loads(outcome.out) if not one["ok"]] == ["resolver"]
 
 
 def test_check_makes_the_confirmation_call(app: Flask, mocked: responses.RequestsMock) -> None:
@@ -164,7 +235,7 @@ def test_a_wrong_answer_at_the_address_is_a_line_and_status_1(
     for answer, part in WRONG_ANSWERS:
         mocked.replace(responses.GET, ADDRESS, **answer)
         found = findings(command(app, "check"))
-        assert [ok for ok, _ in found.values()] == [True, True, True, False, True, True], part
+        assert [name for name, (ok, _) in found.items() if not ok] == ["address"], part
         assert part in found["address"][1]
         assert found["address"][1].startswith(ADDRESS)
 
@@ -180,7 +251,7 @@ def test_a_wrong_answer_of_the_resolver_is_a_line_and_status_1(
     for answer, part in answers:
         mocked.replace(responses.GET, RESOLVER, **answer)
         found = findings(command(app, "check"))
-        assert [ok for ok, _ in found.values()] == [True, True, True, True, False, True], part
+        assert [name for name, (ok, _) in found.items() if not ok] == ["resolver"], part
         assert part in found["resolver"][1]
 
 
@@ -271,4 +342,4 @@ def test_check_reports_settings_that_do_not_allow_minting(
     command(app, "init")
     found = findings(command(app, "check"))
     assert found["configuration"][1].startswith("IBI_ARCHIVE_IP is not set")
-    assert [ok for ok, _ in found.values()] == [False, True, True, True, True, True]
+    assert [name for name, (ok, _) in found.items() if not ok] == ["configuration"]

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from flask import Blueprint, Response, current_app, jsonify, make_response, render_template, request
-from jinja2 import Template, TemplateNotFound
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, Template, TemplateNotFound, nodes
 
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.pairs import format_alert
@@ -22,6 +22,7 @@ from flask_ibi_archive.errors import ConfigError, IBIError, NotReady
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
     current_archive,
+    current_flask,
     current_request,
     request_root,
     shared_config,
@@ -68,6 +69,12 @@ RETRY_AFTER = "10"
 #: The folders of the templates. Templates of the host are in the first folder. They may extend the
 #: templates of the package, which are in the second folder.
 TEMPLATE_FOLDERS = ("ibi_archive", "ibi_archive/default")
+#: The folder of the package that contains its templates.
+TEMPLATES = Path(__file__).parent / "templates"
+#: The key of the environment of the templates in ``app.extensions``.
+ENVIRONMENT = "ibi_template_environment"
+#: The blocks of a layout that pages fill; without the first one, pages would be empty.
+LAYOUT_BLOCKS = ("content", "title", "head")
 POLICY_HEADER = "Content-Security-Policy"
 #: The key of the policy of the response in the WSGI environment of a request.
 POLICY = "ibi.content_security_policy"
@@ -87,7 +94,7 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
     :param values: variables of the template. The template also gets the language.
     """
     html = render_template(
-        [*list_templates(template)],
+        find_environment().select_template(list_templates(template)),
         ibi_base=find_base_template(),
         lang=page_language(),
         site_name=shared_config().archive_name or gettext("Resolver of IBI identifiers"),
@@ -125,20 +132,70 @@ def list_templates(template: str) -> list[str]:
     return [f"{folder}/{template}.html" for folder in TEMPLATE_FOLDERS]
 
 
+def find_environment() -> Environment:
+    """Return the environment of the app's templates.
+
+    An app may have a loader of its own, which does not search the folders of blueprints. Then the
+    result is a second environment, which finds the templates of the package, too.
+    """
+    app = current_flask()
+    found: Environment | None = app.extensions.get(ENVIRONMENT)
+    if found is None:
+        found = app.jinja_env
+        try:
+            found.select_template(list_templates("base"))
+        except TemplateNotFound:
+            loaders = [loader for loader in (found.loader,) if loader is not None]
+            loader = ChoiceLoader([*loaders, FileSystemLoader(TEMPLATES)])
+            found = found.overlay(loader=loader)
+        app.extensions[ENVIRONMENT] = found
+    return found
+
+
 def find_base_template() -> Template:
     """Return the template that all pages extend.
 
-    If the template in IBI_BASE_TEMPLATE does not exist, the error is logged, and the pages have the
-    layout of the package.
+    If the template in IBI_BASE_TEMPLATE does not exist, or has no block for the content, the error
+    is logged, and the pages have the layout of the package.
     """
-    environment = current_app.jinja_env
     name = shared_config().base_template
     if name is not None:
         try:
-            return environment.get_template(name)
-        except TemplateNotFound:
-            current_app.logger.error("%s", ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE))
-    return environment.select_template(list_templates("base"))
+            return read_layout(name)[0]
+        except ConfigError as error:
+            current_app.logger.error("%s", error)
+    return find_environment().select_template(list_templates("base"))
+
+
+def read_layout(name: str) -> tuple[Template, list[str]]:
+    """Return a layout of the app, and the names of the blocks that it lacks.
+
+    :raises ConfigError: if the template does not exist, or if it lacks the block for the content.
+    """
+    try:
+        template = find_environment().get_template(name)
+    except TemplateNotFound as error:
+        raise ConfigError("IBI_BASE_TEMPLATE", name, TEMPLATE) from error
+    missing = _list_missing_blocks(template)
+    if LAYOUT_BLOCKS[0] in missing:
+        block = "{% block content %}{% endblock %}"
+        raise ConfigError("IBI_BASE_TEMPLATE", name, f"a template that contains {block}")
+    return template, missing
+
+
+@lru_cache(maxsize=8)
+def _list_missing_blocks(template: Template) -> list[str]:
+    """Return the blocks that neither a layout nor the templates that it extends define."""
+    environment, name = template.environment, template.name
+    found: set[str] = set()
+    while name is not None and environment.loader is not None:
+        tree = environment.parse(environment.loader.get_source(environment, name)[0])
+        found.update(block.name for block in tree.find_all(nodes.Block))
+        parent = next((extends.template for extends in tree.find_all(nodes.Extends)), None)
+        if parent is not None and not isinstance(parent, nodes.Const):
+            return []  # the app chooses the parent when the page is built
+        name = None if parent is None else parent.value
+    return [block for block in LAYOUT_BLOCKS if block not in found]
 
 
 def set_headers(response: Response, policy: str | None = None, *, private: bool = True) -> Response:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from flask import Flask, Response, render_template
+from jinja2 import BaseLoader, Environment, TemplateNotFound
 from support.browser import CONSOLE, render, serving
 from support.cases import for_each
 from support.commands import command
@@ -135,10 +136,76 @@ def test_a_missing_layout_is_logged_and_our_own_is_used(
     assert record.exc_info is None
 
 
+#: Layouts whose blocks are defined by a template that they extend, or not at all.
+LAYOUTS = {
+    **THEME,
+    "child.html": "{% extends 'layout.html' %}{% block links %}{% endblock %}",
+    "chosen.html": "{% extends config.CHOSEN %}",
+    "bare.html": "<main>{% block content %}{% endblock %}</main>",
+    "body.html": "<title>{% block title %}{% endblock %}</title>{% block body %}{% endblock %}",
+    "body_child.html": "{% extends 'body.html' %}{% block head %}{% endblock %}",
+}
+
+
+@for_each("name", ["body.html", "body_child.html"])
+def test_a_layout_without_a_block_for_the_content_is_logged_and_our_own_is_used(
+    host: Host, tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    """The pages would be empty."""
+    app = host(templates=LAYOUTS, place=tmp_path, IBI_BASE_TEMPLATE=name)
+    caplog.clear()
+    with caplog.at_level(logging.ERROR):
+        assert OWN_STYLE in see(app, f"/col/{REPORT}/")
+    [record] = caplog.records
+    assert record.getMessage() == (
+        f"IBI_BASE_TEMPLATE is '{name}'; it should be a template that contains "
+        "{% block content %}{% endblock %}"
+    )
+
+
+@for_each("name", ["child.html", "chosen.html", "bare.html"])
+def test_blocks_may_be_in_a_template_that_the_layout_extends(
+    host: Host, tmp_path: Path, name: str
+) -> None:
+    app = host(templates=LAYOUTS, place=tmp_path, IBI_BASE_TEMPLATE=name, CHOSEN="layout.html")
+    assert OWN_STYLE not in see(app, f"/col/{REPORT}/")
+
+
+class OnlyOwn(BaseLoader):
+    """A loader of a host that replaces the loader of Flask, as that of CKAN does."""
+
+    def get_source(self, environment: Environment, template: str) -> Any:
+        if template not in LAYOUTS:
+            raise TemplateNotFound(template)
+        return LAYOUTS[template], None, None
+
+
+@for_each("path", PAGES)
+def test_pages_appear_in_an_app_with_a_template_loader_of_its_own(host: Host, path: str) -> None:
+    def replace_loader(app: Flask) -> None:
+        app.jinja_env.loader = loader
+        app.add_url_rule("/own", "own", lambda: render_template("bare.html"))
+
+    loader = OnlyOwn()
+    app = host(after=replace_loader)
+    assert OWN_STYLE in see(app, path)
+    assert "Rodapé" in see(host(after=replace_loader, IBI_BASE_TEMPLATE="layout.html"), path)
+    # nothing changes for the pages of the host
+    assert app.jinja_env.loader is loader
+    assert ask(app, "/own").text == LAYOUTS["bare.html"].partition("{")[0] + "</main>"
+
+
 @for_each(
     ("name", "finding"),
     [
         ("layout.html", "ok   layout: the template layout.html of the app exists"),
+        ("child.html", "ok   layout: the template child.html of the app exists"),
+        (
+            "bare.html",
+            "ok   layout: the template bare.html of the app exists; it has no block title and no "
+            "block head",
+        ),
+        ("body.html", "FAIL layout: IBI_BASE_TEMPLATE is 'body.html'; it should be a template"),
         ("layuot.html", "FAIL layout: IBI_BASE_TEMPLATE is 'layuot.html'; it should be the name"),
     ],
 )
@@ -147,7 +214,7 @@ def test_the_check_command_finds_a_missing_layout(
 ) -> None:
     with nobody() as address:
         app = host(
-            templates=THEME,
+            templates=LAYOUTS,
             place=tmp_path,
             IBI_BASE_TEMPLATE=name,
             IBI_ARCHIVE_ADDRESS=address,
@@ -219,7 +286,7 @@ def test_the_host_adds_a_style_sheet_to_our_layout(host: Host, tmp_path: Path) -
 
 
 def test_the_templates_of_the_documentation_work(host: Host, tmp_path: Path) -> None:
-    layout, base, part = (
+    layout, *adapters, base, part = (
         # an app without static files
         block.text.replace("url_for('static', filename='style.css')", "'/theme/theme.css'")
         for block in blocks("howto/theme.rst")
@@ -241,6 +308,28 @@ def test_the_templates_of_the_documentation_work(host: Host, tmp_path: Path) -> 
     assert "University of Example" in see(own, f"/col/{REPORT}/")
     # a page of the host
     assert 'href="/?lang=pt"' in see(own, "/")
+    # layouts with the blocks of InvenioRDM and CKAN
+    invenio = (
+        "{% block head %}{% block head_title %}<title>RDM</title>{% endblock %}{% endblock %}"
+        "<main>{% block page_body %}no content{% endblock %}</main>"
+    )
+    ckan = (
+        "<title>{% block title %}CKAN{% endblock %}</title>{% block head_extras %}{% endblock %}"
+        "<main>{% block content %}no content{% endblock %}</main>"
+    )
+    for name, text, adapter in zip(
+        ("rdm.html", "page.html"), (invenio, ckan), adapters, strict=True
+    ):
+        app = host(
+            templates={name: text, "adapter.html": adapter},
+            place=tmp_path / name,
+            IBI_BASE_TEMPLATE="adapter.html",
+            BASE_TEMPLATE=name,
+        )
+        page = see(app, f"/col/{REPORT}/")
+        assert page.count("<title>") == page.count('<div class="ibi-page"') == 1
+        assert f'href="{find_static_path("ibi.css")}"' in page
+        assert "no content" not in page.partition("<main>")[2]
 
 
 # --- the Content-Security-Policy
