@@ -123,6 +123,7 @@ class IBIArchive:
         return find_current_archive()
 
     address = host_functions.address
+    language = host_functions.language
     access_policy = host_functions.access_policy
     metadata_format = host_functions.metadata_format
     oai_sets = host_functions.oai_sets

@@ -14,6 +14,9 @@ from flask_ibi_archive.archive.items.access import AccessPolicy
 from flask_ibi_archive.core.protocol.archive_urls import FindAddress
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat, Writer
 
+#: Returns the language that the host chose for the reader of the current request, such as ``pt`` or
+#: ``pt-BR``; None if the host chooses none.
+ChooseLanguage = Callable[[], "str | None"]
 #: The type of the function that is registered; a decorator returns the same type.
 Policy = TypeVar("Policy", bound=AccessPolicy)
 
@@ -24,6 +27,7 @@ class HostFunctions:
 
     find_address: FindAddress | None = None
     access_policy: AccessPolicy | None = None
+    choose_language: ChooseLanguage | None = None
     formats: FormatRegistry = field(default_factory=lambda: FormatRegistry(BUILT_IN))
     sets: HarvestSets = field(default_factory=HarvestSets)
 
@@ -55,6 +59,26 @@ def address(ibi: HasFunctions, function: FindAddress) -> FindAddress:
         accesses are counted by this path.
     """
     ibi.functions.find_address = function
+    return function
+
+
+def language(ibi: HasFunctions, function: ChooseLanguage) -> ChooseLanguage:
+    """Use a function that returns the language of the reader. This is a decorator.
+
+    ::
+
+        @ibi.language
+        def choose_language():
+            return session.get("language")
+
+    The pages of the Archive are then in the language that the app chose from a session, a path or
+    the settings of a user. ``?lang=`` in the URL of a page has precedence. If the app has
+    Flask-Babel, its ``get_locale()`` is used without this function.
+
+    :param function: a function without parameters. It returns a language tag, such as ``pt-BR``,
+        or None if the reader's cookie and browser choose the language.
+    """
+    ibi.functions.choose_language = function
     return function
 
 

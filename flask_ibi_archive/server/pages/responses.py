@@ -27,7 +27,7 @@ from flask_ibi_archive.server.pages.requests import (
     request_root,
     shared_config,
 )
-from flask_ibi_archive.server.pages.texts import gettext, page_language, set_language
+from flask_ibi_archive.server.pages.texts import OWN_TEMPLATES, gettext, page_language, set_language
 from flask_ibi_archive.server.setting_values import TEMPLATE
 
 FOLDER = Path(__file__).parent / "static"
@@ -69,8 +69,6 @@ RETRY_AFTER = "10"
 #: The folders of the templates. Templates of the host are in the first folder. They may extend the
 #: templates of the package, which are in the second folder.
 TEMPLATE_FOLDERS = ("ibi_archive", "ibi_archive/default")
-#: The folder of the package that contains its templates.
-TEMPLATES = Path(__file__).parent / "templates"
 #: The key of the environment of the templates in ``app.extensions``.
 ENVIRONMENT = "ibi_template_environment"
 #: The blocks of a layout that pages fill; without the first one, pages would be empty.
@@ -146,7 +144,7 @@ def find_environment() -> Environment:
             found.select_template(list_templates("base"))
         except TemplateNotFound:
             loaders = [loader for loader in (found.loader,) if loader is not None]
-            loader = ChoiceLoader([*loaders, FileSystemLoader(TEMPLATES)])
+            loader = ChoiceLoader([*loaders, FileSystemLoader(OWN_TEMPLATES)])
             found = found.overlay(loader=loader)
         app.extensions[ENVIRONMENT] = found
     return found

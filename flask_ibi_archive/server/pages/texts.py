@@ -3,7 +3,8 @@
 Python code calls the functions of this module. The templates of the package, and those of a host
 that replace them, call the same functions: ``_``, ``ngettext``, ``format_date``, ``format_moment``,
 ``format_number``, ``format_size``, ``language_name`` and ``list_languages``. All other templates of
-the host keep functions with these names, such as those of Flask-Babel.
+the host keep functions with these names, such as those of Flask-Babel; so do ``_`` and ``ngettext``
+in the templates with which the host replaces ours.
 
 The messages are English sentences, so English needs no catalogue. The catalogue of another language
 is the file ``translations/<language>/LC_MESSAGES/ibi_archive.po``. The files are read as they are;
@@ -14,11 +15,13 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache, lru_cache
 from gettext import GNUTranslations, NullTranslations
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Literal
@@ -37,7 +40,13 @@ from markupsafe import Markup, escape
 from flask_ibi_archive.core.protocol.languages import find_language, parse_accept_language
 from flask_ibi_archive.core.protocol.query import decode_query_string
 from flask_ibi_archive.reasons import Reason
-from flask_ibi_archive.server.pages.requests import current_request, request_root, request_target
+from flask_ibi_archive.server.pages.requests import (
+    EXTENSION,
+    current_flask,
+    current_request,
+    request_root,
+    request_target,
+)
 
 #: The folder with one folder for each language.
 FOLDER = Path(__file__).parent / "translations"
@@ -136,10 +145,16 @@ PARAMETER, COOKIE = "lang", "ibi_language"
 #: The greatest length of a query that the links to the other languages repeat. Without a limit, a
 #: page with these links would be several times as long as the request.
 MAX_QUERY = 4096
+#: The key of Flask-Babel in ``app.extensions``.
+FLASK_BABEL = "babel"
 #: The key of the catalogue of a page in the WSGI environment of a request.
 CATALOGUE = "ibi.catalogue"
-#: The folder of the templates that call the functions of this module.
+#: The beginning of the names of our templates, and of those of a host that replace them.
 TEMPLATES = "ibi_archive/"
+#: The folder of our templates.
+OWN_TEMPLATES = Path(__file__).parent / "templates"
+#: The functions that a host's template keeps, if the host has functions with these names.
+TRANSLATING = {"_", "ngettext"}
 
 #: The units of sizes: the number of bytes, and the symbol, which all languages share.
 SIZES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B"))
@@ -154,7 +169,8 @@ def page_language() -> str:
     """Return the tag of the language of the page, such as ``pt``.
 
     The language is the first of these languages that the pages have: the language in the URL
-    (``?lang=``), the language in the cookie, the languages of the browser, English.
+    (``?lang=``), the language that the host chose, the language in the cookie, the languages of
+    the browser, English.
     """
     return _current_catalogue().tag
 
@@ -163,7 +179,12 @@ def _current_catalogue() -> Catalogue:
     environ = current_request().environ
     found: Catalogue | None = environ.get(CATALOGUE)
     if found is None:
-        wanted = (_language_in_url(), request.cookies.get(COOKIE, ""), _browser_languages())
+        wanted = (
+            _language_in_url(),
+            _language_of_host(),
+            request.cookies.get(COOKIE, ""),
+            _browser_languages(),
+        )
         found = environ[CATALOGUE] = _choose_catalogue(",".join(wanted))
     return found
 
@@ -187,6 +208,17 @@ def _language_in_url() -> str:
     return dict(decode_query_string(query)).get(PARAMETER, "") if b"lang=" in query else ""
 
 
+def _language_of_host() -> str:
+    """Return the language that the host chose for the reader; "" if the host chooses none."""
+    extensions = current_flask().extensions
+    choose = extensions[EXTENSION].functions.choose_language if EXTENSION in extensions else None
+    if choose is None and FLASK_BABEL in extensions:
+        # imported here, because most apps do without it; an older extension has the same key
+        with suppress(ImportError):
+            choose = import_module("flask_babel").get_locale
+    return "" if choose is None else str(choose() or "").replace("_", "-")
+
+
 def _browser_languages() -> str:
     return request.headers.get("Accept-Language", "")
 
@@ -195,12 +227,13 @@ def set_language(response: Response) -> None:
     """Set the headers of a page that name its language.
 
     If the reader has just chosen the language on another page, a cookie keeps the choice, unless
-    the browser prefers this language anyway. A link from elsewhere sets no cookie.
+    the host chooses the language, or the browser prefers this one anyway. A link from elsewhere
+    sets no cookie.
     """
     language = page_language()
     response.headers["Content-Language"] = language
     response.headers["Vary"] = "Accept-Language, Cookie"
-    if not _language_in_url() or not _is_own_link():
+    if not _language_in_url() or _language_of_host() or not _is_own_link():
         return
     path = f"{request_root()}/"
     if language != _choose_catalogue(_browser_languages()).tag:
@@ -390,7 +423,8 @@ class PageFunctions(Extension):
 
     A page can extend a layout of the host, whose function ``_`` may be that of Flask-Babel. The two
     templates share all variables. Therefore, a call of one of the names in a template of the
-    package becomes a call of a global function with the prefix ``ibi_``.
+    package becomes a call of a global function with the prefix ``ibi_``. In a template with which
+    the host replaces one of ours, the host's own translations stay.
     """
 
     identifier = "flask_ibi_archive.page_functions"
@@ -402,13 +436,17 @@ class PageFunctions(Extension):
 
     def filter_stream(self, stream: TokenStream) -> TokenStream | Iterator[Token]:
         """Add the prefix to the names of the functions in a template of the package."""
-        return self._rename(stream) if (stream.name or "").startswith(TEMPLATES) else stream
+        if not (stream.name or "").startswith(TEMPLATES):
+            return stream
+        is_ours = Path(stream.filename or "").is_relative_to(OWN_TEMPLATES)
+        theirs = set() if is_ours else TRANSLATING & self.environment.globals.keys()
+        return self._rename(stream, FUNCTIONS.keys() - theirs)
 
-    def _rename(self, stream: TokenStream) -> Iterator[Token]:
+    def _rename(self, stream: TokenStream, names: Set[str]) -> Iterator[Token]:
         previous = ""
         for token in stream:
             is_call = token.type == "name" and stream.current.type == "lparen"
-            if is_call and token.value in FUNCTIONS and previous != "dot":
+            if is_call and token.value in names and previous != "dot":
                 token = Token(token.lineno, token.type, f"ibi_{token.value}")
             previous = token.type
             yield token

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
 import pytest
 from flask import Flask
-from jinja2 import DictLoader
+from flask_babel import Babel
+from jinja2 import ChoiceLoader, DictLoader, FileSystemLoader
+from jinja2.environment import create_cache
 from markupsafe import Markup
 from support.cases import for_each
 from support.pages import (
@@ -47,8 +51,11 @@ from flask_ibi_archive.core.records.work_types import WorkType
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.server.pages import texts as translations
 from flask_ibi_archive.server.pages.alerts import alert_response
+from flask_ibi_archive.server.pages.texts import OWN_TEMPLATES
 
 pytestmark = pytest.mark.one_database
+
+NewApp = Callable[..., Flask]
 
 IBI = "8JMKD3MGP8W/35MMLL8"
 HOST = "http://mtc-m16c.sid.inpe.br"
@@ -254,22 +261,90 @@ def test_html_in_a_message_is_kept_and_other_values_are_escaped() -> None:
 # --- templates of a host
 
 
-def test_layouts_of_a_host_keep_their_own_functions(web: Flask) -> None:
-    """The function ``_`` of a layout is that of Flask-Babel, also in the layout of our pages."""
+@for_each("has_own", [True, False])
+def test_templates_of_a_host_keep_its_translations(web: Flask, has_own: bool) -> None:
+    """The function ``_`` of a host is that of Flask-Babel, also in templates that replace ours."""
     env = web.jinja_env.overlay()
-    env.globals = {**env.globals, "_": lambda text: f"host: {text}"}
+    env.cache = create_cache(400)
+    if has_own:
+        env.globals = {**env.globals, "_": lambda text: f"host: {text}"}
+    own = FileSystemLoader(OWN_TEMPLATES)
     sources = {
-        "layout.html": "{{ _('Files') }} {{ x._('y') }}|{% block content %}{% endblock %}",
+        "layout.html": "{{ x._('y') }}|{% block content %}{% endblock %}",
         "ibi_archive/files.html": (
             "{% extends 'layout.html' %}{% from 'ibi_archive/macros.html' import m %}"
-            "{% block content %}{{ _('Files') }}|{{ m() }}|{{ x._('y') }}{% endblock %}"
+            "{% block content %}{{ _('Files') }}|{{ m() }}|{{ x._('y') }}|{{ format_number(1000) }}"
+            "{% endblock %}"
         ),
         "ibi_archive/macros.html": "{% macro m() %}{{ _('Title') }}{% endmacro %}",
     }
-    env.loader = DictLoader(sources)
+    env.loader = ChoiceLoader([DictLoader(sources), own])
     with web.test_request_context(headers={"Accept-Language": "pt"}):
         text = env.get_template("ibi_archive/files.html").render(x={"_": str.upper})
-    assert text == "host: Files Y|Arquivos|Título|Y"
+        ours = env.get_template("ibi_archive/default/base.html").render()
+    assert text == ("Y|host: Files|host: Title|Y|1.000" if has_own else "Y|Arquivos|Título|Y|1.000")
+    assert "Identificadores persistentes" in ours
+
+
+# --- the language that the host chose
+
+
+def choose(app: Flask, language: str | None) -> None:
+    """Let the host choose the language of the pages."""
+    app.extensions["ibi_archive"].functions.choose_language = lambda: language
+
+
+@for_each(
+    ("chosen", "cookie", "url", "expected"),
+    [
+        ("pt", "es", "", "pt"),
+        ("pt-BR", "", "", "pt"),
+        ("pt_BR", "", "", "pt"),
+        ("pt", "", "?lang=es", "es"),
+        ("fr", "es", "", "es"),
+        (None, "es", "", "es"),
+        (None, "", "", "en"),
+    ],
+)
+def test_the_language_of_the_host_precedes_cookie_and_browser(
+    web_with: NewApp, chosen: str | None, cookie: str, url: str, expected: str
+) -> None:
+    app = web_with()
+    choose(app, chosen)
+    headers = {**BROWSER, "Accept-Language": "en", "Cookie": f"ibi_language={cookie}"}
+    answer = ask(app, f"/col/{REPORT}/{url}", headers=headers)
+    assert answer.headers["Content-Language"] == expected
+
+
+def test_no_cookie_keeps_a_language_where_the_host_chooses(web_with: NewApp) -> None:
+    app = web_with()
+    headers = {**BROWSER, "Referer": f"{HOST}/ibi/items"}
+    for chosen, has_cookie in ((None, True), ("pt", False)):
+        choose(app, chosen)
+        answer = ask(app, f"/col/{REPORT}/?lang=es", headers=headers)
+        assert answer.headers["Content-Language"] == "es"
+        assert ("Set-Cookie" in answer.headers) is has_cookie
+
+
+def test_the_language_of_flask_babel_is_used(web_with: NewApp) -> None:
+    app = web_with()
+    Babel(app, locale_selector=lambda: "pt_BR")
+    headers = {**BROWSER, "Accept-Language": "en"}
+    page = f"/col/{REPORT}/"
+    assert ask(app, page, headers=headers).headers["Content-Language"] == "pt"
+    choose(app, "es")
+    assert ask(app, page, headers=headers).headers["Content-Language"] == "es"
+
+
+def test_another_extension_with_the_name_of_flask_babel_is_ignored(
+    web_with: NewApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = web_with()
+    app.extensions["babel"] = object()
+    monkeypatch.setitem(sys.modules, "flask_babel", None)
+    headers = {**BROWSER, "Accept-Language": "es"}
+    answer = ask(app, f"/col/{REPORT}/", headers=headers)
+    assert answer.headers["Content-Language"] == "es"
 
 
 # --- no text without a translation
