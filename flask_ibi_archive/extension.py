@@ -5,18 +5,21 @@ The extension reads the settings, opens the database, and registers routes and c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 from flask import Flask, Response, current_app, has_app_context, has_request_context
+from flask.cli import ScriptInfo
 
 from flask_ibi_archive import host_functions
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.commands import ibi
+from flask_ibi_archive.archive.commands import ibi as commands
 from flask_ibi_archive.archive.hosts.flushes import announce_removal, refresh
 from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem, set_finder
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
@@ -95,6 +98,9 @@ class IBIArchive:
         operations such as ``deposit`` are refused.
     :param clock: returns the current time, with a time zone; see
         :class:`~flask_ibi_archive.archive.archive.Archive`. Tests use a clock that stands still.
+    :param routes: False for an app that does not serve the Archive, such as an API or a worker.
+        It deposits and changes items; another app with the same settings answers readers and
+        resolvers.
     """
 
     def __init__(
@@ -105,12 +111,14 @@ class IBIArchive:
         session: SessionSource | None = None,
         catalogue: RecordCatalogue | None = None,
         clock: Clock = read_utc_clock,
+        routes: bool = True,
     ) -> None:
         self.functions = host_functions.HostFunctions()
         self.addresses = addresses
         self.session = session
         self.catalogue = catalogue
         self.clock = clock
+        self.routes = routes
         if app is not None:
             self.init_app(app)
 
@@ -209,6 +217,25 @@ class IBIArchive:
         """
         return answer_own_item()
 
+    def commands(self, create_app: Callable[[], Flask] | None = None) -> click.Group:
+        """Return the commands ``ibi ...`` for a command line that is not Flask's.
+
+        ::
+
+            @click.group()
+            def repository(): ...
+
+            repository.add_command(ibi.commands(create_app))
+
+        :param create_app: returns the app. None: the command line opens an application context
+            before it runs a command.
+        """
+        group = copy(commands)
+        if create_app is not None:
+            script = ScriptInfo(create_app=create_app, set_debug_flag=False)
+            group.context_settings = {**commands.context_settings, "obj": script}
+        return group
+
     def init_app(self, app: Flask) -> None:
         """Add the Archive to an app. The app must already have all settings.
 
@@ -255,8 +282,9 @@ class IBIArchive:
         )
         app.extensions[EXTENSION] = ExtensionState(archive, self.functions)
         app.extensions[OWN_ARCHIVE] = OwnArchive(archive)
-        app.register_blueprint(create_blueprint())
-        app.cli.add_command(ibi)
+        if self.routes:
+            app.register_blueprint(create_blueprint())
+        app.cli.add_command(commands)
         app.add_template_global(
             lambda item: self.archive.persistent_url(item), "ibi_persistent_url"
         )

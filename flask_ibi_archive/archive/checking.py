@@ -28,6 +28,7 @@ from flask_ibi_archive.server.commands.group import (
     run_check,
 )
 from flask_ibi_archive.server.database.database import check_writable_folder
+from flask_ibi_archive.server.pages.requests import EXTENSION
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -161,6 +162,8 @@ def _check_catalogue(archive: Archive, records: RecordSource) -> str:
 
 def _check_pages(archive: Archive) -> str:
     """Let the app show a page of the Archive."""
+    if EXTENSION not in current_app.blueprints:
+        return "this app serves no pages (routes=False)"
     path = archive.addresses.archive_statistics().removeprefix(archive.config.base_url)
     answer = _dispatch(archive, path)
     if answer.status_code >= 500:
@@ -173,6 +176,8 @@ def _check_pages(archive: Archive) -> str:
 def _check_persistent_urls(archive: Archive) -> str:
     """Let the app answer the persistent URL of an item."""
     records = archive.items.records
+    if EXTENSION not in current_app.blueprints:
+        return "this app does not answer them (routes=False)"
     if not archive.config.local_resolution:
         return "IBI_LOCAL_RESOLUTION is false; only the resolver answers them"
     if records is not None and not records.can_list:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+import responses
+from click.testing import CliRunner
 from flask import Flask, render_template_string
 from sqlalchemy import Engine
 from support import library
+from support.commands import command
 from support.databases import new_database
 
 from flask_ibi_archive import IBIArchive
@@ -223,3 +228,62 @@ def test_a_resolver_in_the_app_redirects_to_items_in_the_tables_of_the_host(
     with app.app_context():
         library.db.engine.dispose()
     reader.archive.database.close()
+
+
+# --- apps without routes, and other command lines
+
+
+def test_an_app_without_routes_deposits_and_answers_nothing(
+    factory: Factory, mocked: responses.RequestsMock
+) -> None:
+    ibi = IBIArchive(routes=False)
+    app = factory(0, ibi)
+    rules = {rule.rule for rule in Flask("plain").url_map.iter_rules()}
+    assert {rule.rule for rule in app.url_map.iter_rules()} == rules
+    assert not app.blueprints
+    assert app.preprocess_request.__func__ is Flask.preprocess_request  # type: ignore[attr-defined]
+    identifier = deposit(ibi, app, "Annual report")
+    client = app.test_client()
+    for path in (identifier, f"col/{identifier}/", SERVICES[0], "ibi/health"):
+        assert client.get(f"/{path}").status_code == 404
+    lines = command(app, "check").out.splitlines()
+    assert "ok   pages: this app serves no pages (routes=False)" in lines
+    assert "ok   persistent URLs: this app does not answer them (routes=False)" in lines
+
+
+@pytest.fixture
+def mocked() -> Iterator[responses.RequestsMock]:
+    """Answers for the check of address and resolver."""
+    with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
+        mock.get(re.compile("http://"), body="confirmation yes")
+        yield mock
+
+
+def test_the_commands_work_on_another_command_line(factory: Factory) -> None:
+    ibi = IBIArchive()
+    app = factory(0, ibi)
+    app.debug = True
+    deposit(ibi, app, "Annual report")
+    created: list[Flask] = []
+
+    def create_app() -> Flask:
+        created.append(app)
+        return app
+
+    host = click.Group("repository", commands=[ibi.commands(create_app)])
+    run = CliRunner().invoke
+    assert run(host, ["ibi", "--help"]).exit_code == 0
+    assert run(host, ["ibi", "decode", "8JMKD3MGP8W/4GR7C9G"]).exit_code == 0
+    assert not created  # these commands need no app
+    assert "Annual report" in run(host, ["ibi", "list", "--json"]).output
+    result = run(host, ["ibi", "show", "nonsense"])
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert result.stderr.startswith("Error: 'nonsense' is not an IBI: ")
+    assert created == [app]
+    assert app.debug
+    # a command line may also open an application context itself
+    plain = click.Group("repository", commands=[ibi.commands()])
+    with app.app_context():
+        assert "Annual report" in run(plain, ["ibi", "list"]).output
+    # flask ibi does not change
+    assert app.cli.commands["ibi"].context_settings == {}

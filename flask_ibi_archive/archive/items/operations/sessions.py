@@ -73,7 +73,7 @@ class HostSession:
             reason = " ".join(str(error).split())[:200]
             raise ConfigError(
                 "session",
-                None,
+                "bound to no database yet",
                 "a session that is bound to a database; with Flask-SQLAlchemy, call "
                 f"db.init_app(app) before ibi.init_app(app) ({reason})",
             ) from error
