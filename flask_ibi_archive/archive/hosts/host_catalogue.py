@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from itertools import islice
+from traceback import extract_tb
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
+from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.archive.hosts.record_catalogue import (
     RecordCatalogue,
@@ -28,7 +30,7 @@ from flask_ibi_archive.archive.service.item_catalogue import (
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, Scope
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import MetadataItem, Record
-from flask_ibi_archive.errors import NotReady, StorageError, UnknownItem
+from flask_ibi_archive.errors import NotReady, StorageError, UnknownItem, one_line
 
 
 class HostItems:
@@ -138,10 +140,13 @@ class HostItems:
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Raise NotReady if the catalogue fails in the block."""
+        """Raise NotReady if the catalogue fails in the block.
+
+        An HTTPException is the answer of the host, such as abort(403).
+        """
         try:
             yield
-        except (NotReady, CannotList):
+        except (NotReady, CannotList, HTTPException):
             raise
         except StorageError as error:
             advice = "correct the catalogue"
@@ -150,6 +155,10 @@ class HostItems:
             detail = " ".join(str(error).split())[:300]
             advice = "check the database of the repository"
             raise NotReady(f"{self.name} can't read the items", advice, detail) from error
+        except Exception as error:
+            *_, place = extract_tb(error.__traceback__)
+            detail = f"{type(error).__name__}: {one_line(error)}, {place.filename}:{place.lineno}"
+            raise NotReady(f"{self.name} fails", "correct the catalogue", detail) from error
 
 
 @dataclass(frozen=True, slots=True)

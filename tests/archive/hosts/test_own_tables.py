@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, abort
 from sqlalchemy import NullPool, create_engine, text
 from support.accesses import acknowledge
 from support.archives import import_records
@@ -181,6 +182,34 @@ def test_without_its_database_the_catalogue_is_unavailable(host: Host) -> None:
         reader.archive.get(A)
 
 
+class Raising(Shelf):
+    """A catalogue with an error in its code, and with an item that only some users may see."""
+
+    def record(self, ibi: str) -> CatalogueRecord | None:
+        if ibi == B:
+            abort(403)
+        return {"rep": ibi, "title": {}["title"]}
+
+    def records(self) -> Iterator[CatalogueRecord]:
+        yield a_record()
+        raise ValueError("two\nlines")
+
+
+@pytest.mark.one_database
+def test_an_error_in_the_code_of_a_catalogue_is_one_line_that_names_the_place(host: Host) -> None:
+    reader = host(kind=Raising)
+    response = reader.open(f"/col/{A}/")
+    assert (response.status_code, "KeyError" in response.text) == (503, False)
+    assert reader.open(f"/col/{B}/").status_code == 403
+    for arguments, error in (
+        (["show", A], "KeyError: 'title'"),
+        (["list"], "ValueError: two lines"),
+    ):
+        outcome = command(reader.app, *arguments)
+        assert (outcome.status, outcome.err.count("\n")) == (1, 1)
+        assert re.search(rf"Raising fails .*{error}, .*test_own_tables.py:\d+", outcome.err)
+
+
 @pytest.mark.one_database
 def test_a_reserved_item_is_unknown(host: Host) -> None:
     reader = host(a_record(state="Reserved"))
@@ -332,6 +361,7 @@ def test_commands_cover_the_items_of_the_host_or_say_that_they_do_not(
         (Shelf, [a_record(language="x")], "FAIL catalogue: Shelf returns a wrong record"),
         (BareShelf, [], "ok   catalogue: BareShelf can be read; it can't list its items"),
         (Unreachable, [], "FAIL catalogue: Unreachable can't read the items"),
+        (Raising, [], "FAIL catalogue: Raising fails"),
     ],
 )
 def test_the_check_of_the_archive_reads_records_of_the_catalogue(
