@@ -329,10 +329,12 @@ class ArchiveConfig:
             # the identifier must not become too long with the longest date of this granularity
             build_repository_name(self.mint_host, self.mint_port or 80, 1 + self.granularity)
         except ValueError as error:
+            is_default = self.mint_host == extract_host(self.archive_address)
+            origin = "; it was taken from IBI_ARCHIVE_ADDRESS" if is_default else ""
             raise ConfigError(
                 "IBI_MINT_HOST",
                 self.mint_host,
-                f"a domain name of two words or more, as mtc-m18.sid.inpe.br ({error})",
+                f"a domain name of two words or more, as mtc-m18.sid.inpe.br ({error}{origin})",
             ) from error
         return self.mint_host, self.archive_ip
 

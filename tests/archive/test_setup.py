@@ -60,17 +60,20 @@ def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> 
 
 @pytest.mark.slow_on_postgresql
 @for_each(
-    ("settings", "key"),
+    ("settings", "key", "origin"),
     [
-        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set"),
-        ({"IBI_ARCHIVE_ADDRESS": "localhost:5000"}, "IBI_MINT_HOST is 'localhost'"),
+        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set", False),
+        ({"IBI_ARCHIVE_ADDRESS": "localhost:5000"}, "IBI_MINT_HOST is 'localhost'", True),
+        ({"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'", False),
     ],
 )
 def test_init_that_cannot_mint_names_the_setting_and_writes_nothing(
-    new_app: NewApp, uri: str, settings: dict[str, str | None], key: str
+    new_app: NewApp, uri: str, settings: dict[str, str | None], key: str, origin: bool
 ) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, **settings)
-    assert command(app, "init").error.startswith(key)
+    error = command(app, "init").error
+    assert error.startswith(key)
+    assert ("it was taken from IBI_ARCHIVE_ADDRESS" in error) is origin
     assert tables_of(uri) == []
 
 

@@ -258,14 +258,18 @@ def begin_transaction(connection: Connection) -> None:
 
     :raises StorageError: if the connection is in autocommit mode.
     """
-    if connection.dialect.name == "sqlite":
-        if not in_transaction(connection):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-    elif getattr(connection.connection.dbapi_connection, "autocommit", False):
+    driver: Any = connection.connection.dbapi_connection
+    is_sqlite = connection.dialect.name == "sqlite"
+    if is_sqlite and driver.in_transaction:
+        return
+    # sqlite3 has an attribute autocommit, which need not be a bool, since Python 3.12
+    if driver.isolation_level is None if is_sqlite else driver.autocommit is True:
         raise StorageError(
             "the connection of the session is in autocommit mode, which has no rollback; "
             "configure another isolation level for the engine"
         )
+    if is_sqlite:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def in_transaction(connection: Connection) -> bool:
