@@ -44,6 +44,7 @@ from flask_ibi_archive.server.pages.requests import (
 from flask_ibi_archive.server.start import (
     BIND,
     StartError,
+    add_connection_options,
     find_bind,
     hide_password,
     hide_tables_from_host,
@@ -328,7 +329,7 @@ class IBIArchive:
             uri = session.find_uri()
         configured = app.config.get(DATABASE)
         if configured is None or configured == "":
-            return session, {**app.config, DATABASE: uri}
+            return session, {**app.config, DATABASE: add_connection_options(app, uri)}
         # if the text is not a URL, open_database reports the error
         with suppress(ArgumentError, ValueError):
             if isinstance(configured, str) and not is_same_database(configured, uri):

@@ -68,8 +68,13 @@ def init_command() -> None:
     Example:
       flask --app example_app ibi init
     """
+    from flask_ibi_archive.server.pages.requests import current_archive
+
     archive = get_archive()
     standard_output()
+    session = current_archive().session
+    if session is not None:
+        session.check_schema(archive.database)
     served, created = archive.init()
     if created and archive.config.archive_service_ibi is None:
         warn_of_private_address(archive)

@@ -6,13 +6,13 @@ Archives and resolvers use this module.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from click import ClickException
 from flask import Flask, appcontext_pushed, request_started
-from sqlalchemy import Engine
+from sqlalchemy import Engine, make_url
 
 from flask_ibi_archive.errors import ConfigError, one_line
 from flask_ibi_archive.server.config import SettingsReader, find_unknown_keys
@@ -24,6 +24,8 @@ from flask_ibi_archive.server.setting_values import parse_text
 
 #: The setting that names a bind of Flask-SQLAlchemy.
 BIND = "IBI_DATABASE_BIND"
+#: The setting of Flask-SQLAlchemy with the arguments of its default engine.
+ENGINE_OPTIONS = "SQLALCHEMY_ENGINE_OPTIONS"
 
 
 class StartError(ConfigError, ClickException):
@@ -66,6 +68,23 @@ def find_bind(app: Flask) -> Engine | None:
         )
         raise ConfigError(BIND, key, expected)
     return engines[key]
+
+
+def add_connection_options(app: Flask, uri: str) -> str:
+    """Return the URL of the database of the app's session, with the app's options for connections.
+
+    Flask-SQLAlchemy keeps them in the argument ``connect_args`` of engines. Without an option such
+    as ``search_path``, our tables would be in another schema.
+    """
+    url = make_url(uri)
+    key = app.config.get(BIND)
+    options = app.config["SQLALCHEMY_BINDS"][key] if key else app.config.get(ENGINE_OPTIONS)
+    if url.get_backend_name() != "postgresql" or not isinstance(options, Mapping):
+        return uri
+    arguments = options.get("connect_args") or {}
+    # others, such as prepare_threshold, are no options of libpq but arguments of the driver
+    texts = {name: value for name, value in arguments.items() if isinstance(value, str)}
+    return url.update_query_dict(texts).render_as_string(hide_password=False)
 
 
 def open_database(

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -19,7 +20,7 @@ from flask_alembic import Alembic
 from flask_ibi_archive.migrations import include_name
 from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import Column, Integer, String, Table, create_engine, inspect, text
+from sqlalchemy import Column, Integer, String, Table, create_engine, event, inspect, text
 from support.archives import SERVICE, archive_of, back_up, close, make_app, restore
 from support.cases import for_each
 from support.commands import ROOT, command
@@ -690,6 +691,77 @@ def test_commands_for_several_databases_ignore_our_tables(two_databases: Host) -
     host.flask("db", "downgrade")
     assert host.tables("archive") == OURS | {"alembic_version"}
     host.archive.database.check()
+
+
+# --- options of the host's connections -----------------------------------------------------------
+
+
+@pytest.fixture
+def schema(uri: str) -> Iterator[str]:
+    """The name of a schema that is not the default one; "" on SQLite, which has no schemas."""
+    if uri.startswith("sqlite"):
+        yield ""
+        return
+    name, engine = f"library_{uuid.uuid4().hex}", create_engine(uri)
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE SCHEMA {name}"))
+    yield name
+    with engine.begin() as connection:
+        connection.execute(text(f"DROP SCHEMA {name} CASCADE"))
+    engine.dispose()
+
+
+@for_each("key", [None, "archive"])
+def test_our_tables_are_in_the_schema_of_the_hosts_connections(
+    uri: str, schema: str, new_host: NewHost, key: str | None
+) -> None:
+    if not schema:
+        return
+    arguments = {"options": f"-csearch_path={schema}", "prepare_threshold": None}
+    options: dict[str, Any] = {"connect_args": arguments}
+    host = new_host(
+        **(
+            {"SQLALCHEMY_ENGINE_OPTIONS": options}
+            if key is None
+            else {
+                "SQLALCHEMY_BINDS": {key: {"url": uri, **options}},
+                "IBI_DATABASE_BIND": key,
+            }
+        )
+    )
+    host.flask("ibi", "init")
+    with host.app.app_context():
+        item = host.archive.deposit(title="Report")
+        host.db.session.commit()
+        assert host.archive.get(item.rep) is not None
+    engine = create_engine(uri)
+    assert set(inspect(engine).get_table_names("public")) & OURS == set()
+    assert set(inspect(engine).get_table_names(schema)) >= OURS
+    engine.dispose()
+
+
+def test_init_refuses_a_session_with_another_schema(
+    uri: str, schema: str, new_host: NewHost
+) -> None:
+    """Nothing tells the package what a listener of the host does to its connections."""
+    if not schema:
+        return
+    host = new_host()
+    with host.app.app_context():
+
+        @event.listens_for(host.db.engine, "connect")
+        def use_schema(connection: Any, record: Any) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET search_path = {schema}")
+            connection.commit()
+
+    assert re.fullmatch(
+        rf"session is 'using the schema {schema}'; it should be a session whose database URL names "
+        r"its schema, because the Archive's own connections use the schema \w+; add "
+        rf"\?options=-csearch_path%3D{schema}",
+        command(host.app, "init").error,
+    )
+    assert host.tables() & OURS == set()
 
 
 @pytest.mark.one_database

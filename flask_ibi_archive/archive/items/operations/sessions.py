@@ -8,12 +8,13 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, SessionTransaction, class_mapper, scoped_session, sessionmaker
 
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.errors import ConfigError, StorageError
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.engines import is_in_memory
 from flask_ibi_archive.signals import Notice, Notifier
 
@@ -149,6 +150,24 @@ class HostSession:
         if not self._is_flushing:
             session.flush()
         return session.connection(bind_arguments={**self._bind})
+
+    def check_schema(self, database: Database) -> None:
+        """Check that the session and our own connections create tables in the same schema.
+
+        :raises ConfigError: if they use different schemas of a PostgreSQL database.
+        """
+        if database.engine.dialect.name != "postgresql":
+            return
+        schema = text("SELECT current_schema()")
+        ours = database.read(lambda connection: connection.scalar(schema))
+        theirs = self.connection().scalar(schema)
+        if ours != theirs:
+            raise ConfigError(
+                "session",
+                f"using the schema {theirs}",
+                "a session whose database URL names its schema, because the Archive's own "
+                f"connections use the schema {ours}; add ?options=-csearch_path%3D{theirs}",
+            )
 
     @contextmanager
     def savepoint(self) -> Iterator[Connection]:
