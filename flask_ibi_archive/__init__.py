@@ -61,7 +61,8 @@ _MODULES = {
     "CatalogueRecord": "archive.hosts.record_catalogue",
     "IBIArchive": "extension",
     "IBIError": "errors",
-    "IdentifiedItem": "archive.hosts.identified_item",
+    # this module listens to the models that use the mixin
+    "IdentifiedItem": "archive.hosts.flushes",
     "ItemRecord": "archive.items.operations.description",
     "ItemView": "core.records.item_view",
     "Minted": "archive.items.minting",
