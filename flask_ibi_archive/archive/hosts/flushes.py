@@ -12,9 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from logging import getLogger
 from typing import Any
 
-from sqlalchemy import event, inspect
+from sqlalchemy import Table, event, inspect
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Mapper, Session, SessionTransaction, object_session
 
@@ -78,6 +79,8 @@ from flask_ibi_archive.core.records.fields import parse_text
 from flask_ibi_archive.core.records.record import Record, Tombstone
 from flask_ibi_archive.errors import RowError, StorageError
 from flask_ibi_archive.signals import item_deposited, item_minted
+
+log = getLogger("flask_ibi_archive.host")
 
 FILE_FIELDS = ("files", "target_file", "list_files")
 
@@ -340,13 +343,51 @@ def _find_session(row: object) -> Session:
 
 # --- events --------------------------------------------------------------------------------------
 
+#: The models with IdentifiedItem that were not checked yet.
+_new_models: list[Mapper[Any]] = []
+
 
 @event.listens_for(IdentifiedItem, "instrument_class", propagate=True)
 def _listen_to_sessions(mapper: Any, model: type[IdentifiedItem]) -> None:
     """Listen to sessions, because the host has a model with IdentifiedItem."""
+    _new_models.append(mapper)
     if not event.contains(Session, "before_flush", _prepare_flush):
         event.listen(Session, "before_flush", _prepare_flush)
         event.listen(Session, "after_flush_postexec", _write_items)
+        event.listen(Mapper, "after_configured", _warn_of_silent_deletions)
+
+
+def _warn_of_silent_deletions() -> None:
+    """Log the new models whose rows the database can delete without telling the session."""
+    while _new_models:
+        mapper = _new_models.pop()
+        keys = (
+            key
+            for table in mapper.tables
+            if isinstance(table, Table)
+            for key in table.foreign_key_constraints
+        )
+        for key in keys:
+            parent = key.referred_table
+            if str(key.ondelete).upper() != "CASCADE" or parent in mapper.tables:
+                continue
+            relationships = (
+                relationship
+                for other in mapper.registry.mappers
+                if parent in other.tables
+                for relationship in other.relationships
+            )
+            if not any(
+                mapper.isa(one.mapper) and one.cascade.delete and not one.passive_deletes
+                for one in relationships
+            ):
+                log.warning(
+                    "if a row of %s is deleted, the database deletes rows of %s (ON DELETE "
+                    "CASCADE), but their items stay public; add a relationship with "
+                    "cascade='all, delete' and without passive_deletes",
+                    parent.name,
+                    mapper.class_.__name__,
+                )
 
 
 def _prepare_flush(session: Session, context: Any, instances: Any) -> None:
