@@ -25,7 +25,11 @@ from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.item_parts import find_files
 from flask_ibi_archive.archive.items.reading import ItemReader, OnMalformed, log_malformed
 from flask_ibi_archive.archive.items.viewing import view_item
-from flask_ibi_archive.archive.service.statements import Fetched, compile_statement, format_time
+from flask_ibi_archive.archive.service.catalogue_statement import (
+    Fetched,
+    compile_statement,
+    format_time,
+)
 from flask_ibi_archive.core.protocol.access import HIDDEN
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.states import ELSEWHERE

@@ -2,7 +2,7 @@
 
 A urlRequest asks for the URLs of an item. Relations such as ``.lastedition`` lead from the item to
 other items. The statement reads the item and all items to which the requested relations lead.
-:class:`.catalogue.StoredCatalogue` runs the statement and evaluates the relations.
+``StoredCatalogue`` (``item_catalogue.py``) runs the statement and evaluates the relations.
 
 In this module, a relation is written as a "shape", a text in which each letter is one step (see
 :mod:`~flask_ibi_archive.core.protocol.relations`). For example, the shape "ut" leads to the
