@@ -184,7 +184,7 @@ ROW = """
      - our decision
    * - G5-01
      - Prefix and suffix
-     - ``flask_ibi_archive/core/identifiers/identifier.py``
+     - ``flask_ibi_archive/core/identifiers/grammar.py``
        ``flask_ibi_archive/core/identifiers/parse.py``
      - ``tests/core/identifiers/test_identifier.py::test_prefix_and_suffix_are_found_in_each_form``
      -

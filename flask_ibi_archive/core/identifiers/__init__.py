@@ -22,6 +22,7 @@ from flask_ibi_archive.core.identifiers.distributor import (
     parse_granularity,
     wait_until,
 )
+from flask_ibi_archive.core.identifiers.grammar import MAX_LENGTH, Form, Identifier
 from flask_ibi_archive.core.identifiers.ibip import (
     build_ibip,
     build_ibip_prefix,
@@ -29,7 +30,6 @@ from flask_ibi_archive.core.identifiers.ibip import (
     convert_from_decimal,
     convert_to_decimal,
 )
-from flask_ibi_archive.core.identifiers.identifier import MAX_LENGTH, Form, Identifier
 from flask_ibi_archive.core.identifiers.parse import (
     Decoded,
     decode_identifier,

@@ -16,7 +16,7 @@ from flask_ibi_archive.core.identifiers.dates import (
     join_seconds,
     split_seconds,
 )
-from flask_ibi_archive.core.identifiers.identifier import Form, Identifier
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.identifiers.repository import (
     canonical_address,
     check_length,

@@ -23,12 +23,7 @@ from fractions import Fraction
 from itertools import combinations
 
 from flask_ibi_archive.core.identifiers.dates import get_posix_seconds, join_seconds
-from flask_ibi_archive.core.identifiers.ibip import (
-    GRAPHEMES,
-    decode_ibip_prefix,
-    decode_ibip_suffix,
-)
-from flask_ibi_archive.core.identifiers.identifier import (
+from flask_ibi_archive.core.identifiers.grammar import (
     DIGITS,
     FOREIGN,
     IBIP,
@@ -38,6 +33,11 @@ from flask_ibi_archive.core.identifiers.identifier import (
     find_word_fault,
     match_identifier,
     month_has_day,
+)
+from flask_ibi_archive.core.identifiers.ibip import (
+    GRAPHEMES,
+    decode_ibip_prefix,
+    decode_ibip_suffix,
 )
 from flask_ibi_archive.core.identifiers.repository import DEFAULT_PORT
 from flask_ibi_archive.errors import IdentifierError, RefusedText

@@ -11,7 +11,7 @@ from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from flask_ibi_archive.core.identifiers.dates import get_calendar_date, split_seconds
-from flask_ibi_archive.core.identifiers.identifier import (
+from flask_ibi_archive.core.identifiers.grammar import (
     MAX_LENGTH,
     Form,
     Identifier,

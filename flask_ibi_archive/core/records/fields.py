@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.identifiers.identifier import match_identifier
+from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol import languages
 from flask_ibi_archive.core.protocol.hosts import check_url
 from flask_ibi_archive.core.protocol.relations import is_format

@@ -14,7 +14,7 @@ from support.databases import BACKENDS, new_database
 from support.identifier_strategies import ibips, legacies, repository_names
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers.identifier import Form, match_identifier
+from flask_ibi_archive.core.identifiers.grammar import Form, match_identifier
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.vectors import load
 
-from flask_ibi_archive.core.identifiers.identifier import match_identifier
+from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.identifiers.parse import explain_refusal
 
 

@@ -14,7 +14,7 @@ from support.pages import Page, reading
 from support.web import Answer, ask, resolver_app
 
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_ibip, parse_repository_name
-from flask_ibi_archive.core.identifiers.identifier import Form, Identifier
+from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.reasons import ENGLISH, Reason

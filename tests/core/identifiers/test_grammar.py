@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.identifier_strategies import last_words, words
 
-from flask_ibi_archive.core.identifiers.identifier import IBIP, LEGACY, REPOSITORY, find_word_fault
+from flask_ibi_archive.core.identifiers.grammar import IBIP, LEGACY, REPOSITORY, find_word_fault
 
 
 @given(words)
