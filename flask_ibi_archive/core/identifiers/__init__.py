@@ -38,7 +38,7 @@ from flask_ibi_archive.core.identifiers.parse import (
     parse_repository_name,
     suggest_identifier,
 )
-from flask_ibi_archive.core.identifiers.repository import (
+from flask_ibi_archive.core.identifiers.repository_names import (
     build_repository_name,
     build_repository_prefix,
     build_repository_suffix,

@@ -17,7 +17,7 @@ from flask_ibi_archive.core.identifiers.dates import (
     split_seconds,
 )
 from flask_ibi_archive.core.identifiers.grammar import Form, Identifier
-from flask_ibi_archive.core.identifiers.repository import (
+from flask_ibi_archive.core.identifiers.repository_names import (
     canonical_address,
     check_length,
     check_port,

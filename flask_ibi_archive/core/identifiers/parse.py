@@ -39,7 +39,7 @@ from flask_ibi_archive.core.identifiers.ibip import (
     decode_ibip_prefix,
     decode_ibip_suffix,
 )
-from flask_ibi_archive.core.identifiers.repository import DEFAULT_PORT
+from flask_ibi_archive.core.identifiers.repository_names import DEFAULT_PORT
 from flask_ibi_archive.errors import IdentifierError, RefusedText
 from flask_ibi_archive.reasons import Reason
 

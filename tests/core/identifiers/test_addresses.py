@@ -9,7 +9,7 @@ from support.cases import for_each
 from support.identifier_strategies import addresses
 
 from flask_ibi_archive.core.identifiers import canonical_address, is_private_address
-from flask_ibi_archive.core.identifiers.repository import check_port
+from flask_ibi_archive.core.identifiers.repository_names import check_port
 
 
 @for_each(
