@@ -17,10 +17,10 @@ from flask_ibi_archive.core.identifiers import (
     suggest_identifier,
 )
 from flask_ibi_archive.core.identifiers.dates import parse_decimal
-from flask_ibi_archive.core.identifiers.distributor import parse_granularity
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.identifiers.parse import explain_refusal
 from flask_ibi_archive.core.identifiers.repository_names import canonical_address, check_host
+from flask_ibi_archive.core.identifiers.temporal_distributor import parse_granularity
 from flask_ibi_archive.core.protocol.hosts import (
     InnerHosts,
     check_url,

@@ -14,14 +14,6 @@ Source: [G], chapters 5 to 7.
 from __future__ import annotations
 
 from flask_ibi_archive.core.identifiers.dates import format_date, format_decimal, parse_decimal
-from flask_ibi_archive.core.identifiers.distributor import (
-    find_creation_date,
-    find_granularity,
-    next_suffix_date,
-    next_suffix_dates,
-    parse_granularity,
-    wait_until,
-)
 from flask_ibi_archive.core.identifiers.grammar import MAX_LENGTH, Form, Identifier
 from flask_ibi_archive.core.identifiers.ibip import (
     build_ibip,
@@ -45,6 +37,14 @@ from flask_ibi_archive.core.identifiers.repository_names import (
     canonical_address,
     check_host,
     is_private_address,
+)
+from flask_ibi_archive.core.identifiers.temporal_distributor import (
+    find_creation_date,
+    find_granularity,
+    next_suffix_date,
+    next_suffix_dates,
+    parse_granularity,
+    wait_until,
 )
 
 __all__ = [
