@@ -25,7 +25,7 @@ from flask_ibi_archive.server.commands.terminal import (
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-    from flask_ibi_archive.archive.joining.inclusion import RegistrationResult
+    from flask_ibi_archive.archive.joining.registrar import RegistrationResult
     from flask_ibi_archive.archive.joining.registration_state import ArchiveLine
     from flask_ibi_archive.errors import ResolverFailed
 
@@ -68,7 +68,7 @@ def generate_key_command() -> None:
     Example:
       flask ibi generate-key
     """
-    from flask_ibi_archive.archive.joining.inclusion import generate_key
+    from flask_ibi_archive.archive.joining.registrar import generate_key
 
     write(generate_key())
 
@@ -88,7 +88,7 @@ def registration_email_command(send: bool, to: str | None) -> None:
       flask --app example_app ibi registration-email
       flask --app example_app ibi registration-email --send --to admin@urlib.net
     """
-    from flask_ibi_archive.archive.joining.inclusion import registration_email
+    from flask_ibi_archive.archive.joining.registrar import registration_email
     from flask_ibi_archive.errors import ConfigError
     from flask_ibi_archive.server.mail import compose_email, send_email
 
@@ -168,7 +168,7 @@ def _send_request(archive: Archive, what: str, moved: bool, as_json: bool) -> Re
 
     :param what: the method of Registrar: include or exclude.
     """
-    from flask_ibi_archive.archive.joining.inclusion import Registrar
+    from flask_ibi_archive.archive.joining.registrar import Registrar
     from flask_ibi_archive.core.protocol.inclusion import format_registration_status
     from flask_ibi_archive.errors import ResolverError, ResolverRefused
 

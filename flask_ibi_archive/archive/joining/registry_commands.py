@@ -154,7 +154,7 @@ def register_actor_command(
       flask --app example_app ibi registry register-actor --host hermes.dpi.inpe.br \\
           --ip 150.163.2.14 --email banon@dpi.inpe.br
     """
-    from flask_ibi_archive.archive.joining.inclusion import (
+    from flask_ibi_archive.archive.joining.registrar import (
         EMAIL_EXPECTED,
         IP_EXPECTED,
         require_setting,

@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.joining.inclusion import Registrar, backoff, build_request
+from flask_ibi_archive.archive.joining.registrar import Registrar, backoff, build_request
 from flask_ibi_archive.archive.joining.registration_state import INCLUDE, call_own_address
 from flask_ibi_archive.core.protocol.inclusion import INCLUSION_REQUEST, format_registration_status
 from flask_ibi_archive.errors import IBIError, RegistrationError, TransportError

@@ -27,7 +27,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.hosts import adopting
 from flask_ibi_archive.archive.items.importing import importer
 from flask_ibi_archive.archive.items.operations import context
-from flask_ibi_archive.archive.joining.inclusion import Registrar
+from flask_ibi_archive.archive.joining.registrar import Registrar
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.errors import NotReady, RegistrationRefused, RuleBroken, StorageError
 from flask_ibi_archive.server.database import migrate

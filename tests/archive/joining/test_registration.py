@@ -33,7 +33,7 @@ from support.loopback import (
 )
 from support.vectors import load
 
-from flask_ibi_archive.archive.joining.inclusion import Registrar, generate_key, registration_email
+from flask_ibi_archive.archive.joining.registrar import Registrar, generate_key, registration_email
 from flask_ibi_archive.archive.joining.registration_state import (
     RegistrationRecord,
     describe_served,

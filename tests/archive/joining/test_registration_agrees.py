@@ -21,7 +21,7 @@ from support.commands import ROOT
 from support.loopback import serving
 from support.registries import CHEAP, KEY, a_config, answer_of, resolver_database
 
-from flask_ibi_archive.archive.joining.inclusion import Registrar
+from flask_ibi_archive.archive.joining.registrar import Registrar
 from flask_ibi_archive.archive.joining.registration_state import NEVER, find_registration, state_of
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, parse_registration_request
 from flask_ibi_archive.core.protocol.query import decode_query_string

@@ -16,7 +16,7 @@ from support.loopback import EXCLUDED, SUCCESSFUL, UNSUCCESSFUL, nobody
 from support.smtp import post_office
 from support.vectors import load
 
-from flask_ibi_archive.archive.joining import inclusion
+from flask_ibi_archive.archive.joining import registrar
 from flask_ibi_archive.core.protocol.inclusion import is_key
 
 NewApp = Callable[..., Flask]
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.one_database
 @pytest.fixture(autouse=True)
 def _one_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prevent retries: each delay is longer than any deadline."""
-    monkeypatch.setattr(inclusion, "backoff", lambda chance: iter([10**6]))
+    monkeypatch.setattr(registrar, "backoff", lambda chance: iter([10**6]))
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from support.loopback import (
 )
 
 from flask_ibi_archive.archive.joining import start
-from flask_ibi_archive.archive.joining.inclusion import Registrar
+from flask_ibi_archive.archive.joining.registrar import Registrar
 from flask_ibi_archive.archive.joining.registration_state import find_registration
 from flask_ibi_archive.archive.joining.start import Starter, is_first, lock_name, register_on_start
 
