@@ -122,6 +122,7 @@ def _count_places(denominator: int) -> int | None:
     """
     if denominator.bit_length() > 4 * _MAX_DIGITS or _MAX_DENOMINATOR % denominator:
         return None
+    # the denominator is 2**twos * 5**fives; each place is one factor 10, that is 2 * 5
     twos = (denominator & -denominator).bit_length() - 1
     odd = denominator >> twos
     fives = 0
@@ -136,7 +137,7 @@ def _shorten(seconds: int) -> str:
 
     A very long number becomes a power of ten.
     """
-    digits = round(seconds.bit_length() * 0.30103)
+    digits = round(seconds.bit_length() * 0.30103)  # a bit is log10(2) digits
     return str(seconds) if digits <= 60 else f"{'-' * (seconds < 0)}10^{digits}"
 
 

@@ -153,8 +153,9 @@ def match_identifier(text: str) -> Identifier | None:
         return None
     if IBIP.fullmatch(text):
         return Identifier(Form.IBIP, text.upper())
-    if found := REPOSITORY.fullmatch(text):
-        year, month, day = found.groups()
+    if match := REPOSITORY.fullmatch(text):
+        year, month, day = match.groups()
+        # every month has 28 days: the calendar decides about later days only
         if year == "0000" or (day > "28" and not month_has_day(year, month, day)):
             return None
         return Identifier(Form.REP, text.lower())

@@ -186,6 +186,7 @@ def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
         raise RefusedText("not_an_address", code=code, text=written, version=version) from None
     port = DEFAULT_PORT
     if port_code:
+        # the rest of a longer code is cut off: the number is out of range with or without the rest
         port = convert_to_decimal(port_code[: _MAX_PORT_CODE + 1], 27)
         if not 1 <= port <= 65535:
             raise RefusedText("not_a_port", code=port_code[:40])

@@ -2,7 +2,8 @@
 
 The explanation reads a wrong text from left to right and follows [G] Tables 6.1 and 7.1.
 
-People confuse characters that look alike: 0/O, 1/I, 8/B, 5/S and V/U. A repair replaces them.
+People confuse characters that look alike: 0/O, 1/I, 8/B, 5/S and V/U. A repair replaces such
+characters.
 
 - In a repository name, each letter in the port and in the date becomes the digit of the pair. A
   digit at the beginning of the last word of the subdomain becomes the letter of the pair.
@@ -10,7 +11,8 @@ People confuse characters that look alike: 0/O, 1/I, 8/B, 5/S and V/U. A repair 
   of the characters 8, B, 5 and S in this part, or two of them if one is not enough. An IBIp
   cannot contain 0, O, 1 or I.
 
-If exactly one of the texts with the fewest replacements can be decoded, it is suggested.
+The suggestion is the text with the fewest replacements that can be decoded. If there are several
+such texts with the same number of replacements, there is no suggestion.
 """
 
 from __future__ import annotations
@@ -244,6 +246,7 @@ def suggest_identifier(text: str) -> str | None:
 
 def _repair_repository_name(text: str) -> str | None:
     subdomain, word, year, rest = text.split("/")
+    # only the first character of the last word must be a letter
     start = subdomain.removesuffix(".").rfind(".") + 1
     first, others = subdomain[start : start + 1], subdomain[start + 1 :]
     subdomain = subdomain[:start] + first.translate(_TO_LETTER) + others
@@ -303,11 +306,11 @@ def _repair_code(part: str, decode: Callable[[str], object]) -> str | None:
 
 def _list_replacements(part: str, exchanges: int) -> Iterator[str]:
     """Yield each text that differs from a part by a certain number of replacements."""
-    places = [place for place, grapheme in enumerate(part) if grapheme in _EXCHANGED]
-    for chosen in combinations(places, exchanges):
+    positions = [position for position, grapheme in enumerate(part) if grapheme in _EXCHANGED]
+    for chosen in combinations(positions, exchanges):
         characters = list(part)
-        for place in chosen:
-            characters[place] = _EXCHANGED[characters[place]]
+        for position in chosen:
+            characters[position] = _EXCHANGED[characters[position]]
         yield "".join(characters)
 
 
@@ -338,7 +341,12 @@ def parse_repository_name(text: str) -> Identifier:
 
 
 def parse_ibip(text: str) -> Identifier:
-    """Parse an IBIp ([G] Table 7.1). The errors are those of :func:`parse_repository_name`."""
+    """Parse an IBIp.
+
+    :raises IdentifierError: if the text is not an identifier, or an identifier of another form.
+
+    Source: [G] Table 7.1.
+    """
     return _parse_form(text, Form.IBIP)
 
 

@@ -108,11 +108,12 @@ def check_host(host: str) -> None:
             f"host {host!r} is an IP address; use a domain name such as mtc-m18.sid.inpe.br"
         )
     words = host.removesuffix(".").split(".")
-    for place, word in enumerate(words, 1):
-        fault = find_word_fault(word, last=place == len(words) > 1)
+    for number, word in enumerate(words, 1):
+        # a host of one word has a simpler error, which follows
+        fault = find_word_fault(word, last=number == len(words) and len(words) > 1)
         if fault:
             raise ValueError(
-                f"host {host!r}: word {place}, {word!r}, {fault}; use a domain name such "
+                f"host {host!r}: word {number}, {word!r}, {fault}; use a domain name such "
                 "as mtc-m18.sid.inpe.br"
             )
     if len(words) == 1:

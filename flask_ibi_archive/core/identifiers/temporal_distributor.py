@@ -50,7 +50,7 @@ def find_creation_date(now: Fraction, last: Fraction | None, granularity: Fracti
 
     Source: [G] 6, Algorithm 4, lines 1 to 5; example: Table 6.2.
     """
-    _find_coarser_steps(granularity)
+    _find_coarser_steps(granularity)  # raises ValueError if the granularity is wrong
     rounded, floored = _count_steps(now, last, granularity)
     return Fraction(max(floored + 1, rounded) * granularity)
 
@@ -78,11 +78,12 @@ def next_suffix_dates(
 ) -> tuple[list[Fraction], Fraction]:
     """Return the dates for several suffixes, and the wait before all suffixes may be used.
 
-    Repeated calls of :func:`next_suffix_date` with the same ``now`` would return the same dates.
+    Repeated calls of :func:`next_suffix_date` with the same ``now`` would return the same dates, if
+    each call got the date of the call before it as ``last``.
 
-    :param now: as in :func:`next_suffix_date`.
-    :param last: as in :func:`next_suffix_date`.
-    :param granularity: as in :func:`next_suffix_date`.
+    :param now: the date of the request in POSIX seconds (UTC), exact.
+    :param last: the last date of the same prefix; None if the prefix has no date yet.
+    :param granularity: 60, 1, 1/10, 1/100 ... seconds. Two calls may have different granularities.
     :param count: the number of dates, 0 or more.
     :returns: ``(dates, wait)``. The dates are in increasing order. The wait is in seconds, 0 or
         more.
@@ -119,33 +120,31 @@ def wait_until(
     clock: Callable[[], Fraction],
     wait: Callable[[float], None],
 ) -> None:
-    """Wait until a time.
+    """Wait until a clock shows a time.
 
-    If the clock is late after the wait by at most a tenth of the wait, the function waits again,
-    because the clock may have been slewed. A clock that is later than that was set back during the
-    wait, and is not waited for.
+    The clock may show an earlier time after the wait. If at most a tenth of the wait is missing,
+    the system has slowed the clock down to correct it, and the function waits again. If more is
+    missing, the clock was set back, and the function returns.
 
     :param moment: the time in POSIX seconds.
     :param max_wait: the maximum number of seconds to wait.
     :param clock: returns the current time in POSIX seconds.
     :param wait: waits for a number of seconds.
     """
-    longest = math.inf
-    while max_wait > 0 and 0 < (late := float(moment - clock())) <= longest:
-        seconds = min(late, max_wait)
+    max_missing = math.inf
+    while max_wait > 0 and 0 < (missing := float(moment - clock())) <= max_missing:
+        seconds = min(missing, max_wait)
         wait(seconds)
         max_wait -= seconds
-        longest = seconds / 10  # no clock is slewed by more than a tenth of the time
+        max_missing = seconds / 10  # no system slows its clock down by more than a tenth
 
 
 def find_granularity(count: int, wait: Fraction) -> Fraction:
     """Return the coarsest granularity that gives enough dates within a wait.
 
-    The last date must not be in the future. If the last date is in the future, first subtract the
-    time until the last date from the wait.
-
     :param count: the number of dates, 1 or more.
-    :param wait: the longest allowed wait in seconds, more than 0.
+    :param wait: the longest allowed wait in seconds, more than 0. If the last issued date is in the
+        future, subtract the time until this date from the wait before the call.
     :returns: 60, 1, 1/10, 1/100 ... seconds.
     :raises ValueError: if the count or the wait is not positive.
 
@@ -165,6 +164,8 @@ def find_granularity(count: int, wait: Fraction) -> Fraction:
 
 def _find_shortest_step(creation: int, last: int, coarser: tuple[int, ...]) -> int:
     """Return the step after the last date, up to the creation date, with the shortest suffix.
+
+    :param coarser: the lengths of the coarser granularities in steps, in increasing order.
 
     :returns: the creation date rounded down to the coarsest granularity that is possible.
     """
