@@ -40,7 +40,7 @@ def networks_allow(networks: Iterable[str] | None, address: str) -> bool:
     if networks is None:
         return True
     user = ip_address(address)
-    # an address may have come through a socket for IPv4 and IPv6
+    # a socket for both IPv4 and IPv6 shows an IPv4 address as an IPv6 address
     if isinstance(user, IPv6Address) and user.ipv4_mapped is not None:
         user = user.ipv4_mapped
     return any(user in ip_network(network) for network in networks)

@@ -108,7 +108,7 @@ class ArchiveUrls:
     def _find(self, page: PageKind, item: Named, path: str | None = None) -> str | None:
         """Return the URL that the function of the host chooses, or None.
 
-        The path of the app is added to a path that does not begin with it.
+        If the path does not begin with the path of the app, the path of the app is added.
 
         :raises ValueError: if the function returns something else than a path, a URL or None.
         """
@@ -123,6 +123,7 @@ class ArchiveUrls:
                 f"{item.rep or item.ibip}; it should return a path that begins with '/', a URL "
                 "that begins with http:// or https://, or None"
             )
+        # the base without the origin is the path of the app
         is_complete = found.startswith(f"{self.base}/"[len(self.origin) :])
         return (self.origin if is_complete else self.base) + found
 
@@ -192,7 +193,7 @@ class ArchiveFacts:
         return any(pattern.matches(relation) for pattern in self.relations)
 
     def may_read(self, item: CatalogueItem, user: str) -> bool:
-        """Return True if the list is for a user who may read the files of an item.
+        """Return True if a user may read the files of an item, or if access is not checked.
 
         :param user: the IP address of the user.
         """

@@ -203,6 +203,7 @@ class InnerHosts:
         return is_public_ip(ip) or self._contains_ip(ip) or host in self
 
     def _contains_ip(self, ip: IP) -> bool:
+        # an IPv4-mapped IPv6 address is in the networks of its IPv4 address
         plain = (ip.ipv4_mapped if isinstance(ip, IPv6Address) else None) or ip
         return any(plain in network for network in self.networks)
 
@@ -223,13 +224,15 @@ def parse_inner_hosts(items: Iterable[str]) -> InnerHosts:
         try:
             networks.append(ip_network(item.strip("[]")))
         except ValueError:
+            prefix = "." if item.startswith(".") else ""
             name = item.removeprefix(".").rstrip(".").lower()
+            # a last label without letters is the number of a malformed IP address
             is_name = is_host(name) and re.search("[a-z]", name.rpartition(".")[2])
             if not is_name or "/" in item:
                 raise ValueError(
                     f"{item!r} is not a host name, an IP address or a network"
                 ) from None
-            names.add("." * item.startswith(".") + name)
+            names.add(prefix + name)
     return InnerHosts(frozenset(names), tuple(networks))
 
 
@@ -292,7 +295,10 @@ def anonymise(address: str) -> str:
 
 
 def find_client(addresses: tuple[str, ...] | None, anonymises: bool) -> str | None:
-    """Return the address of the user, which is the first of the addresses, or None."""
+    """Return the address of the user, which is the first of the addresses, or None.
+
+    :param anonymises: True removes the part of the address that identifies the user.
+    """
     if not addresses:
         return None
     return anonymise(addresses[0]) if anonymises else addresses[0]

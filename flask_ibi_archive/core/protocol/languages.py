@@ -145,6 +145,7 @@ def find_language(ranges: Sequence[LanguageRange], available: Collection[str]) -
         language, *others = wanted.split("-")
         if same := [tag for tag in tags if tag.startswith(f"{language}-")]:
             named = [tag for tag in wanted_tags if tag in same] + sorted(same)
+            # False precedes True: the first language with the country of the range, if there is one
             return tags[min(named, key=lambda tag: tag.rpartition("-")[2] not in others)]
     return None
 
@@ -165,7 +166,7 @@ def _is_refused(tag: str, qualities: Mapping[str, float]) -> bool:
 
     The longest range that matches the language decides: it refuses the language if its weight is 0.
     """
-    return next((qualities[one] for one in _shorten(tag) if one in qualities), 1.0) == 0
+    return next((qualities[shorter] for shorter in _shorten(tag) if shorter in qualities), 1.0) == 0
 
 
 def _shorten(tag: str) -> Iterator[str]:

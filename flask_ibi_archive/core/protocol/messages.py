@@ -74,6 +74,7 @@ RECEIVED = format_notice("acknowledgment received")
 
 _Value = TypeVar("_Value")
 
+#: The attribute for each pair of an acknowledgment.
 _ACKNOWLEDGMENT_PAIRS = {
     CLIENT_ADDRESSES: "client_addresses",
     CONTENT_TYPE: "content_type",
@@ -184,7 +185,7 @@ def _parse_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) ->
     addresses = values.get(CLIENT_ADDRESSES)
     if not addresses:
         raise MissingParameter(CLIENT_ADDRESSES)
-    name = REQUESTED_IBI
+    name = REQUESTED_IBI  # an error message names the pair that is wrong
     try:
         ibi = parse_identifier(text)
         name = CLIENT_ADDRESSES
@@ -199,6 +200,7 @@ def _parse_url_request(values: Mapping[str, str], repeated: AbstractSet[str]) ->
 
 def _parse_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str]) -> Acknowledgment:
     def find(name: str, is_right: Callable[[str], object]) -> str | None:
+        """Return the value of a pair; None if the pair is missing, wrong or repeated."""
         value = values.get(name)
         return value if value and name not in repeated and is_right(value) else None
 
@@ -211,8 +213,11 @@ def _parse_acknowledgment(values: Mapping[str, str], repeated: AbstractSet[str])
         url_key=find(URL_KEY, is_key),
         ibi=_parse_or_none(_parse_ibi, find(IBI, bool)),
     )
-    unused = {name for name, read in _ACKNOWLEDGMENT_PAIRS.items() if getattr(found, read) is None}
-    wrong = frozenset({name for name in unused if values.get(name) or name in repeated})
+    wrong = frozenset(
+        name
+        for name, attribute in _ACKNOWLEDGMENT_PAIRS.items()
+        if getattr(found, attribute) is None and (values.get(name) or name in repeated)
+    )
     return replace(found, wrong=wrong) if wrong else found
 
 
@@ -253,7 +258,7 @@ def parse_ibi_forms(words: Sequence[str]) -> tuple[Identifier, ...]:
     """
     found: dict[str, Identifier] = {}
     rest = iter([word for word in words if word])
-    for form in rest:
+    for form in rest:  # forms and identifiers alternate
         text = next(rest, "")
         if form not in ("rep", "ibip") or form in found or not text:
             raise ValueError(

@@ -108,7 +108,7 @@ def format_pairs(pairs: Iterable[tuple[str, str | Sequence[str]]]) -> str:
             text = " ".join([encode_word(word) for word in value if word])
             if not text or " " in text:  # no word contains a space
                 text = "{" + text + "}"
-        # unlike an f-string, it uses the characters of a member of an Enum
+        # join() writes the value of a str Enum; an f-string could write the name of the member
         lines.append(" ".join((name, text)))
     return _BETWEEN_PAIRS.join(lines)
 

@@ -23,6 +23,7 @@ SERVICE_SUBJECT = "servicesubject"
 _PLAIN = "/:@!$'()*,;"
 _ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 _LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
+# Matches a surrogate that represents no byte.
 _NO_ESCAPE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 

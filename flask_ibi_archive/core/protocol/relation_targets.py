@@ -47,7 +47,8 @@ class RelationTarget(NamedTuple):
     def key(self) -> TargetKey:
         """A value that is the same for all RelationTarget objects of the same target.
 
-        It is valid as long as the item exists. The items of a host need not be hashable.
+        The key consists of the ids of objects, because the items of a host need not be hashable.
+        Therefore the key is only valid while these objects exist.
         """
         return id(self.item), self.own is not None, self.format, id(self.described)
 
@@ -66,9 +67,10 @@ def _formats_of(item: CatalogueItem) -> tuple[str, ...]:
 
 
 def _is_here(metadata: CatalogueItem | OwnMetadata | None) -> TypeGuard[OwnMetadata]:
-    """Return whether metadata are Dublin Core in this Archive, which it writes in some formats.
+    """Return whether metadata are Dublin Core that this Archive stores.
 
-    The Dublin Core of a metadata item is what this item says about another item.
+    The Archive writes this Dublin Core in some formats. In an item of content type Metadata, the
+    Dublin Core is the content of the item: the description of another item.
     """
     return isinstance(metadata, OwnMetadata) and metadata.url is None
 
@@ -78,7 +80,7 @@ def _formats_of_translations(item: CatalogueItem) -> tuple[str, ...]:
     if item.state is None:
         return _formats_of(item)
     members = [item, *item.translations().values()]
-    return tuple(dict.fromkeys([format for one in members for format in _formats_of(one)]))
+    return tuple(dict.fromkeys([format for member in members for format in _formats_of(member)]))
 
 
 def _create_target(item: CatalogueItem | None, format: str | None = None) -> RelationTarget | None:
@@ -162,8 +164,10 @@ def _continue(
     targets: dict[TargetKey, RelationTarget],
     continued: dict[tuple[TargetKey, frozenset[str]], Targets],
 ) -> Targets:
-    """Return the rests of the relations that continue from a target, and where they lead.
+    """Return the texts of the relations that begin at a target, and the targets to which they lead.
 
+    :param target: the target of the steps before.
+    :param shapes: the shapes of the relations that begin at the target.
     :param targets: all targets so far, each once.
     :param continued: the results so far. Many relations lead to the same target, and then continue
         in the same way.
@@ -192,16 +196,16 @@ def follow_path(
         step, and so on.
     """
     reached: Targets = [("", RelationTarget(item))]
-    levels, shape = [reached], ""  # the item itself is requested in no format
-    for wanted in path:
-        shape += wanted.letter
+    levels, shape = [reached], ""
+    for requested in path:
+        shape += requested.letter
         if shape in shapes:
             reached = [
                 (name + step, target)
                 for name, start in reached
                 if start.item.state is not None
-                for step, target in _NEXT_TARGETS[wanted.letter](start)
-                if step == wanted.name or wanted.is_any_translation
+                for step, target in _NEXT_TARGETS[requested.letter](start)
+                if step == requested.name or requested.is_any_translation
             ]
         else:
             reached = []

@@ -54,7 +54,7 @@ SHAPES = frozenset(head + tail for head in ("", "u", "t", "ut", "tu") for tail i
 
 @lru_cache(maxsize=256)
 def split_shapes(shapes: frozenset[str]) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Return each letter with which a shape begins, and the rests of the shapes after it."""
+    """Return each first letter of the shapes, with the rests of the shapes that begin with it."""
     letters = sorted({shape[0] for shape in shapes if shape})
     return tuple(
         (letter, frozenset([shape[1:] for shape in shapes if shape[:1] == letter]))
@@ -161,9 +161,8 @@ class RelationPattern:
         if len(self.steps) != len(relation.steps):
             return False
         for (kind, parameter), step in zip(self.steps, relation.steps, strict=True):
-            if kind is not step.kind:
-                return False
-            if step.parameter is None if parameter == ANY else parameter != step.parameter:
+            is_any = parameter == ANY and step.parameter is not None
+            if kind is not step.kind or not (is_any or parameter == step.parameter):
                 return False
         return True
 
@@ -307,7 +306,7 @@ def parse_verb_list(text: str) -> VerbList:
             steps.append(step)
             shape = longer
         elif step not in steps:
-            raise refuse_order([format_verb(one) for one in (*steps, step)], longer)
+            raise refuse_order([format_verb(verb_step) for verb_step in (*steps, step)], longer)
     return VerbList(Relation(tuple(steps)), GET_FILE_LIST in verbs)
 
 

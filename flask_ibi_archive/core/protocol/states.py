@@ -90,6 +90,6 @@ def next_state(state: State | None, event: Event, ibi: str) -> State:
     try:
         return TRANSITIONS[state][event]
     except KeyError:
-        allowed = tuple(one.value for one in State if event in TRANSITIONS[one])
+        allowed = tuple(earlier.value for earlier in State if event in TRANSITIONS[earlier])
         found = None if state is None else state.value
         raise ForbiddenMove(ibi, found, event.value, allowed) from None

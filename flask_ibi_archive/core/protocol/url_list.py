@@ -139,7 +139,11 @@ def list_target_urls(
 
 def list_ibi_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
     """Return the ``ibi`` pairs of the targets of relations ([R] 7.2, CRIARPARIBI)."""
-    return [("ibi" + name, one.words) for name, one in found if name and one.words is not None]
+    return [
+        ("ibi" + name, description.words)
+        for name, description in found
+        if name and description.words is not None
+    ]
 
 
 def list_url_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
@@ -147,10 +151,10 @@ def list_url_pairs(found: Iterable[DescribedTarget]) -> list[UrlPair]:
 
     Source: [R] 7.2, CRIARPARURL, and Algorithm 2, lines 24 to 32.
     """
-    shown = [(name, one.values) for name, one in found if one.values is not None]
+    shown = [(name, target.values) for name, target in found if target.values is not None]
     return [
-        (kind + name, values[place])
-        for place, kind in enumerate(URL_PAIR_NAMES)
+        (kind + name, values[position])
+        for position, kind in enumerate(URL_PAIR_NAMES)
         for name, values in shown
     ]
 
@@ -204,11 +208,12 @@ class _View:
         for name, target in targets:
             if self._facts.answers(name):
                 found = self._known.get(id(target))
-                if found is None:  # it also keeps the target, so that its id remains valid
+                if found is None:  # the description keeps the target, so that the id remains valid
                     found = self._known[id(target)] = self._describe(target)
                 yield name, found
 
     def _describe(self, target: RelationTarget) -> Description:
+        """Return what the URL list contains about a target, if the user may see it."""
         item, own = target.item, target.own
         words = None if own is not None else list_ibi_words(item.rep, item.ibip)
         content_type, timestamp = item.content_type, item.timestamp
@@ -228,6 +233,10 @@ class _View:
         return self._facts.may_read(item, self.user)
 
     def _find_written_url(self, target: RelationTarget) -> str | None:
+        """Return the URL of metadata without an identifier, or None.
+
+        The metadata are on another server, or the Archive writes the format from Dublin Core.
+        """
         own, format = target.own, target.format
         if self.has_path or self.wants_file_list:
             return None
@@ -239,6 +248,7 @@ class _View:
         return stated or self.addresses.metadata(described, format)
 
     def _find_item_url(self, target: RelationTarget) -> str | None:
+        """Return the URL of an item, one of its files or its list of files; None if unknown."""
         item = target.item
         if item.state is None:
             return None
