@@ -4,7 +4,7 @@ The backup contains the state of the database at one moment. A backup is a ZIP f
 members:
 
 ``tables/NAME.jsonl``
-    the rows of a table, with one JSON object per line (:mod:`..storage.table_rows`);
+    the rows of a table, with one JSON object per line (``archive/items/table_rows.py``);
 ``contents/SHA256``
     a stored file;
 ``faults.jsonl``

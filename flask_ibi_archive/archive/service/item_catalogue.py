@@ -1,7 +1,8 @@
 """The items of an Archive, in the tables of this package or in a host's own catalogue.
 
-The statement (:mod:`.statements`) returns the requested item and related items, such as editions
-and translations. This module finds the relations between these items in the columns of the items.
+The statement (:mod:`.catalogue_statement`) returns the requested item and related items, such as
+editions and translations. This module finds the relations between these items in the columns of the
+items.
 
 Requests, pages, counts and commands read items through :class:`ItemCatalogue`. They need not know
 where the items are. The service of the Archive is always in the tables of this package.
