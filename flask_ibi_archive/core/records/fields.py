@@ -327,7 +327,7 @@ def _format_fields(described: Any) -> dict[str, Any]:
     for name, is_list, default in _FIELDS[type(described)]:
         value = getattr(described, name)
         value = [value] if is_list and isinstance(value, str) else _format_value(value)
-        # 1 is equal to the default True, but not right
+        # 1 is equal to the default True, but is a wrong value, which must not be left out
         if value is not None and (value != default or type(value) is not type(default)):
             formatted[name] = value
     return formatted

@@ -48,16 +48,16 @@ def find_errors(line: str | bytes) -> list[FieldError]:
     """
     try:
         data = _read_json(line)
-        given = fields.parse_object("", data, tuple(data) if isinstance(data, dict) else ())
+        values = fields.parse_object("", data, tuple(data) if isinstance(data, dict) else ())
     except FieldError as error:
         return [error]
-    found = []
-    for name, value in given.items():
+    errors = []
+    for name, value in values.items():
         try:
             _read_fields({name: value})
         except FieldError as error:
-            found.append(error)
-    return found or list(_find_conflicts(_read_fields(given)))
+            errors.append(error)
+    return errors or list(_find_conflicts(_read_fields(values)))
 
 
 def _read_json(line: str | bytes) -> Any:
@@ -110,7 +110,7 @@ def _find_conflicts(record: Record, has_identifier: bool = True) -> Iterator[Fie
         yield FieldError("rep", "an item needs a rep, an ibip or both")
     own = record.identifiers
     if len(set(own)) != len(own):
-        for twice in (one for one, times in Counter(own).items() if times > 1):
+        for twice in (identifier for identifier, times in Counter(own).items() if times > 1):
             yield FieldError("aliases", f"{twice} is already an identifier of the item")
     yield from _find_conflicts_with_state(record)
     if record.formats and record.content_type != "Metadata":
@@ -236,7 +236,7 @@ def parse_dublin_core(name: str, value: Any) -> Mapping[str, tuple[Text, ...]]:
 
 def _parse_dublin_core_values(name: str, value: Any) -> tuple[Text, ...]:
     if isinstance(value, list) and all(map(fields.is_plain_text, value)):
-        return tuple([(one, None) for one in value])
+        return tuple([(text, None) for text in value])
     if isinstance(value, tuple):
         raise FieldError(
             name,

@@ -114,13 +114,15 @@ class RelatedItem:
     """Another item that is related to an item.
 
     :param ibi: an identifier of the other item.
-    :param rep: its repository name, if it has one and is in this Archive.
-    :param ibip: its IBIp, likewise.
-    :param title: its title, or None if the title is unknown or not public.
-    :param language: its language.
-    :param is_here: True if it is an Original or a Copy in this Archive.
-    :param is_removed: True if it was removed from this Archive.
-    :param is_original: True if the item is a translation of it.
+    :param rep: the repository name of the other item. None if the other item has no repository name
+        or is not in this Archive.
+    :param ibip: the IBIp of the other item. None if the other item has no IBIp or is not in this
+        Archive.
+    :param title: the title of the other item, or None if the title is unknown or not public.
+    :param language: the language of the other item.
+    :param is_here: True if the other item is an Original or a Copy in this Archive.
+    :param is_removed: True if the other item was removed from this Archive.
+    :param is_original: True if the item is a translation of the other item.
     """
 
     kind: RelationKind

@@ -109,12 +109,12 @@ class Work:
     :param url: the persistent URL.
     :param page_url: the URL of the landing page.
     :param state: ``Original``, ``Copy`` or ``Deleted``.
-    :param title: the first title, on one line. Without a title, it is the given substitute.
+    :param title: the first title, on one line. If the Dublin Core states no title, a substitute.
     :param has_title: False if the Dublin Core states no title.
     :param other_titles: the titles after the first one.
     :param authors: the creators.
-    :param type_text: the type in words, as it is stated, or None. Of a URI, it is the name of the
-        type.
+    :param type_text: the type in the words of the Dublin Core, or None. If the Dublin Core states a
+        URI, the name of the type.
     :param publisher: the first publisher, or None.
     :param issued: the date of publication, or None if no date is stated.
     :param deposited: the timestamp of the item, or None.
@@ -291,17 +291,15 @@ def _find_access(record: Record, today: date) -> Access | None:
 
 def _clean_elements(elements: Mapping[str, Iterable[Text]]) -> DublinCore:
     """Return the elements without empty values, illegal characters and wrong languages."""
-    return {
-        name: values
-        for name in ELEMENTS
-        if (
-            values := tuple(
-                (clean(text), language if language and LANGUAGE_TAG.match(language) else None)
-                for text, language in elements.get(name, ())
-                if text.strip()
-            )
+    cleaned = {
+        name: tuple(
+            (clean(text), language if language and LANGUAGE_TAG.match(language) else None)
+            for text, language in elements.get(name, ())
+            if text.strip()
         )
+        for name in ELEMENTS
     }
+    return {name: values for name, values in cleaned.items() if values}
 
 
 def _language(text: str) -> str | None:

@@ -178,10 +178,11 @@ def find_best_type(texts: Iterable[str]) -> tuple[str | None, WorkType]:
         (None, OTHER) if there is no value.
     """
     found = [(text, find_type(text), bool(_URI.fullmatch(text.strip()))) for text in texts]
-    found.sort(key=lambda one: one[2])
+    found.sort(key=lambda value: value[2])  # words precede URIs
+    # specific types are tried first, then the type text, then the type other, then unknown types
     for general in ((None, WorkType.OTHER, WorkType.TEXT), (None, WorkType.OTHER), (None,), ()):
         for text, type, is_uri in found:
             if type not in general:
-                word = text if not is_uri else type.value if type else None
-                return word, type or WorkType.OTHER
+                name_of_type = type.value if type else None
+                return name_of_type if is_uri else text, type or WorkType.OTHER
     return None, WorkType.OTHER

@@ -1,6 +1,7 @@
 """Parsers of the values of Dublin Core elements, which are free text.
 
-Each parser reads what is certain. A text that it does not understand stays a text.
+Each parser reads only what is certain. If a parser does not understand a text, the text does not
+change.
 """
 
 from __future__ import annotations
@@ -71,10 +72,10 @@ def parse_name(text: str) -> Name:
     """
     text = one_line(text)
     found = _ORCID.search(text)
-    named = _ORCID.sub(" ", text).replace(" ,", ",").strip(",; ")
+    rest = _ORCID.sub(" ", text).replace(" ,", ",").strip(",; ")
     orcid = None
-    if found is not None and named:
-        text = named
+    if found is not None and rest:
+        text = rest
         digits = "-".join(found.groups()).upper()
         orcid = digits if is_orcid(digits) else None
     family, _, given = (part.strip() for part in text.partition(","))
@@ -264,7 +265,7 @@ def find_isbn(text: str) -> str | None:
 class Container:
     """The journal, book or event that contains a work.
 
-    :param title: its title.
+    :param title: the title of the journal or book, or the name of the event.
     :param place: the place of publication, or None.
     """
 

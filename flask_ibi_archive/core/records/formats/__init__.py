@@ -1,4 +1,4 @@
-"""The metadata formats: what a format is, those that every Archive has, and their registry.
+"""The metadata formats: the class of a format, the formats of every Archive, and their registry.
 
 Citations in the style of ABNT are in :mod:`flask_ibi_archive.core.records.formats.abnt`.
 """
@@ -20,7 +20,7 @@ __all__ = ["BUILT_IN", "FormatRegistry", "MetadataFormat", "Write"]
 Write = Callable[[Work], "str | bytes"]
 #: Matches a media type without parameters (RFC 6838, 4.2).
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9][\w!#$&^.+-]*/[A-Za-z0-9][\w!#$&^.+-]*", re.ASCII)
-#: The type of such a function, which a decorator returns unchanged.
+#: The type of a function that writes a work. A decorator returns the function unchanged.
 Writer = TypeVar("Writer", bound=Write)
 
 
@@ -56,7 +56,7 @@ class MetadataFormat:
 class FormatRegistry:
     """The metadata formats of an Archive, in the order in which they were added.
 
-    :param formats: the formats to begin with.
+    :param formats: the first formats of the registry.
     """
 
     def __init__(self, formats: Iterable[MetadataFormat] = ()) -> None:
@@ -64,7 +64,7 @@ class FormatRegistry:
         self._added: list[MetadataFormat] = []
 
     def add(self, format: MetadataFormat) -> None:
-        """Add a format. It replaces a format that has the same name.
+        """Add a format. The new format replaces a format that has the same name.
 
         :raises ValueError: if the name can't be part of a relation, if the media type is wrong, or
             if the format has only one of schema and namespace.
@@ -86,7 +86,10 @@ class FormatRegistry:
         return self._formats.get(name)
 
     def list_added_xml(self) -> list[str]:
-        """Return the names of the XML formats that were added to those of the beginning."""
+        """Return the names of the XML formats that :meth:`add` has added.
+
+        The formats with which the registry was created are left out.
+        """
         return [format.name for format in self._added if format.is_xml]
 
     def __iter__(self) -> Iterator[MetadataFormat]:

@@ -209,8 +209,8 @@ def _describe_section(work: Work, container: Container) -> Iterator[Part]:
 def _list_imprint(work: Work, archive_name: str | None = None) -> Iterator[Part]:
     """Yield place, publisher and year (8.4 to 8.6); expressions replace what is unknown.
 
-    :param archive_name: the repository that published the work if no publisher is stated. It did
-        not publish the book or the proceedings that contain a work.
+    :param archive_name: the repository, which is the publisher of a work if no publisher is stated.
+        None for a part of a book or of proceedings, because the repository did not publish these.
     """
     place, publisher = split_publisher(work.publisher)
     if publisher is None and archive_name is not None:

@@ -205,20 +205,20 @@ def _rights(work: Work) -> Iterator[str]:
 
 
 def _related_items(work: Work) -> Iterator[str]:
-    found = work.container
-    if found is None:
+    container = work.container
+    if container is None:
         return
     kind = _CONTAINERS[work.type]
     yield f'<relatedItem relatedItemType="{kind}" relationType="IsPublishedIn">'
     number, scheme = (work.issn, "ISSN") if kind == "Journal" else (work.isbn, "ISBN")
     if number:
         yield element("relatedItemIdentifier", number, {"relatedItemIdentifierType": scheme})
-    yield f"<titles>{element('title', found.title)}</titles>"
+    yield f"<titles>{element('title', container.title)}</titles>"
     parts = {
-        "volume": found.volume,
-        "issue": found.number,
-        "firstPage": found.first_page,
-        "lastPage": found.last_page,
+        "volume": container.volume,
+        "issue": container.number,
+        "firstPage": container.first_page,
+        "lastPage": container.last_page,
     }
     yield from (element(name, text) for name, text in parts.items() if text)
     yield "</relatedItem>"

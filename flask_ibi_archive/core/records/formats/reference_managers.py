@@ -162,6 +162,7 @@ def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
     yield "TI", work.title
     yield from (("AU", author.inverted) for author in work.authors)
     if work.issued is not None:
+        # unknown parts of the date are empty
         year, month, day = (*map(str, work.issued.parts), "", "", "")[:3]
         other = "" if work.issued.iso else work.issued.text
         yield "PY", year and f"{year:0>4}"
