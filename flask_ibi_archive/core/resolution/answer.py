@@ -117,7 +117,8 @@ class ArchiveSource:
 
     :param service: the IBI of the Archive's service, or the IBI of the actor.
     :param address: the host and port of the Archive or actor, as registered at the resolver.
-    :param is_own: whether the Archive runs in this process. Its URLs are then trusted.
+    :param is_own: whether the Archive runs in this process. The URLs of such an Archive are
+        trusted.
     :param is_actor: whether the source is an actor ([P] 4).
     """
 

@@ -1,8 +1,8 @@
 """Candidates: the possible ways from the answers to the requested URL.
 
 A candidate is an answer together with the languages that were chosen for its translations. A
-candidate may have a redirect or a follow-up question. If it has neither, it is a dead end. The same
-answer may then have another candidate with another language. Source: [R] 6.2.
+candidate may have a redirect or a follow-up question. A candidate without both is a dead end. Then
+another language may lead to another candidate of the same answer. Source: [R] 6.2.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Candidate:
 
     @property
     def contains_item(self) -> bool:
-        """Whether the requested item was found in the answer. Its URL may be unusable."""
+        """Whether the answer contains the requested item. The URL of the item may be unusable."""
         entry = self.match.entry
         if entry is None or self.route.remaining:
             return False
@@ -141,15 +141,16 @@ class Candidate:
         )
 
     def _find_missing_step(self) -> int:
-        """Return the place of the step that leads to the missing part."""
+        """Return the index of the step that leads to the missing part."""
         if self.follow_up is None:
             return len(self.match.chosen)
+        # no answer to the follow-up question came: the item of this question is missing
         return max(self.follow_up.length, 1) - 1
 
     def pass_over_edition(self) -> Candidate | None:
         """Return the candidate without the removed edition to which the follow-up question leads.
 
-        The edition before it is then the last edition.
+        The edition before the removed edition is then the last edition.
 
         :returns: None if the follow-up question is not about an edition.
         """
@@ -229,14 +230,19 @@ def group_candidates(candidates: Iterable[Candidate]) -> list[QuestionGroup]:
 
     The groups are sorted: a question that continues after more steps comes first.
     """
-    found = [(one, one.follow_up) for one in candidates if one.follow_up is not None]
+    continued = [
+        (candidate, candidate.follow_up)
+        for candidate in candidates
+        if candidate.follow_up is not None
+    ]
     groups: list[QuestionGroup] = []
-    for candidate, follow_up in sorted(found, key=lambda pair: -pair[1].length):
+    for candidate, follow_up in sorted(continued, key=lambda pair: -pair[1].length):
         group = QuestionGroup(candidate, follow_up)
-        first, *others = [*[one for one in groups if one.has_same_question(group)], group]
+        # the new candidate may show that two groups are about the same item
+        first, *others = [*filter(group.has_same_question, groups), group]
         for other in others:
             first.merge(other)
-        groups = [one for one in groups if one not in others]
+        groups = [other for other in groups if other not in others]
         if first is group:
             groups.append(group)
     return groups

@@ -1,38 +1,40 @@
 """The choice among the answers of a resolution: a redirect, another round of questions, an alert.
 
-A persistent URL names an item, and a path of steps that lead from it to what the reader wants: the
-last edition, a translation, the metadata. In a round, all Archives get the same questions. An
-Archive knows its own items, and the identifiers of items to which they refer. So an answer contains
-the URL at the end of the path, or it says which item lies at some place of the path.
+A persistent URL names an item and a path. The path consists of the steps that lead from the item to
+what the reader wants: the last edition, a translation, the metadata. In a round, all Archives get
+the same questions. An Archive knows its own items, and the identifiers of the items to which its
+own items refer. So an answer contains the URL at the end of the path, or the identifier of an item
+to which the first steps of the path lead.
 
-An answer with pairs about the item becomes a *candidate*, together with a choice of languages for
-the steps that name none. A candidate is in one of three states:
+A *candidate* is an answer with pairs about the item, together with a choice of languages for the
+translation steps without a language. A candidate is in one of three states:
 
 - It has a redirect: the answer contains an acceptable URL for the whole path.
 - It has a follow-up question: the rest of the path, about an item that the answer names
-  (:mod:`.follow_up`). It may lead to an item of which only tombstones come. Then a last edition is
-  passed over, and any other step is a dead end.
+  (:mod:`.follow_up`). All answers to this question may say that the item was removed. Then a last
+  edition is passed over, and any other step is a dead end.
 - It is a dead end. With another language, the same answer may be a new candidate.
 
 :meth:`Analysis._choose` decides about a set of candidates. The first rule that applies counts:
 
-1. A redirect is taken. Any is right, so the first one counts, before the round ends. But there can
-   be only one Original: if it is required, all answers are awaited, and two claims are an alert.
+1. A redirect is taken. Every redirect is right, so the first one ends the resolution at once. But
+   there can be only one Original: if the Original is required, all answers are awaited, and two
+   sources that claim to have it lead to an alert.
 2. Follow-up questions that were not asked yet are the next round. Those beyond
    :data:`MAX_QUESTIONS` are postponed; they precede the questions of the round after that.
 3. For a follow-up question that was asked already, the earlier answers are candidates again, now
    for another rest of the path.
-4. Else all are dead ends. Postponed candidates are tried, then other languages: the choice that
-   was made last is replaced first, which leads back to the candidates before it. Only then comes
-   an alert.
+4. Otherwise, all candidates are dead ends. Postponed candidates are tried, then other languages:
+   the choice that was made last is replaced first, then the choices in earlier rounds. If nothing
+   helps, the outcome is an alert.
 
-This suffices. Each candidate is used up by a rule, is an origin of a question that is open, or is
-kept as postponed or as a dead end: no way to the item is lost. And it ends: no question is asked
-twice (``_asked``), no question with the same rest of the path is continued twice (``_visited``),
-and rounds and changes of language are limited. Except for rule 1, the order in which the answers
-come does not matter, because the other rules see all candidates of a round together. An alert says
-no more than is known: while an Archive is silent, an item is neither unknown nor removed; and
-"removed" is said only of the item that the reader named.
+These rules lose no way to the item: a rule has used each candidate, or the candidate is an origin
+of an open question, or the candidate is kept as postponed or as a dead end. The resolution always
+ends: no question is asked twice (``_asked``), no question with the same rest of the path is
+continued twice (``_visited``), and rounds and changes of language are limited. Except for rule 1,
+the order in which the answers come does not matter, because the other rules see all candidates of a
+round together. An alert says no more than is known: while an Archive is silent, an item is neither
+unknown nor removed; and "removed" is said only of the item that the reader named.
 
 :class:`Analysis` sends no questions and does not wait. The resolver or an Archive does::
 
@@ -153,7 +155,8 @@ class Analysis:
     def has_follow_up(self) -> bool:
         """Return whether an answer of this round leads to a new follow-up question."""
         return not self._is_last_round() and any(
-            one.follow_up and self._asked.isdisjoint(one.questions) for one in self._candidates
+            candidate.follow_up and self._asked.isdisjoint(candidate.questions)
+            for candidate in self._candidates
         )
 
     def finish_round(self, silent: int = 0, asked: int = 0) -> Redirect | NextRound | Alert:
@@ -167,18 +170,22 @@ class Analysis:
         current = list(self._candidates)
         for candidate in current:
             self._earlier.setdefault(candidate.route.question, []).append(candidate)
-        self._found |= {one.route.question for one in current if self._was_item_found(one)}
+        self._found |= {
+            candidate.route.question for candidate in current if self._was_item_found(candidate)
+        }
         self._known = list(filter(self._is_end, current)) or self._known
         if not silent:  # an Archive that did not answer may still have the item
             self._removed |= self._list_removed()
-        origins = [one for route in self._routes.values() for one in route.origins]
+        origins = [candidate for route in self._routes.values() for candidate in route.origins]
         # no answer leads to a removed edition: the candidates before it continue without it
         current += filter(None, map(self._pass_over_edition, origins))
         outcome = self._choose(current)
         if outcome is None:
             # another way may still lead to the item, so these alerts come after the postponed ones
             self._has_cycle |= any(map(_is_cycle, current))
-            self._is_too_long |= self._is_last_round() and any(one.follow_up for one in current)
+            self._is_too_long |= self._is_last_round() and any(
+                candidate.follow_up for candidate in current
+            )
             outcome = self._choose_postponed()
         if outcome is None and self._has_cycle:
             outcome = self._create_alert(AlertKind.LOOP)
@@ -188,9 +195,11 @@ class Analysis:
 
     def _list_removed(self) -> set[Question]:
         tombstones = {answer.question for answer, _ in self._tombstones}
-        removed = tombstones - {one.route.question for one in self._candidates}
-        origins = [one for question in removed for one in self._routes[question].origins]
-        return removed.union(*[one.questions for one in origins])
+        removed = tombstones - {candidate.route.question for candidate in self._candidates}
+        origins = [
+            candidate for question in removed for candidate in self._routes[question].origins
+        ]
+        return removed.union(*[candidate.questions for candidate in origins])
 
     def _pass_over_edition(self, candidate: Candidate) -> Candidate | None:
         """Return the candidate to use instead if the next edition was removed, otherwise None."""
@@ -199,8 +208,8 @@ class Analysis:
 
     def _choose(self, candidates: Sequence[Candidate]) -> Redirect | NextRound | Alert | None:
         """Return the outcome for some candidates, or None if all candidates are dead ends."""
-        candidates = [self._pass_over_edition(one) or one for one in candidates]
-        redirects = [one.redirect for one in candidates if one.redirect]  # rule 1
+        candidates = [self._pass_over_edition(candidate) or candidate for candidate in candidates]
+        redirects = [candidate.redirect for candidate in candidates if candidate.redirect]  # rule 1
         # anyone can be an actor, so the claims of Archives outweigh those of actors
         redirects = [each for each in redirects if not each.source.is_actor] or redirects
         if redirects and self.waits_for_all:
@@ -218,10 +227,12 @@ class Analysis:
         postponed, self._postponed = self._postponed, []
         routes = [group.create_route() for group in self._new_groups([*postponed, *candidates])]
         # a dead end beside a way that continues is needed if that way fails
-        continued = {one for route in routes for one in route.origins}
-        if dead_ends := [one for one in candidates if one not in continued]:
+        continued = {candidate for route in routes for candidate in route.origins}
+        if dead_ends := [candidate for candidate in candidates if candidate not in continued]:
             self._dead_ends.append(dead_ends)
-        self._postponed += [one for route in routes[MAX_QUESTIONS:] for one in route.origins]
+        self._postponed += [
+            candidate for route in routes[MAX_QUESTIONS:] for candidate in route.origins
+        ]
         self._begin_round(routes[:MAX_QUESTIONS])
         return NextRound(self.questions)
 
@@ -246,8 +257,8 @@ class Analysis:
                 if route.key not in self._visited:
                     self._visited.add(route.key)
                     reused += [
-                        create_candidate(one.answer, route, one.match.content, self._reader)
-                        for one in self._earlier[question]
+                        create_candidate(earlier.answer, route, earlier.match.content, self._reader)
+                        for earlier in self._earlier[question]
                     ]
         if not reused:
             return None
@@ -284,10 +295,12 @@ class Analysis:
         The language that was chosen last is replaced first.
         """
         origins = self._list_candidates()
-        asked = {question for one in origins for question in one.questions}
+        asked = {question for candidate in origins for question in candidate.questions}
         # the last element is tried first; sorting moves answers to the current questions to the end
         self._dead_ends.append(origins)
-        self._dead_ends.sort(key=lambda ends: any(one.route.question in asked for one in ends))
+        self._dead_ends.sort(
+            key=lambda ends: any(candidate.route.question in asked for candidate in ends)
+        )
         for _ in range(MAX_LANGUAGE_RETRIES):
             if not self._dead_ends:
                 return None
@@ -312,7 +325,9 @@ class Analysis:
         If this round has no candidates, return the candidates of the earlier round from which the
         questions of this round were made.
         """
-        return self._candidates or [one for route in self._routes.values() for one in route.origins]
+        return self._candidates or [
+            candidate for route in self._routes.values() for candidate in route.origins
+        ]
 
     def _was_item_found(self, candidate: Candidate) -> bool:
         """Return whether the requested item was found. The URL of the item may be unusable."""
@@ -323,7 +338,7 @@ class Analysis:
         # in later rounds, the tombstone is not that of the item that the reader named
         if self._tombstones and not self._candidates and (silent or self._rounds == 1):
             removed = self._tombstones[0][0].question.ibi
-            tombstones = [one for one in self._tombstones if one[0].question.ibi == removed]
+            tombstones = [entry for entry in self._tombstones if entry[0].question.ibi == removed]
             sources = tuple(dict.fromkeys(answer.source for answer, _ in tombstones))
             timestamps = [timestamp for _, timestamp in tombstones if timestamp is not None]
             # an Archive that did not answer may still have the item
@@ -371,7 +386,7 @@ class Analysis:
             silent,
             asked,
             depends_on_language=depends_on_language
-            or any(one.depends_on_language for one in self._candidates),
+            or any(candidate.depends_on_language for candidate in self._candidates),
         )
 
 

@@ -106,7 +106,7 @@ class StepMatch:
         return get_language_without_country(self.path[len(self.chosen)]) is not None
 
     def _match(self) -> Stop:
-        """Extend ``chosen`` as far as the answer contains the path; return why this ends."""
+        """Extend ``chosen`` as far as the answer contains the path, and return why it stops."""
         for step in self.path:
             ahead = self._choose_language() if step.is_any_translation else self._match_step(step)
             if isinstance(ahead, Stop):

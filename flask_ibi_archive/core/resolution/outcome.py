@@ -183,7 +183,7 @@ class Alert:
 
 _TRANSLATION = create_step(StepKind.TRANSLATION)
 
-#: The requests for parts of an item. They are independent of the formats and languages of the item.
+#: The requests for parts of any item, whatever formats and languages the item has.
 _ALTERNATIVES = (
     VerbList(Relation((_TRANSLATION,))),
     VerbList(Relation((create_step(StepKind.METADATA),))),
@@ -236,7 +236,13 @@ class AlternativesSearch:
         return bool(self._found)
 
     def finish_round(self, silent: int = 0, asked: int = 0) -> Alert:
-        """Return the alert with the parts that were found as alternatives."""
+        """Finish the only round, and return the alert with the parts of the item that were found.
+
+        The parameters exist because :class:`.choice.Analysis` has them. They have no effect here.
+
+        :param silent: the number of Archives that did not answer.
+        :param asked: the number of Archives that received the questions.
+        """
         alternatives = sorted(self._found, key=_order_alternatives)
         return replace(self.alert, alternatives=tuple(alternatives))
 
