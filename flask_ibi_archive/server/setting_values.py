@@ -49,6 +49,7 @@ def parse_text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise InvalidValue("a text")
     try:
+        # Decimal writes all digits: str() would write 0.00001 as 1e-05
         return f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value)
     except ValueError as error:  # Python does not convert an int with thousands of digits
         raise InvalidValue("a text") from error
