@@ -60,7 +60,6 @@ from flask_ibi_archive.errors import (
 from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.front_page import MAX_SHOWN, InputFault
-from flask_ibi_archive.resolver.registry_2008 import views
 from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.resolution_context import open_own_archive
 from flask_ibi_archive.server.pages.alerts import VARY
@@ -249,7 +248,7 @@ def show_registry(arguments: Arguments) -> Response | None:
         sends only the argument ``ibi``.
     :returns: None if the request should have a verb.
     """
-    if not arguments and views.negotiate_format(views.FORMATS) == "html":
+    if not arguments and negotiate_format(FORMATS) == "html":
         return _registry_page("")
     if [name for name, _ in arguments] != ["ibi"]:
         return None
@@ -273,17 +272,17 @@ def show_record(word: str, ibi: str) -> Response:
     """
     name = ""
     try:
-        views.check_method("GET", "HEAD")
-        name = views.read_format(decode_query_string(request.query_string))
+        check_method("GET", "HEAD")
+        name = read_format(decode_query_string(request.query_string))
         identifier = parse_identifier(ibi)
-        record = views.current_registry().find_record(identifier.text)
+        record = current_registry().find_record(identifier.text)
     except IdentifierError as error:
         if name != "html":
-            return views.data_response(DocumentRegistryError("unknown", str(error)), None, name)
+            return data_response(DocumentRegistryError("unknown", str(error)), None, name)
         fault = InputFault(gettext("The text has an error"), error.reason, error.suggestion)
         return _registry_page(ibi, 404, fault)
     except DocumentRegistryError as error:
-        return views.data_response(error)
+        return data_response(error)
     except NotReady as error:
         return _unavailable_response(error, name)
     if name == "html":
@@ -294,7 +293,7 @@ def show_record(word: str, ibi: str) -> Response:
     answer = record or DocumentRegistryError(
         "unknown", f"no actor has registered the document {identifier.text}"
     )
-    return views.data_response(answer, None, name)
+    return data_response(answer, None, name)
 
 
 def _registry_page(
@@ -318,14 +317,14 @@ def _registry_page(
 
 
 def _record_page(record: DocumentRecord) -> Response:
-    base = views.resolver_config().base_url or f"{request.scheme}://{request.host}"
+    base = resolver_config().base_url or f"{request.scheme}://{request.host}"
     return _page("registry_record", 200, record=record, base=base, iso_moment=format_timestamp)
 
 
 def _unavailable_response(error: NotReady, name: str) -> Response:
-    refusal = views.unavailable(error)
+    refusal = unavailable(error)
     if name != "html":
-        return views.data_response(refusal, None, name)
+        return data_response(refusal, None, name)
     response = _page(
         "message",
         503,
@@ -372,7 +371,7 @@ def answer_verb(word: str) -> Response:
     arguments: Arguments = ()
     answer: RegistryAnswer | DocumentRegistryError
     try:
-        views.check_method("GET", "HEAD", "POST")
+        check_method("GET", "HEAD", "POST")
         arguments = _read_query()
         if request.method == "POST":
             arguments = [*arguments, *_read_body()]
@@ -382,8 +381,8 @@ def answer_verb(word: str) -> Response:
     except DocumentRegistryError as error:
         answer = error
     except NotReady as error:
-        answer = views.unavailable(error)
-    return views.data_response(answer, find_verb(arguments))
+        answer = unavailable(error)
+    return data_response(answer, find_verb(arguments))
 
 
 def send_schema(word: str) -> Response:
@@ -392,9 +391,9 @@ def send_schema(word: str) -> Response:
     :param word: the fixed word of the path.
     """
     try:
-        views.check_method("GET", "HEAD")
-    except views.HttpRefusal as error:
-        return views.data_response(error)
+        check_method("GET", "HEAD")
+    except HttpRefusal as error:
+        return data_response(error)
     return set_headers(Response(SCHEMA.read_bytes(), content_type="text/xml; charset=utf-8"))
 
 
@@ -405,11 +404,9 @@ def _read_query() -> Arguments:
     """
     query = request.query_string
     if len(query) > MAX_QUERY:
-        raise views.HttpRefusal(
-            414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed"
-        )
+        raise HttpRefusal(414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed")
     arguments = decode_arguments(query)
-    allowed = views.resolver_config().registry_passwords_in_urls
+    allowed = resolver_config().registry_passwords_in_urls
     if not allowed and any(name in PASSWORDS for name, _ in arguments):
         raise DocumentRegistryError(
             "malformed",
@@ -429,17 +426,11 @@ def _read_body() -> Arguments:
         while len(body) <= MAX_BODY and (part := request.stream.read(MAX_BODY + 1 - len(body))):
             body += part
     except HTTPException as error:  # the body is incomplete, or longer than the app allows
-        raise views.HttpRefusal(
-            error.code or 400, f"the body cannot be read: {error.name}"
-        ) from None
+        raise HttpRefusal(error.code or 400, f"the body cannot be read: {error.name}") from None
     if len(body) > MAX_BODY:
-        raise views.HttpRefusal(
-            413, f"the body has more than {MAX_BODY} bytes, which is the maximum"
-        )
+        raise HttpRefusal(413, f"the body has more than {MAX_BODY} bytes, which is the maximum")
     if body and request.mimetype != FORM:
-        raise views.HttpRefusal(
-            415, f"the Content-Type is {request.mimetype[:80]!a}; it must be {FORM}"
-        )
+        raise HttpRefusal(415, f"the Content-Type is {request.mimetype[:80]!a}; it must be {FORM}")
     return decode_arguments(body)
 
 
@@ -451,7 +442,7 @@ def _evaluate(wanted: RegistryRequest) -> RegistryAnswer:
     """
     if request.method == "HEAD":
         return Confirmation("the request is well-formed")
-    registry, sender, own = views.current_registry(), user_address(), open_own_archive()
+    registry, sender, own = current_registry(), user_address(), open_own_archive()
     match wanted:
         case RegisterActor():
             return RegisteredActor(registry.register_actor(wanted, sender, own))
