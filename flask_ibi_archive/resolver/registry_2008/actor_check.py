@@ -79,6 +79,7 @@ class ActorChange:
 class _Result:
     """The result of the check of one actor.
 
+    :param id: the id of the actor in the table.
     :param failing_since: the date that was stored before the check.
     :param checked_at: the date when the check began.
     :param kind: :data:`WORKING`, :data:`FAILING` or :data:`PUT_OFF`.
@@ -156,7 +157,9 @@ class ActorChecker:
     def run(self, progress: Callable[[int], object] = lambda done: None) -> Iterator[ActorChange]:
         """Check all actors, and yield each change after the change was stored.
 
-        No transaction is open while URLs are requested.
+        The failure of an actor is not stored at once, because the network of the resolver may be
+        down. When a URL of a later actor works, the network works too. Only then, the failures
+        before it are stored. No transaction is open while URLs are requested.
 
         :param progress: called after the check of each actor with the number of checked actors.
         :raises NotReady: if the database stops responding.
@@ -186,7 +189,7 @@ class ActorChecker:
         :param failing: the number of actors that failed after this URL had worked.
         """
         if working_url is None:
-            return failing > 1
+            return failing > 1  # a single actor may well be the cause itself
         return failing > 0 and self._client.check(working_url).error is not None
 
     # --- storing ---------------------------------------------------------------------------------
@@ -223,6 +226,7 @@ class ActorChecker:
             return None
         state, cancellation = WORKS_AGAIN, None
         if result.kind == FAILING:
+            # the digest shows whether the URLs are still those that were checked
             digest = sha256()
             for _ in _read_urls(lambda page: connection.execute(page).all(), result.id, digest):
                 pass

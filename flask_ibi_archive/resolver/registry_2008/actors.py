@@ -70,12 +70,12 @@ def check_actor_address(request: RegisterActor, look_up: LookUp, inner_hosts: In
             f"{RETRY_AFTER} s",
             RETRY_AFTER,
         )
-    parsed = dict.fromkeys(find_address(text) for text in found)
-    addresses = [one for one in parsed if one is not None and inner_hosts.allow(host, one)]
+    parsed = dict.fromkeys(map(find_address, found))
+    addresses = [address for address in parsed if address and inner_hosts.allow(host, address)]
     if ip in addresses:
         return
     if addresses:
-        named = ", ".join(str(one) for one in addresses[:MAX_NAMED])
+        named = ", ".join(str(address) for address in addresses[:MAX_NAMED])
         more = f" and {len(addresses) - MAX_NAMED} more" * (len(addresses) > MAX_NAMED)
         in_dns = f"has {named}{more}"
     else:

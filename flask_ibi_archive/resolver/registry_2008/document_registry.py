@@ -88,7 +88,7 @@ class DocumentRegistry:
     :param ask: asks Archives about an identifier.
     :param now: returns the current date.
     :param look_up: queries the DNS.
-    :param cost: the cost of the hash of a password. See :func:`.secret_hashes.hash_secret`.
+    :param cost: the cost of the hash of a password. See ``hash_secret`` (secret_checks.py).
     :param wait: waits for a number of seconds.
     """
 
@@ -205,7 +205,7 @@ class DocumentRegistry:
         :raises DocumentRegistryError: "malformed" if a URL has an internal host.
         """
         urls = (location.url, location.previous_edition_url, location.next_edition_url)
-        for url in filter(None, (*urls, *[one.url for one in location.metadata])):
+        for url in filter(None, (*urls, *[metadata.url for metadata in location.metadata])):
             if find_usable_url([url], "", self.config.inner_hosts) is None:
                 raise DocumentRegistryError(
                     "malformed",
@@ -252,7 +252,7 @@ class DocumentRegistry:
                 if new is None:
                     raise Denied
                 document, own, others = _lock_registrations(connection, request.document_id, actor)
-                if all(one.actor_row_id != new.id for one in others):
+                if all(other.actor_row_id != new.id for other in others):
                     rows.store_location(connection, document.id, new.id, own.content.location)
                 if not own.content.is_copy:
                     rows.update_document(connection, document.id, holder_id=new.id)
@@ -269,7 +269,7 @@ class DocumentRegistry:
         ):
             document, own, others = _lock_registrations(connection, request.document_id, actor)
             if others and not own.content.is_copy:
-                copies = ", ".join(one.content.actor_id for one in others)
+                copies = ", ".join(other.content.actor_id for other in others)
                 raise DocumentRegistryError(
                     "conflict",
                     f"the copies of the document {request.document_id} must be deleted first; "
@@ -309,7 +309,7 @@ class DocumentRegistry:
     ) -> Iterator[tuple[Connection, Mapping[str, AuthenticatedActor]]]:
         """Begin a transaction, lock the actor and other actors, and yield them by IBI.
 
-        :param others: the IBIs of the other actors. Those that are unknown are left out.
+        :param others: the IBIs of the other actors. Unknown actors are left out of the result.
         :raises Denied: if the password was changed or the actor was cancelled in the meantime.
         """
         with self.database.writing() as connection:
@@ -344,7 +344,8 @@ def _lock_registrations(
     """
     document = rows.lock_document(connection, document_id)
     registrations = rows.find_registrations(connection, document_id)
-    own = [one for one in registrations if one.actor_row_id == actor.id]
+    own = [registration for registration in registrations if registration.actor_row_id == actor.id]
     if document is None or not own:
         raise Denied
-    return document, own[0], [one for one in registrations if one is not own[0]]
+    others = [registration for registration in registrations if registration is not own[0]]
+    return document, own[0], others

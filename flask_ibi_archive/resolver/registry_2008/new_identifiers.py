@@ -205,13 +205,15 @@ def check_archives(
     )
     if holder is None:
         answers = ask(archives, identifier, applicant)
-        holder = next((one.service_ibi for one in archives if answers.get(one.id)), None)
+        holder = next(
+            (archive.service_ibi for archive in archives if answers.get(archive.id)), None
+        )
     if holder is not None:
         raise DocumentRegistryError(
             "conflict",
             f"the Archive {holder} has or had {ibi}; send another identifier, or none",
         )
-    silent = {one.id: one for one in archives if one.id not in answers}
+    silent = {archive.id: archive for archive in archives if archive.id not in answers}
     if not silent:
         return
     suspects = database.read(
@@ -222,7 +224,7 @@ def check_archives(
             None if is_minted_at(identifier, applicant.host, applicant.ip) else now - MAX_SILENCE,
         )
     )
-    suspects |= {one.id for one in silent.values() if one.may_mint(identifier)}
+    suspects |= {archive.id for archive in silent.values() if archive.may_mint(identifier)}
     if suspects:
         raise DocumentRegistryError(
             "unavailable",
@@ -233,7 +235,11 @@ def check_archives(
 
 
 def _find_holder(connection: Connection, ibi: str) -> str | None:
-    """Return the service of the registered Archive that had an identifier, or whose it is."""
+    """Return the service IBI of the registered Archive that has or had an identifier.
+
+    :returns: the IBI of the Archive in the hint, or the identifier itself if the identifier is the
+        IBI of a registered service. None if there is no such Archive.
+    """
     holder: str | None = connection.scalar(
         select(RegisteredArchive.service_ibi)
         .outerjoin(Hint, and_(Hint.archive_id == RegisteredArchive.id, Hint.ibi == ibi))

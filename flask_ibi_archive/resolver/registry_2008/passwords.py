@@ -57,7 +57,7 @@ def authenticate(
     No transaction may be open, because the attempt is committed before the password is compared.
 
     :param sender: the IP address of the sender.
-    :param cost: the cost of the hashes of passwords. See :func:`.secret_hashes.hash_secret`.
+    :param cost: the cost of the hashes of passwords. See ``hash_secret`` (secret_checks.py).
     :raises Denied: if the actor is unknown or cancelled, or if the password is wrong.
     :raises DocumentRegistryError: "too-many-attempts" if the rate limit is reached. Then the
         password is not compared.

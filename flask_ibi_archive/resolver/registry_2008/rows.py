@@ -120,7 +120,9 @@ def list_metadata(rows: Sequence[Any]) -> tuple[MetadataLocation, ...]:
 
 def find_record(connection: Connection, document_id: str) -> DocumentRecord | None:
     """Return the record of a document, or None if the document is not registered."""
-    registrations = [one.content for one in find_registrations(connection, document_id)]
+    registrations = [
+        registration.content for registration in find_registrations(connection, document_id)
+    ]
     return DocumentRecord(document_id, tuple(registrations)) if registrations else None
 
 
@@ -154,12 +156,12 @@ def store_location(
         {
             "registration_id": registration_id,
             "number": number,
-            "url": one.url,
-            "updated_at": one.updated_at,
-            "format": one.format,
-            "language": one.language,
+            "url": entry.url,
+            "updated_at": entry.updated_at,
+            "format": entry.format,
+            "language": entry.language,
         }
-        for number, one in enumerate(location.metadata, 1)
+        for number, entry in enumerate(location.metadata, 1)
     ]
     if metadata:
         connection.execute(insert(RegisteredMetadata), metadata)
@@ -297,9 +299,9 @@ def store_actor(
 def find_new_applicant(
     connection: Connection, actor_row_id: int, document_id: str
 ) -> tuple[str, str] | None:
-    """Return the host and the IP address of an actor.
+    """Return the host and the IP address of an actor, unless it has registered a document.
 
-    :returns: None if the actor has already registered the document or a copy of it.
+    :returns: None if the actor has already registered the document or a copy of the document.
     """
     is_registered = (
         select(Registration.id)

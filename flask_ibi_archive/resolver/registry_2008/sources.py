@@ -72,7 +72,7 @@ class StoredDocument:
     @property
     def has_url(self) -> bool:
         """True if an actor has the URL of the document; False if all actors have only metadata."""
-        return any(one.location.url is not None for one in self.registrations)
+        return any(registration.location.url is not None for registration in self.registrations)
 
 
 def _create_statement(with_editions: bool) -> Any:
@@ -185,14 +185,20 @@ def read_documents(
 ) -> dict[str, StoredDocument]:
     """Return the registered documents to which some questions refer, by their IBI.
 
-    The function executes one statement. If no question needs the metadata or the next edition of a
-    document, the statement does not read them.
+    The function executes one statement. The statement reads the metadata or the next edition of a
+    document only if a question needs them.
 
-    :param silent: the ids of Archives. A document that was last found in one of them is left out.
+    :param silent: the ids of the Archives that did not answer. A document that was last found in
+        one of these Archives is left out.
     """
-    with_editions = any(_has_step(one, StepKind.LAST_EDITION) for one in questions)
-    described = {one.ibi.text for one in questions if _has_step(one, StepKind.METADATA)}
-    parameters = {"ibis": list({one.ibi.text for one in questions}), "described": list(described)}
+    with_editions = any(_has_step(question, StepKind.LAST_EDITION) for question in questions)
+    described = {
+        question.ibi.text for question in questions if _has_step(question, StepKind.METADATA)
+    }
+    parameters = {
+        "ibis": list({question.ibi.text for question in questions}),
+        "described": list(described),
+    }
     groups: dict[int, list[Any]] = {}
     for row in connection.execute(_STATEMENTS[with_editions], parameters):
         if row.archive_id not in silent:
@@ -228,8 +234,10 @@ def _create_item(
 ) -> CatalogueItem:
     """Return a document, one of its metadata or its next edition, for the rules of URL lists.
 
-    :param url: the URL of the item, which is a file without a path; None if unknown. Then nobody
-        may read the item, so that the metadata may replace it.
+    :param state: Original or Copy. None for an item of which only the IBI is known.
+    :param url: the URL of the item, which is stored as a file without a path. If the URL is None,
+        nobody may read the item. Then the URL of the metadata replaces the URL of the item.
+    :param values: other fields of :class:`CatalogueItem`.
     """
     is_rep = ibi is not None and parse_identifier(ibi).form is Form.REP
     return CatalogueItem(
@@ -250,12 +258,12 @@ def _create_item(
 def _create_metadata(registration: RegisteredLocation, scope: Scope) -> CatalogueItem | None:
     """Return the metadata of a registration, with a translation for each language.
 
-    The metadata without a format are the metadata in free form. If there are none, the first
-    metadata are.
+    The metadata in free form are the metadata without a format. If all metadata have a format, the
+    first metadata are also the metadata in free form.
     """
     locations = registration.location.metadata
     groups: dict[str | None, list[MetadataLocation]] = {}
-    for location in sorted(locations, key=lambda one: one.format is not None):
+    for location in sorted(locations, key=lambda each: each.format is not None):
         groups.setdefault(location.language, []).append(location)
     if not groups:
         return None
@@ -271,14 +279,15 @@ def _create_metadata(registration: RegisteredLocation, scope: Scope) -> Catalogu
             free.updated_at,
             content_type="Metadata",
             language=free.language,
-            formats={one.format: one.url for one in reversed([*formats]) if one.format},
+            # reversed: of several metadata with the same format, the first ones count
+            formats={entry.format: entry.url for entry in reversed([*formats]) if entry.format},
         )
 
     languages = {language: create(group, group) for language, group in groups.items() if language}
     for item in languages.values():
         item.members = languages
     first = next(iter(groups.values()))
-    # a format that exists only in another language is still an answer to a question without one
+    # a question without a language also accepts a format that exists only in another language
     found = create(first, [*first, *locations])
     found.members = languages
     return found
@@ -318,13 +327,15 @@ def list_answers(
     client_addresses: tuple[str, ...],
     silent: Set[int] = frozenset(),
 ) -> list[Answer]:
-    """Return the answers of the registry to the questions of a round, one for each actor.
+    """Return the answers of the registry to the questions of a round.
 
-    The function executes one statement.
+    For each question, there is one answer for each actor that has the document. The function
+    executes one statement.
 
     :param client_addresses: the IP address of the reader, then the IP addresses of the proxies.
-    :param silent: the ids of the Archives that did not answer the questions. There is no answer
-        about a document that was last found in one of them.
+    :param silent: the ids of the Archives that did not answer. If a document was last found in one
+        of these Archives, the Archive probably still has it. Then the registry gives no answer, so
+        that nobody can replace the item of an Archive while the Archive is silent.
     :returns: for each question, the answer of the document's holder, then the answers of the actors
         that have copies, in the order of their registration.
     """
@@ -343,14 +354,20 @@ def _create_answer(
     document: StoredDocument,
     registration: RegisteredLocation,
 ) -> Answer:
+    """Return the answer of an actor to a question about a document.
+
+    :param registration: the registration of the document by this actor.
+    """
     address = registration.source.address
     pairs = build_url_list(
         _RegistrationCatalogue(document, registration),
         question.create_request(client_addresses),
         ArchiveFacts(address, (), ArchiveUrls(f"http://{address}")),
-        lambda item: "",
+        lambda item: "",  # without a URL key, actors receive no acknowledgments
         requested_only=True,
     )
+    # pairs without a value are left out, such as the URL key; an actor has no list of files, so
+    # that a request for the list gets no URL
     return Answer(
         registration.source,
         question,
