@@ -66,7 +66,7 @@ class Registry:
 
     :param fetch: the HTTP client for the confirmation call to an Archive.
     :param now: returns the current date.
-    :param cost: the cost of the hash of a key. See :func:`.secret_hashes.hash_secret`.
+    :param cost: the cost of the hash of a key. See :func:`.secret_checks.hash_secret`.
     :param notifier: sends the signals archive_included and archive_excluded.
     """
 

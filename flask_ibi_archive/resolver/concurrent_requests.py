@@ -7,7 +7,8 @@ resolutions use the engine again.
 
 A resolution often ends before all Archives have answered. A background thread completes such
 requests, because their connections can then be used again, and because the circuit breaker and the
-metrics must know the results. The same thread sends acknowledgments. It ends when it has no work.
+metrics must know the results. The same thread sends acknowledgments, and ends when there is nothing
+to do.
 """
 
 from __future__ import annotations

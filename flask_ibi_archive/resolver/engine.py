@@ -1,8 +1,8 @@
 """An HTTP engine: a multi handle of libcurl with its open connections.
 
 A thread that waits for answers drives an engine itself: it calls :meth:`Engine.run_until` until the
-answers have arrived. Between two calls nothing happens, so somebody must call the method as long as
-requests are running (concurrent_requests.py).
+answers have arrived. Between two calls nothing happens. Therefore a thread must call the method as
+long as requests are running (concurrent_requests.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_HOST_CONNECTIONS = 8
 MAX_IDLE_HANDLES = 512
 #: The maximum seconds of one wait, after which an engine notices that it must stop.
 MAX_WAIT = 0.05
-#: The seconds between two looks at running lookups.
+#: The seconds between two checks whether a DNS lookup has ended.
 PAUSE = 0.002
 
 #: libcurl starts and stops watching a socket for each answer. With epoll, this would be two system
@@ -58,6 +58,7 @@ class Engine:
     """A multi handle. Several threads may call the methods; one of them works at a time.
 
     :param max_answer: the maximum size of an answer in bytes.
+    :param names: finds the IP addresses of hosts.
     """
 
     def __init__(self, max_answer: int, names: HostNames) -> None:
@@ -105,8 +106,9 @@ class Engine:
     def run_until(self, is_done: Callable[[], object], end: float) -> None:
         """Send and receive until a condition is true.
 
-        What has arrived already is received even if the time is over.
+        Data that have already arrived are received even if the time is over.
 
+        :param is_done: the condition. The method calls this function between two steps.
         :param end: the time at which the method returns, as ``monotonic`` returns the time.
         """
         with self._lock:

@@ -174,8 +174,8 @@ class HintWriter:
                 room = max(MAX_WAITING - len(self._hints), 0)
                 older = [ibi for ibi in hints if ibi not in self._hints]
                 self._hints.update((ibi, hints[ibi]) for ibi in older[:room])
-                for archive_id, one in metrics.items():
-                    self._get_metrics(archive_id).add(one)
+                for archive_id, earlier in metrics.items():
+                    self._get_metrics(archive_id).add(earlier)
 
     def close(self, seconds: float = 2.0) -> None:
         """Stop the thread and write all entries.
@@ -213,9 +213,8 @@ class HintWriter:
         while not self._closing.wait(self._pause):
             try:
                 self.flush()
-            except (
-                Exception
-            ):  # the thread must continue, because no other thread writes the entries
+            # the thread must continue, because no other thread writes the entries
+            except Exception:
                 _logger.exception("hints and metrics of Archives can't be stored")
 
 

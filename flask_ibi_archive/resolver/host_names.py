@@ -1,8 +1,9 @@
 """The IP addresses of the hosts of Archives. Each DNS lookup runs in its own thread.
 
-libcurl can look up names too, but its lookups are not used. It has few threads for all lookups, so
-that a DNS server that does not respond would delay the requests to other hosts, and pycurl has no
-option to change this. Moreover, every address must be checked before a connection is opened.
+libcurl can look up names too, but its lookups are not used, for two reasons. libcurl has few
+threads for all lookups. Therefore a DNS server that does not respond would delay the requests to
+other hosts, and pycurl has no option to change this. And each address must be checked before a
+connection is opened.
 """
 
 from __future__ import annotations
@@ -62,9 +63,11 @@ class HostNames:
         self._lock = Lock()
 
     def find(self, host: str) -> Future[Addresses]:
-        """Return the last successful lookup of a host, or the running one if the last is too old.
+        """Return a lookup of the IP addresses of a host, which may still be running.
 
-        If the addresses are old or missing, this method starts a lookup and does not wait.
+        If the addresses are missing or older than :data:`FRESH`, this method starts a lookup and
+        does not wait. Until the addresses are older than :data:`USABLE`, the result is the last
+        successful lookup; after this, the result is the running lookup.
         """
         with self._lock:
             now = self._clock()

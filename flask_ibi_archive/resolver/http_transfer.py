@@ -166,7 +166,7 @@ class Transfer:
         libcurl does not use the old cache entries and connections.
         """
         if addresses != self._addresses:
-            bracketed = [f"[{one}]" if ":" in one else one for one in addresses]
+            bracketed = [f"[{address}]" if ":" in address else address for address in addresses]
             self._route = bracketed[0]
             if len(bracketed) > 1:
                 self._route = "_".join(addresses).replace(":", "-")

@@ -1,7 +1,7 @@
 """The data that all rounds of a resolution share, and the events that describe a resolution.
 
-The resolver asks the Archive of its own app without HTTP. The Archive puts the object into
-``app.extensions``, because a resolver imports nothing of an Archive.
+The resolver asks the Archive of its own app without HTTP. The Archive puts the object that answers
+(:class:`LocalArchive`) into ``app.extensions``, because a resolver imports nothing of an Archive.
 """
 
 from __future__ import annotations
@@ -170,9 +170,9 @@ class ResolutionContext:
     def list_unknown(self, questions: Sequence[Question]) -> list[Question]:
         """Return the questions about items that no Archive has known so far."""
         known = {
-            cast(Question, one.target.tag).ibi
-            for one in self.results
-            if isinstance(one, Reply) and one.pairs
+            cast(Question, result.target.tag).ibi
+            for result in self.results
+            if isinstance(result, Reply) and result.pairs
         }
         return [question for question in questions if question.ibi not in known]
 

@@ -79,7 +79,7 @@ class Resolution:
     :param inner_hosts: the internal hosts that a redirect may lead to.
     :param own: the Archive in this process. None if this process has no Archive.
     :param documents: reads the document registry. None if the resolver has none.
-    :param trace: a function that receives each trace event (rounds.py).
+    :param trace: a function that receives each trace event (resolution_context.py).
     :param clock: returns the time in seconds.
     """
 
@@ -132,7 +132,9 @@ class Resolution:
         """Ask the Archives that know the item for alternatives, and return an alert with them."""
         context = self._context
         known = {
-            one.target.archive.id for one in context.results if isinstance(one, Reply) and one.pairs
+            result.target.archive.id
+            for result in context.results
+            if isinstance(result, Reply) and result.pairs
         }
         archives = [archive for archive in context.archives if archive.id in known]
         search = AlternativesSearch(alert, self._inner_hosts)
@@ -154,8 +156,8 @@ class Resolution:
             context.silent = 0
             # questions that were answered are not sent again
             context.known = {
-                (one.target.archive.id, cast(Question, one.target.tag)): one
-                for one in context.results
+                (known.target.archive.id, cast(Question, known.target.tag)): known
+                for known in context.results
             }
             second = self._run_attempt()
             # the first alert is more precise than the alert about a timeout
@@ -185,8 +187,10 @@ class Resolution:
             source = outcome.sources[0]
         else:
             return None
-        found = (one for one in self._context.archives if one.service_ibi == source.service)
-        return next((one for one in found if one.address == source.address), None)
+        found = (
+            archive for archive in self._context.archives if archive.service_ibi == source.service
+        )
+        return next((archive for archive in found if archive.address == source.address), None)
 
     def _create_timeout_alert(self, analysis: Analysis) -> Alert:
         # the last questions were not sent to any Archive

@@ -4,26 +4,26 @@ What the answers mean is decided in :mod:`flask_ibi_archive.core.resolution.choi
 whom to ask, and how long to wait. In a round, an Archive is in one of these states:
 
 - *waiting*: not asked yet. In the *head start*, only the Archive in the hint (hints.py) is asked,
-  because it probably has the item. All others wait. When the head start ends, or the hinted
-  Archive has answered without a redirect, they are asked together.
-- *pending*: asked; ``_pending`` counts its missing answers.
-- *skipped*: it failed repeatedly, and the circuit breaker is open. It is asked only if the
-  Original is required, because it may be the one that has it. It is not waited for as the others
-  are: after their last answer, it has the grace period.
-- *answered* or *failed*. A failed Archive is silent, as is one that is late: it may know the item.
+  because this Archive probably has the item. All other Archives wait. They are asked together when
+  the head start ends, or when the hinted Archive has answered without a redirect.
+- *pending*: asked; ``_pending`` counts the missing answers of each Archive.
+- *skipped*: the Archive failed repeatedly, and its circuit is open (circuit_breaker.py). Such an
+  Archive is asked only if the Original is required, because it may have the Original. After the
+  last answer of the other Archives, the round waits for it only for the grace period.
+- *answered* or *failed*. Failed Archives and late Archives are *silent*: they may know the item.
 
 The round ends with the first redirect, when no Archive waits or is pending, at the deadline of the
 resolution, or when the *grace period* ends. The grace period begins with an answer that leads to a
-follow-up question, because this answer probably shows the way. It is twice as long as that answer
-took, so that an Archive must be much slower to be late. If an Original is required, an answer does
-not begin it.
+follow-up question, because this answer probably shows the way. The grace period is twice as long as
+the response time of this answer, so that only a much slower Archive is late. If an Original is
+required, no answer begins the grace period.
 
 Both periods only shorten the wait of a reader, and cannot change the result. An Archive that was
 not waited for counts as late. If the resolution would then end with an alert, a second attempt
 (resolving.py) waits for all Archives, and uses the answers that came (``known``) instead of asking
-again. A redirect needs no second attempt, because any acceptable URL is right; and where only one
-is right, the Original, all answers are awaited in the first place. An Archive that is silent in the
-end makes the alert say so: without its answer, nobody can say that an item does not exist.
+again. A redirect needs no second attempt, because every acceptable URL is right. Only an Original
+is unique, and then the first attempt already waits for all answers. If an Archive is silent to the
+end, the alert says so: without its answer, nobody can say that an item does not exist.
 
 The document registry is another source of answers. Anyone can register documents. Therefore the
 registry answers only the questions that no Archive can answer: see :meth:`Round._add_registered`.
@@ -126,8 +126,8 @@ class Round:
     def _add_registered(self, read: ReadDocuments, silent: Set[int]) -> Redirect | None:
         """Add the answers of the document registry about items that no Archive knows.
 
-        An Archive that did not answer may have minted the identifier of an item, or had the item.
-        Then the registry has no answer about this item.
+        An Archive that did not answer may have the item: it may have minted the identifier, or the
+        item was last found there. Then the answer of the registry about this item is not used.
 
         :param silent: the ids of the Archives that did not answer.
         """
@@ -207,9 +207,9 @@ class Round:
         context = self._context
         if context.rounds > 1 or context.hinted_id is None:
             return None
-        first = [one for one in self._waiting if one.id == context.hinted_id]
+        first = [archive for archive in self._waiting if archive.id == context.hinted_id]
         self._ask(first, by_hint=True)
-        self._waiting = [one for one in self._waiting if one.id != context.hinted_id]
+        self._waiting = [archive for archive in self._waiting if archive.id != context.hinted_id]
         return context.clock() + HEAD_START if self._pending and self._waiting else None
 
     def _ask_waiting(self) -> None:

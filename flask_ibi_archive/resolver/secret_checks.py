@@ -10,7 +10,8 @@ of the target does not apply to the IP address that the target registered. For a
 the limit ends at most one minute after the last wrong secret.
 
 There are two reasons for the rate limit. A registration key may have only ten digits. And each
-comparison takes 16 MiB of memory and some hundredths of a second. If an Archive is not registered,
+comparison of a secret takes 16 MiB of memory and some hundredths of a second. If an Archive is not
+registered,
 its keys are refused without a comparison and are not counted. The limit for an Archive does not
 apply to the IP address in its last inclusion request.
 """

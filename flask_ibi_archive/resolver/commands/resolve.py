@@ -151,8 +151,10 @@ def _summarise(outcome: Redirect | NextRound | Alert) -> str:
         return f"redirect to {outcome.url}, {state}, at {outcome.source.address}"
     if isinstance(outcome, NextRound):
         questions = "; ".join(
-            " ".join([one.ibi.text, format_verb_list(one.verbs), one.filepath]).strip()
-            for one in outcome.questions
+            " ".join(
+                [question.ibi.text, format_verb_list(question.verbs), question.filepath]
+            ).strip()
+            for question in outcome.questions
         )
         return f"ask all Archives for {questions}"
     return outcome.summary
