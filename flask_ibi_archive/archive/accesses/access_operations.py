@@ -12,6 +12,7 @@ from flask_ibi_archive.archive.accesses.access_rows import (
     ASKED,
     DELIVERED,
     PURGING,
+    DayCounts,
     count_accesses_before,
     delete_day,
     delete_old_salts,
@@ -55,7 +56,7 @@ class PurgeResult:
 
 
 class CountingArchive(Protocol):
-    """The Archive whose methods the functions of this module are."""
+    """What the functions of this module need of an Archive. The functions are its methods."""
 
     config: ArchiveConfig
     database: Database
@@ -71,7 +72,7 @@ class CountingArchive(Protocol):
 
     @property
     def accesses(self) -> Acknowledgments:
-        """The result of :func:`create_acknowledgments`."""
+        """The object that checks acknowledgments and stores the accesses that they report."""
 
     @property
     def items(self) -> ItemCatalogue:
@@ -140,11 +141,11 @@ def read_statistics(
 
     ::
 
-        found = ibi.archive.statistics(item.ibi)
-        found.views, found.downloads
+        statistics = ibi.archive.statistics(item.ibi)
+        statistics.views, statistics.downloads
 
-    This method writes nothing. Accesses in the spool are not counted yet. The next
-    acknowledgment or the next purge imports the accesses of the spool into the database.
+    Nothing is written. Accesses in the spool are not counted yet. The next acknowledgment or
+    the next purge imports the accesses of the spool into the database.
 
     :param ibi: an identifier of the item; None for the whole Archive.
     :param by: the kind of the periods: day, month or year.
@@ -156,21 +157,17 @@ def read_statistics(
         raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
     text = None if ibi is None else parse_identifier(ibi).text
     archive_id = archive.served().id
+    asked: list[DayCounts] = []
+    delivered: list[DayCounts] = []
     with archive.database.snapshot() as connection:
         if text is None:
             asked = read_counts(connection, archive_id, ASKED)
-            delivered = None
         else:
-            rows = archive.items.find_rows(connection, text)
-            asked, delivered = (
-                [
-                    row
-                    for item_id in rows
-                    for row in read_counts(connection, archive_id, role, item_id)
-                ]
-                for role in (ASKED, DELIVERED)
-            )
-    return sum_counts(text, by, asked, delivered)
+            # an item of the host's catalogue may have several rows, each with its own counts
+            for item_id in archive.items.find_rows(connection, text):
+                asked += read_counts(connection, archive_id, ASKED, item_id)
+                delivered += read_counts(connection, archive_id, DELIVERED, item_id)
+    return sum_counts(text, by, asked, None if text is None else delivered)
 
 
 def count_views(archive: CountingArchive, item: ItemView) -> Statistics:
@@ -181,7 +178,7 @@ def count_views(archive: CountingArchive, item: ItemView) -> Statistics:
         for item in ibi.archive.find("calibration"):
             print(item.title, ibi.archive.count_views(item).views)
 
-    This method needs fewer SQL statements than :meth:`statistics`.
+    This function needs fewer SQL statements than :meth:`statistics`.
     """
     if item.id is None:
         return read_statistics(archive, item.ibi)
@@ -204,7 +201,8 @@ def purge(archive: CountingArchive, days: int | None = None, dry_run: bool = Fal
     config, database, archive_id = archive.config, archive.database, archive.served().id
     now = archive.accesses.clock()
     days = config.keep_accesses if days is None else days
-    # A stored access prevents that its URL key is used again.
+    # Do not delete accesses whose URL keys are still valid: the stored access prevents that the
+    # key is used again.
     keys_expired = math.floor(now - config.url_key_max_age - 2 * CLOCK_LEEWAY - MARGIN)
     before = min(get_utc_day(int(now)) - timedelta(days=days), get_utc_day(keys_expired))
     if dry_run:

@@ -61,7 +61,8 @@ _SELECT_ITEM = text(
     "SELECT archive_id, coalesce(rep, ibip) FROM ibi_item"
     f" WHERE id = :item_id AND state <> '{ELSEWHERE}'"
 )
-#: Selects the time of the access of the same user to the same item just before or after a new one.
+#: Selects the time of the last access before a new access, or of the first access after it, of the
+#: same user to the same item.
 _SELECT_CLICK = """
     (SELECT other.second FROM ibi_access AS other
       WHERE other.{column} = :{column} AND other.visitor = :visitor
@@ -129,6 +130,7 @@ def insert_access(connection: Connection, values: dict[str, Any]) -> bool:
     if clicks is None:
         return False
     of_archive = {"archive_id": values["archive_id"], "content_type": values["content_type"]}
+    # the columns of clicks are the previous and the following access, for each role
     sides = zip(clicks[::2], clicks[1::2], strict=True)
     of_archives = []
     for (role, column), (previous, following) in zip(ROLES.items(), sides, strict=True):
@@ -152,24 +154,25 @@ def _find_changes(
 ) -> dict[date, tuple[int, int, int]]:
     """Return what a new access adds to the :data:`NUMBERS` of days; the latest day comes first.
 
-    Because all transactions change the counts in this order, no two wait for each other.
+    All transactions change the counts in this order. Therefore two transactions cannot wait for
+    each other.
 
     :param second: the time of the access, in POSIX seconds.
-    :param previous: the time of the access of the same user to the same item just before the new
-        one; None if there is none within 30 seconds.
-    :param following: the time of such an access just after the new one, or None.
+    :param previous: the time of the last access before the new access, of the same user to the same
+        item; None if there is no such access within 30 seconds.
+    :param following: the time of the first such access after the new access, or None.
     """
     day = get_utc_day(second)
     if robot:
         return {day: (0, 0, 1)}
-    this = (1, 0, 0) if following is None else (0, 1, 0)
-    # if another access follows the previous one in time, it was already a double click
+    own = (1, 0, 0) if following is None else (0, 1, 0)
+    # the previous access was already a double click, if another access followed it within 30 s
     if previous is None or (following is not None and following <= previous + DOUBLE_CLICK):
-        return {day: this}
+        return {day: own}
     day_before = get_utc_day(previous)
     if day_before == day:
-        return {day: (this[0] - 1, this[1] + 1, 0)}
-    return {day: this, day_before: (-1, 1, 0)}
+        return {day: (own[0] - 1, own[1] + 1, 0)}
+    return {day: own, day_before: (-1, 1, 0)}
 
 
 def _add_to_counts(connection: Connection, model: Any, values: dict[str, Any]) -> None:
@@ -263,9 +266,10 @@ def read_counts(
 
 
 def read_months(connection: Connection, item_id: int) -> list[DayCounts]:
-    """Return the counts of the accesses that requested an item, for the page of the item.
+    """Return the counts, by month, of the accesses by readers who requested an item.
 
-    The day of each row is the first one of a month. The numbers of double clicks and robots are 0.
+    The day of each row is the first day of a month. Double clicks and accesses by robots are not
+    read: their numbers are 0.
     """
     month = func.substr(cast(AccessCount.day, String), 1, 7)
     accesses = cast(func.sum(AccessCount.accesses), Key)

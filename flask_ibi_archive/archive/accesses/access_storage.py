@@ -61,7 +61,9 @@ ABANDONED = 3600
 
 @dataclass(frozen=True, slots=True)
 class ReceivedAccess:
-    """An access that an acknowledgment with a valid URL key reports. A spool file contains it.
+    """An access that an acknowledgment with a valid URL key reports.
+
+    A spool file contains these fields as JSON.
 
     :param second: the time when the acknowledgment was received, in POSIX seconds.
     :param url_key: the name of the URL key (KeyFacts.name).
@@ -101,19 +103,20 @@ class ReceivedAccess:
         :raises ValueError, TypeError, KeyError: if the file does not contain an access.
         """
         delivery = value.pop("delivery")
-        found = cls(
+        access = cls(
             **{**value, "ibi": tuple(value["ibi"]), "visitors": tuple(value["visitors"])},
             delivery=None if delivery is None else DeliveredItem(**delivery),
         )
-        texts = (found.url_key, found.content_type, found.url, found.persistent_url, found.address)
+        texts = (access.url_key, access.content_type, access.url, access.persistent_url)
+        lists = (*access.ibi, *access.visitors)
         if not (
-            all(isinstance(one, str) for one in (*texts, *found.ibi, *found.visitors))
-            and type(found.second) is int
-            and type(found.item) in (int, str)
-            and found.visitors
+            all(isinstance(text, str) for text in (*texts, access.address, *lists))
+            and type(access.second) is int
+            and type(access.item) in (int, str)
+            and access.visitors
         ):
             raise ValueError("a field has a wrong type")
-        return found
+        return access
 
 
 class Spool:
@@ -248,7 +251,7 @@ class ThreadLock:
 
 
 class AccessStore:
-    """Stores accesses in the database, also those that are in the spool.
+    """Stores accesses in the database, and imports the accesses of the spool into the database.
 
     :param find_served: a function that returns the Archive and its description. The function raises
         NotReady if the Archive does not exist yet.
@@ -291,10 +294,10 @@ class AccessStore:
 
     @contextmanager
     def _queue(self) -> Iterator[float]:
-        """On SQLite, let the threads of this process store their accesses one after the other.
+        """Yield the number of seconds that is left to wait for locks of the database.
 
-        SQLite has no queue: each waiting thread tries again and again, or sleeps for too long. The
-        number of seconds that is left to wait for locks of the database is yielded.
+        On SQLite, the threads of this process store their accesses one after the other. SQLite has
+        no queue: each waiting thread would try again and again, or sleep for too long.
 
         :raises NotReady: if other threads need longer than the timeout for locks.
         """
@@ -359,8 +362,7 @@ class AccessStore:
 
         :returns: the number of accesses that are new in the database.
         """
-        read = [(path, self.spool.read(path)) for path in paths]
-        found = [(path, access) for path, access in read if access is not None]
+        found = [(path, access) for path in paths if (access := self.spool.read(path)) is not None]
         valid = self.database.read(
             lambda connection: self._select_countable(connection, found, served, facts)
         )
@@ -385,9 +387,11 @@ class AccessStore:
         served: ServedArchive,
         facts: ArchiveFacts,
     ) -> list[tuple[Path, ReceivedAccess, DeliveredItem]]:
-        """Return the accesses of this Archive that count.
+        """Return the accesses of this Archive that count, with their delivered items.
 
         Files with accesses that do not count are deleted.
+
+        :param found: spool files with their accesses; some may belong to another Archive.
         """
         valid = []
         items = AccessedItems(connection, served, self.items)

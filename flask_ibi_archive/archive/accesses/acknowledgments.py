@@ -67,7 +67,7 @@ class Acknowledgments:
 
     :param store: stores the accesses.
     :param clock: a function that returns the time in POSIX seconds.
-    :param is_resolver: returns whether an IP address is one of the resolver.
+    :param is_resolver: returns whether an IP address belongs to the resolver.
     """
 
     def __init__(
@@ -210,9 +210,9 @@ class Acknowledgments:
 
 
 def _list_networks(sender: str | None) -> Sequence[str]:
-    """Return the networks to which the key of a sender may be bound.
+    """Return the names of the networks to which the URL key of a sender may be bound.
 
-    The keys that a resolver gets within this process are bound to no network.
+    The second name is "": the keys of a resolver in this process are bound to no network.
     """
     return (name_network(sender), name_network(None))
 

@@ -46,24 +46,25 @@ def stats_command(ibi: str | None, by: str, as_csv: bool, as_json: bool) -> None
     """
     if as_csv and as_json:
         raise click.UsageError("--csv and --json cannot be used together")
-    found = get_archive().statistics(ibi, by)
+    statistics = get_archive().statistics(ibi, by)
     if as_json:
-        write_json(found.to_json())
+        write_json(statistics.to_json())
     elif as_csv:
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(found.csv_rows())
+        csv.writer(text, lineterminator="\n").writerows(statistics.csv_rows())
         write(text.getvalue(), nl=False)
     else:
-        write_table(found.asked)
-        if found.delivered is not None:
+        write_table(statistics.asked)
+        if statistics.delivered is not None:
             write("\ndelivered when another item was requested")
-            write_table(found.delivered)
+            write_table(statistics.delivered)
 
 
 def write_table(periods: Iterable[Period]) -> None:
     """Write a table. Each period has one line; the last line contains the sums."""
     rows: list[tuple[Any, ...]] = [
-        (one.label, one.views, one.downloads, one.double_clicks, one.robots) for one in periods
+        (period.label, period.views, period.downloads, period.double_clicks, period.robots)
+        for period in periods
     ]
     sums = [sum(row[number] for row in rows) for number in range(1, len(HEADER))]
     lines = [[str(word) for word in row] for row in (HEADER, *rows, ("total", *sums))]
@@ -97,9 +98,11 @@ def purge_command(days: int | None, dry_run: bool, as_json: bool) -> None:
       flask --app example_app ibi purge --days 30
     """
     stream = standard_output()
-    done = get_archive().purge(days, dry_run)
+    result = get_archive().purge(days, dry_run)
     if as_json:
-        write_json({"purged": done.purged, "before": done.before.isoformat(), "dry_run": dry_run})
+        write_json(
+            {"purged": result.purged, "before": result.before.isoformat(), "dry_run": dry_run}
+        )
     elif dry_run or stream.isatty():
         verb = "would purge" if dry_run else "purged"
-        write(f"{verb} {done.purged} accesses before {done.before.isoformat()}")
+        write(f"{verb} {result.purged} accesses before {result.before.isoformat()}")

@@ -53,6 +53,7 @@ class AccessedItems:
     def find(self, ibi: str, scope: Scope, day: date) -> CatalogueItem | None:
         """Return the item with an identifier, or None if there is no such item.
 
+        :param scope: which related items are read together with the item.
         :param day: the day (UTC) of the access, on which embargoes depend.
         """
         return self.items.open(self.connection, day).find(ibi, scope)
@@ -72,9 +73,9 @@ class AccessedItems:
         return found[1]
 
     def find_files(self, keys: Sequence[ItemKey], paths: Sequence[str]) -> Iterator[KeyedFile]:
-        """Yield the key of the item, the path and the URL of files of some items.
+        """Yield the files of some items that have one of the paths, or that have a URL.
 
-        Only files that have one of the paths or have a URL are returned.
+        :returns: for each file: the key of the item, the path and the URL.
         """
         return self.items.find_files(self.connection, keys, paths)
 
@@ -129,7 +130,10 @@ class DeliveredItem:
 
 
 class Target(NamedTuple):
-    """The target of a relation: an item, or the metadata of an item, and the URL of the target."""
+    """The target of a relation: an item, or the metadata of an item, and the URL of the target.
+
+    :param is_item: True if the target is the item; False if the target is metadata of the item.
+    """
 
     relation: str
     item: CatalogueItem
@@ -184,10 +188,10 @@ def find_delivered_item(
 def compare_urls(claimed: str, ours: str) -> int:
     """Return 2 if two URLs are equal, 1 if the claimed URL has an additional query, otherwise 0.
 
-    An additional fragment is treated like an additional query.
+    The result is also 1 if the claimed URL has an additional fragment.
 
-    :param claimed: the URL in the acknowledgment, decoded once; a resolver may have encoded the URL
-        twice.
+    :param claimed: the URL in the acknowledgment, decoded once. If the resolver has encoded the URL
+        twice, the decoded URL is compared as well.
     :param ours: the URL that this Archive uses.
     """
     ours = decode_url(ours)
@@ -217,20 +221,21 @@ class _Search:
         self.claim = claim
 
     def find_by_identifier(self) -> tuple[Target, bool] | None:
-        """Return the target with the claimed identifier, and whether this item has the claimed URL.
+        """Return the target with the claimed identifier, and whether its item has the claimed URL.
 
-        The result is None if no target has the claimed identifier.
+        :returns: None if no target has the claimed identifier.
         """
-        named = [one for one in self._targets() if one.is_item and _is_named(self.claim, one.item)]
+        items = [target for target in self._targets() if target.is_item]
+        named = [target for target in items if _is_named(self.claim, target.item)]
         # max() returns the first of equal targets; the first target has the shortest relation
-        best = max(named, key=lambda one: compare_urls(self.claim.url, one.url), default=None)
+        best = max(named, key=lambda target: compare_urls(self.claim.url, target.url), default=None)
         if best is None:
             return None
         # The best target usually has the claimed URL. Comparing all other URLs takes longer.
         is_our_url = bool(compare_urls(self.claim.url, best.url)) or any(
-            compare_urls(self.claim.url, one.url)
-            for one in self._all_targets()
-            if one.item.key == best.item.key
+            compare_urls(self.claim.url, target.url)
+            for target in self._all_targets()
+            if target.item.key == best.item.key
         )
         return best, is_our_url
 
@@ -240,7 +245,7 @@ class _Search:
         The target is an item, a list of files, or a file.
         """
         targets = self._all_targets()
-        similarity = [compare_urls(self.claim.url, one.url) for one in targets]
+        similarity = [compare_urls(self.claim.url, target.url) for target in targets]
         best = max(similarity, default=0)
         return (targets[similarity.index(best)], True) if best else None
 
@@ -255,20 +260,20 @@ class _Search:
         ibi = self.item.rep or self.item.ibip or ""
         request = UrlRequest(parse_identifier(ibi), (self.claim.user,), verbs=verbs)
         found = list_target_urls(self.item, request, self.facts)
-        for relation, one in sorted(found, key=lambda pair: (len(pair[0]), pair[0])):
-            if one.values is not None and one.values[0] == self.claim.content_type:
-                reached = one.target
-                yield Target(relation, reached.item, reached.own is None, one.values[-1])
+        for relation, entry in sorted(found, key=lambda pair: (len(pair[0]), pair[0])):
+            if entry.values is not None and entry.values[0] == self.claim.content_type:
+                reached = entry.target
+                yield Target(relation, reached.item, reached.own is None, entry.values[-1])
 
     def _files(self) -> Iterator[Target]:
         """Yield the files that may have the claimed URL; each file has its shortest relation."""
         found: dict[ItemKey, Target] = {}
-        for one in self._targets(FILE_LIST):
-            if self.facts.may_read(one.item, self.claim.user):
-                found.setdefault(one.item.key, one)
+        for target in self._targets(FILE_LIST):
+            if self.facts.may_read(target.item, self.claim.user):
+                found.setdefault(target.item.key, target)
         for key, path, url in self.items.find_files(list(found), self._paths()):
-            one = found[key]
-            yield one._replace(url=url or self.facts.addresses.file(one.item, path))
+            target = found[key]
+            yield target._replace(url=url or self.facts.addresses.file(target.item, path))
 
     def _paths(self) -> list[str]:
         """Return the file paths with which the claimed URL may end."""

@@ -92,12 +92,12 @@ class Statistics:
 
     @property
     def views(self) -> int:
-        """The number of accesses to metadata that requested the item."""
+        """The number of accesses to metadata by readers who requested the item."""
         return sum(period.views for period in self.asked)
 
     @property
     def downloads(self) -> int:
-        """The number of accesses to data that requested the item."""
+        """The number of accesses to data by readers who requested the item."""
         return sum(period.downloads for period in self.asked)
 
     @property
@@ -132,7 +132,10 @@ class Statistics:
             yield [asked.label, *_format_counts(asked), *_format_counts(delivered)]
 
     def list_recent_months(self, today: date, count: int) -> Iterator[Period]:
-        """Yield the last months, from the earliest to the current one, also without accesses."""
+        """Yield the last ``count`` months, including the current month and months without accesses.
+
+        The earliest month comes first.
+        """
         known = {period.label: period for period in self.asked}
         last = today.year * 12 + today.month - 1
         for number in range(last - count + 1, last + 1):
@@ -154,7 +157,10 @@ def _periods_to_json(periods: tuple[Period, ...]) -> dict[str, Any]:
 def sum_counts(
     ibi: str | None, by: str, asked: Sequence[DayCounts], delivered: Sequence[DayCounts] | None
 ) -> Statistics:
-    """Return the statistics with the daily counts; the parameters are those of Statistics."""
+    """Return the statistics of an item or of the whole Archive from the daily counts.
+
+    The parameters mean the same as in :class:`Statistics`.
+    """
     days = [row.day for row in (*asked, *(delivered or ()))]
     starts = list(_period_starts(min(days), max(days), by)) if days else []
     return Statistics(
@@ -239,7 +245,7 @@ class Section:
         "delivered" means accesses by readers who requested another item and received this item.
     :param periods: the periods that the page shows.
     :param chart: the chart in SVG; None if no access was counted in the shown periods.
-    :param sums: the sums of the shown periods, in the order of :func:`_list_numbers`.
+    :param sums: the sums of the shown periods: views, downloads, double clicks, robots.
     :param all_sums: the sums of all periods; None if the page already shows all periods.
     """
 
@@ -285,13 +291,14 @@ def _answer(item: ItemView | None) -> Response:
             item=item,
         )
     ibi = None if item is None else item.record.identifiers[0]
-    found = current_archive().statistics(ibi, choice.by)
+    statistics = current_archive().statistics(ibi, choice.by)
     if choice.format == "csv":
-        return _download_response(_format_csv(found), "text/csv; charset=utf-8", found, "csv")
+        text, content_type = _format_csv(statistics), "text/csv; charset=utf-8"
+        return _download_response(text, content_type, statistics, "csv")
     if choice.format == "json":
-        text = json.dumps(found.to_json(), indent=2)
-        return _download_response(text, "application/json", found, "json")
-    return _show_page(found, choice, item)
+        text = json.dumps(statistics.to_json(), indent=2)
+        return _download_response(text, "application/json", statistics, "json")
+    return _show_page(statistics, choice, item)
 
 
 def parse_choice(query: bytes) -> Choice | None:
@@ -325,8 +332,8 @@ def find_shown_range(labels: Sequence[str], until: str | None, count: int) -> tu
     return begin, min(len(labels), begin + count)
 
 
-def _show_page(found: Statistics, choice: Choice, item: ItemView | None) -> Response:
-    labels = [period.label for period in found.asked]
+def _show_page(statistics: Statistics, choice: Choice, item: ItemView | None) -> Response:
+    labels = [period.label for period in statistics.asked]
     count = SHOWN[choice.by]
     begin, end = find_shown_range(labels, choice.until, count)
     addresses = current_archive().addresses
@@ -337,22 +344,22 @@ def _show_page(found: Statistics, choice: Choice, item: ItemView | None) -> Resp
         base=base,
         by=choice.by,
         lengths=tuple(SHOWN),
-        sections=_create_sections(found, begin, end),
+        sections=_create_sections(statistics, begin, end),
         earlier=labels[begin - 1] if begin else None,
         later=labels[min(end + count, len(labels)) - 1] if end < len(labels) else None,
         swatches=(draw_swatch(0), draw_swatch(1)),
     )
 
 
-def _create_sections(found: Statistics, begin: int, end: int) -> list[Section]:
-    kinds = {"asked": found.asked}
-    if any(any(_list_numbers(period)) for period in found.delivered or ()):
-        kinds["delivered"] = found.delivered or ()
+def _create_sections(statistics: Statistics, begin: int, end: int) -> list[Section]:
+    kinds = {"asked": statistics.asked}
+    if statistics.delivered and any(_sum_numbers(statistics.delivered)):
+        kinds["delivered"] = statistics.delivered
     return [
         Section(
             name,
             periods[begin:end],
-            _draw_chart(name, periods[begin:end], found.by),
+            _draw_chart(name, periods[begin:end], statistics.by),
             _sum_numbers(periods[begin:end]),
             None if end - begin == len(periods) else _sum_numbers(periods),
         )
@@ -388,25 +395,26 @@ def _draw_chart(name: str, periods: Sequence[Period], by: str) -> str | None:
     return draw_periods(periods, name, titles[by], description)
 
 
-def _list_numbers(period: Period) -> tuple[int, int, int, int]:
-    return period.views, period.downloads, period.double_clicks, period.robots
-
-
 def _sum_numbers(periods: Sequence[Period]) -> tuple[int, int, int, int]:
-    views, downloads, double_clicks, robots = (
-        sum(numbers) for numbers in zip(*map(_list_numbers, periods), strict=True)
+    """Return the sums of the views, the downloads, the double clicks and the robots."""
+    return (
+        sum(period.views for period in periods),
+        sum(period.downloads for period in periods),
+        sum(period.double_clicks for period in periods),
+        sum(period.robots for period in periods),
     )
-    return views, downloads, double_clicks, robots
 
 
-def _format_csv(found: Statistics) -> str:
+def _format_csv(statistics: Statistics) -> str:
     text = io.StringIO(newline="")
-    csv.writer(text).writerows(found.csv_rows())
+    csv.writer(text).writerows(statistics.csv_rows())
     return text.getvalue()
 
 
-def _download_response(text: str, content_type: str, found: Statistics, ending: str) -> Response:
+def _download_response(
+    text: str, content_type: str, statistics: Statistics, ending: str
+) -> Response:
     response = Response(text, content_type=content_type)
-    name = f"statistics-{found.ibi or 'archive'}"
-    set_file_name(response, "attachment", name, f"-{found.by}.{ending}")
+    name = f"statistics-{statistics.ibi or 'archive'}"
+    set_file_name(response, "attachment", name, f"-{statistics.by}.{ending}")
     return set_headers(response)

@@ -67,7 +67,6 @@ class Visitors:
 
         :param second: a time of the day, in POSIX seconds.
         :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
-
         :raises NotReady: if the database is locked or does not answer.
         """
         day = get_utc_day(second)
@@ -82,15 +81,13 @@ class Visitors:
         self._salts = found
 
     def build_pseudonyms(self, second: int, address: str, agent: str = "") -> tuple[str, ...]:
-        """Return a user's pseudonyms: the pseudonym of the day, and sometimes a second one.
+        """Return a user's pseudonym of the day; in the first hour, also that of the day before.
 
-        In the first hour after midnight, the second one is the pseudonym of the day before. If the
-        salt is unknown because the database does not answer, the pseudonym is built from the
+        If the salt is unknown because the database does not answer, the pseudonym is built from the
         anonymised IP address.
 
         :param second: the time of the access in POSIX seconds.
         :param address: the IP address of the user.
-
         :param agent: the User-Agent of the user's browser, if it is known.
         """
         day = get_utc_day(second)
@@ -100,7 +97,7 @@ class Visitors:
         days = [day]
         if second % DAY < CONTINUED and day - timedelta(days=1) in salts:
             days.append(day - timedelta(days=1))
-        return tuple([_build_pseudonym(salts[one], address, agent) for one in days])
+        return tuple([_build_pseudonym(salts[salt_day], address, agent) for salt_day in days])
 
 
 def choose_pseudonym(
@@ -108,16 +105,16 @@ def choose_pseudonym(
 ) -> str:
     """Return the pseudonym under which an access is stored.
 
-    If the user made an access just before midnight, this is the pseudonym of the day before.
-    Otherwise it is the pseudonym of the day.
+    If the user made an access just before midnight, the pseudonym of the day before is used again.
+    Then a double click around midnight is recognised.
 
     :param pseudonyms: the result of :meth:`Visitors.build_pseudonyms`.
     :param second: the time of the access in POSIX seconds.
     """
     today, *before = pseudonyms
-    for one in before:
-        if has_recent_access(connection, archive_id, one, second):
-            return one
+    for pseudonym in before:
+        if has_recent_access(connection, archive_id, pseudonym, second):
+            return pseudonym
     return today
 
 
@@ -130,8 +127,8 @@ def is_robot_access(agent: str | None, reader_agent: str | None) -> bool:
     """Return whether a robot or another program made an access (COUNTER Code of Practice 5.1, 7.8).
 
     :param agent: the User-Agent of the program that sent the acknowledgment, usually the resolver.
-        This User-Agent is examined only if ``reader_agent`` is unknown. Because a resolver is a
-        program, only robots are then recognised, and other programs are not.
+        It is examined only if ``reader_agent`` is unknown. The resolver itself is a program.
+        Therefore only robots are recognised in this case, and no other programs.
     :param reader_agent: the User-Agent of the reader's browser, if the resolver sends it.
     """
     # imported only here, because the import reads and compiles long lists
@@ -168,12 +165,12 @@ def look_up_networks(host: str) -> frozenset[Network] | None:
 
 
 class ResolverAddresses:
-    """Says whether an IP address is one of the resolver. The class is thread-safe.
+    """Decides whether an IP address belongs to the resolver. The class is thread-safe.
 
     If the DNS does not answer, the last known addresses are used.
 
-    :param host: the host of the resolver.
-    :param networks: the networks of the resolver. If there are none, the host is looked up.
+    :param host: the host name of the resolver.
+    :param networks: the networks of the resolver. If empty, the DNS is asked for the host name.
     :param look_up: looks up the networks of a host.
     :param clock: returns the time in seconds.
     """
@@ -193,7 +190,7 @@ class ResolverAddresses:
         self._next = float("inf") if networks else clock()
 
     def contain(self, address: str) -> bool:
-        """Return whether an IP address is one of the resolver. The DNS may be queried."""
+        """Return whether an IP address belongs to the resolver. The DNS may be queried."""
         with self._lock:
             if self._clock() >= self._next:
                 found = self._look_up(self._host)
