@@ -35,8 +35,8 @@ class AccessDecision:
 
     :param is_allowed: True if the user may read.
     :param by_policy: True if the policy of the host has decided.
-    :param refusal: the response with which the policy refuses, or an exception that contains this
-        response; None for the page of the Archive.
+    :param refusal: the response with which the policy refuses, or the exception that the policy has
+        raised. None: the page of the Archive is shown.
     """
 
     is_allowed: bool
@@ -47,7 +47,8 @@ class AccessDecision:
 def check_access(item: ItemView, file: FileRecord | None = None) -> AccessDecision:
     """Return whether the user of the request may read a file of an item.
 
-    Other exceptions than HTTPException in the policy are not caught: they never open a file.
+    If the policy raises another exception than HTTPException, this function raises it too.
+    Therefore an error in the policy never opens a file.
 
     :param file: the file; None for the files as a whole, for example for their list.
     :raises TypeError: if the policy returns a value of a wrong type.
@@ -118,14 +119,14 @@ def _forbid_storing(response: Response) -> Response:
 def logging_failure(failure: HostFunctionFailed) -> Iterator[None]:
     """Log any exception of the block, which calls a function of the host for an item.
 
-    :param failure: what can't be done. It names the item.
+    :param failure: the exception to raise. Its message says what can't be done, and names the item.
     :raises HostFunctionFailed: the failure, if the block raises an exception.
-    :raises NotReady, OperationalError: if a database is not available, which is not a failure of
-        the function.
+    :raises NotReady, OperationalError: if a database is not available. This is not a failure of the
+        function: the same request succeeds later.
     """
     try:
         yield
-    except (NotReady, OperationalError):  # the same request succeeds later
+    except (NotReady, OperationalError):
         raise
     except Exception as error:  # the function may raise anything
         log.exception("%s", failure)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Protocol
 
@@ -55,12 +55,12 @@ class ServedArchive:
     def make_entry(self, database: Database, files: FileStore) -> FolderEntry:
         """Return the entry of the Archive in its folder of stored files.
 
-        If an SQLite file next to the folder is moved together with the folder, the entry remains
-        the same.
+        If the database is an SQLite file next to the folder, the entry contains a relative path.
+        Then both can be moved together, and the entry does not change.
         """
-        place = identify_database(database.engine.url)
-        near = f"{files.folder.resolve().parent}{os.sep}"
-        return FolderEntry(self.service_ibi, place.replace(near, ""))
+        location = identify_database(database.engine.url)
+        parent = f"{files.folder.resolve().parent}{os.sep}"
+        return FolderEntry(self.service_ibi, location.replace(parent, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def create_archive(
     now = datetime.now(timezone.utc).replace(microsecond=0)
     # The two rows refer to each other. The foreign key is checked at the end of the transaction.
     archive_id = connection.execute(
-        insert(ArchiveRow).values(service_item_id=0, **_columns(facts)).returning(ArchiveRow.id)
+        insert(ArchiveRow).values(service_item_id=0, **asdict(facts)).returning(ArchiveRow.id)
     ).scalar_one()
     record = Record(rep=rep, ibip=ibip, timestamp=now, transferable=False)
     store = ItemStore(connection, archive_id)
@@ -179,21 +179,12 @@ def create_archive(
 def refresh_archive(connection: Connection, archive_id: int, facts: ArchiveRecord) -> None:
     """Update the facts that an Archive publishes about itself."""
     connection.execute(
-        update(ArchiveRow).where(ArchiveRow.id == archive_id).values(**_columns(facts))
+        update(ArchiveRow).where(ArchiveRow.id == archive_id).values(**asdict(facts))
     )
 
 
-def _columns(facts: ArchiveRecord) -> dict[str, str | None]:
-    return {
-        "address": facts.address,
-        "ip": facts.ip,
-        "platform_version": facts.platform_version,
-        "admin_email": facts.admin_email,
-    }
-
-
 class NewArchive(Protocol):
-    """The Archive whose methods the functions of this module are."""
+    """What the functions of this module need of an Archive. The functions are its methods."""
 
     config: ArchiveConfig
     database: Database
@@ -207,7 +198,7 @@ class NewArchive(Protocol):
         """The object that mints identifiers."""
 
     def forget(self) -> None:
-        """Discard the cached Archive."""
+        """Discard the cached row and facts of the Archive, because its tables were changed."""
 
 
 def init(archive: NewArchive) -> tuple[ServedArchive, bool]:
@@ -221,13 +212,14 @@ def init(archive: NewArchive) -> tuple[ServedArchive, bool]:
     :raises RuleBroken: if an item of another Archive has the service IBI of the settings.
     """
     config, database, folder = archive.config, archive.database, archive.files_folder
-    wanted = config.archive_service_ibi
-    if wanted is None and not has_archive(database):
+    service_ibi = config.archive_service_ibi
+    if service_ibi is None and not has_archive(database):
         config.check_minting()
     folder.create()
     upgrade_tables(database)
     minted = None
-    if wanted is None and not has_archive(database):
+    # another process may have created the Archive in the meantime
+    if service_ibi is None and not has_archive(database):
         [minted] = archive.minter.mint()
     facts = ArchiveRecord(
         config.archive_address,
@@ -236,7 +228,7 @@ def init(archive: NewArchive) -> tuple[ServedArchive, bool]:
         config.archive_admin_email,
     )
     forms = None if minted is None else (minted.rep, minted.ibip)
-    served, created = create_or_refresh_archive(database, facts, wanted, forms)
+    served, created = create_or_refresh_archive(database, facts, service_ibi, forms)
     folder.enter(served.make_entry(database, folder))
     return served, created
 
@@ -287,8 +279,11 @@ def build_facts(
 ) -> ArchiveFacts:
     """Return the facts that an Archive publishes about itself in each answer.
 
-    URL lists contain oai_dc and the XML formats of the host. The other formats of the package are
-    not necessary for resolvers, and would make each list longer.
+    URL lists contain oai_dc and the XML formats that the host has added. Resolvers do not need the
+    other formats of this package, which would only make each list longer.
+
+    :param addresses: builds the URLs of items and pages.
+    :param formats: the metadata formats of the app.
     """
     software = config.platform_software_ibi
     return ArchiveFacts(

@@ -130,13 +130,14 @@ def _find_converter(table: Table, name: str, dialect: Dialect) -> Callable[[Any]
 
 
 def _transpose(rows: Sequence[Values]) -> dict[str, Sequence[Any]]:
-    """Return the values of each column."""
-    return dict(zip(rows[0], zip(*(row.values() for row in rows), strict=True), strict=True))
+    """Return the values of each column, by the name of the column."""
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def _insert_columns(
     connection: Connection, model: Any, columns: Mapping[str, Sequence[Any]]
 ) -> None:
+    """Insert many rows, of which the values of each column are given."""
     table, dialect = model.__table__, connection.dialect
     names = ", ".join(columns)
     if dialect.driver == "psycopg":
@@ -153,7 +154,7 @@ def _insert_columns(
 def _convert(
     columns: Mapping[str, Iterable[Any]], table: Any, dialect: Any
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield rows as tuples with the values that the driver needs."""
+    """Return the rows as tuples with the values that the driver needs."""
     converted = []
     for name, values in columns.items():
         process = _find_converter(table, name, dialect)
@@ -176,7 +177,8 @@ def _copy(connection: Connection, statement: str, rows: Iterable[tuple[Any, ...]
         if driver.closed:
             connection.invalidate(error)
         classes = {dbapi.IntegrityError: IntegrityError, dbapi.DataError: DataError}
-        kind = next((classes[one] for one in classes if isinstance(error, one)), DBAPIError)
+        ours = [ours for theirs, ours in classes.items() if isinstance(error, theirs)]
+        kind = ours[0] if ours else DBAPIError
         raise kind(statement, None, error, connection_invalidated=driver.closed) from error
 
 

@@ -20,20 +20,21 @@ LISTED = (Item.state != ELSEWHERE, ~Item.is_service)
 
 
 def shows_description(item: Any = Item) -> ColumnElement[bool]:
-    """Return the condition that all users may see the description of an item.
+    """Return the SQL condition that all users may see the description of an item.
 
-    :param item: the table of items, or an alias of it.
+    :param item: the table of items, or an alias of the table.
     """
     is_shown: ColumnElement[bool] = func.coalesce(item.access_others, "") != HIDDEN
     return is_shown
 
 
 def describes(metadata: Any) -> ColumnElement[bool]:
-    """Return the condition that all users may see a metadata item in the items it describes.
+    """Return the SQL condition that a metadata item is shown to all users in other items.
 
-    A removed metadata item describes only itself.
+    A metadata item contains the description of other items. The condition is false if the metadata
+    item is removed, or if its own description is hidden.
 
-    :param metadata: an alias of the table of items.
+    :param metadata: the alias of the table of items that selects the metadata item.
     """
     return and_(metadata.state != State.DELETED.value, shows_description(metadata))
 
@@ -41,9 +42,9 @@ def describes(metadata: Any) -> ColumnElement[bool]:
 def is_public() -> ColumnElement[bool]:
     """Return the condition for the items that harvesters and crawlers see.
 
-    The service is no document. An item that contains the metadata of other items has no description
-    of its own: it is part of the descriptions of these items. The function
-    :func:`.viewing.is_public_record` is the same rule for a record.
+    They do not see the service, which is no document. They do not see items that contain the
+    metadata of other items (content type Metadata), because these metadata are part of the other
+    items. The function :func:`.viewing.is_public_record` is the same rule for a record.
     """
     return and_(
         Item.state.in_((State.ORIGINAL.value, State.COPY.value)),
@@ -95,11 +96,11 @@ def select_items(
     if state is not None:
         conditions.append(Item.state == state)
     if search is not None:
-        wanted = search.lower()
+        search = search.lower()
         about = func.lower(TitlesAndCreators(Item.dublin_core))
         identified = exists().where(
             ItemIdentifier.item_id == Item.id,
-            func.lower(ItemIdentifier.text).contains(wanted, autoescape=True),
+            func.lower(ItemIdentifier.text).contains(search, autoescape=True),
         )
-        conditions.append(or_(about.contains(wanted, autoescape=True), identified))
+        conditions.append(or_(about.contains(search, autoescape=True), identified))
     return tuple(conditions)

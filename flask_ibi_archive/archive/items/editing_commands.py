@@ -27,7 +27,7 @@ SINGLE_CHANGES = ("add_files", "remove_files", "add_aliases", "remove_aliases")
 #: Flags that have a positive and a negative form, such as --file-list and --no-file-list.
 TWO_WAY = ("file_list", "transferable")
 
-#: The parameters of repeatable options. A parameter has the plural name of its option.
+#: The parameters of repeatable options, such as ``networks`` of the option --network.
 REPEATABLE = ("networks", "translations", "files", *SINGLE_CHANGES)
 
 #: Groups of options. Two options of one group cannot be used together.
@@ -168,6 +168,7 @@ def build_changes(
 ) -> dict[str, Any]:
     """Return the changed fields of an item and their new values.
 
+    :param item: the present record of the item.
     :param values: the values of all options that are not for Dublin Core.
     :param elements: the values of the options for Dublin Core.
     :raises FieldError: if the value of an option is wrong; the error names the option.
@@ -208,7 +209,7 @@ def _build_access(old: AccessRule | None, values: Mapping[str, Any]) -> AccessRu
 
     if "open" in values:
         return None
-    networks = tuple(parse_network("--network", one) for one in values.get("networks", ()))
+    networks = tuple(parse_network("--network", network) for network in values.get("networks", ()))
     networks = networks or (old.networks if old else ())
     if not networks:
         raise FieldError(
@@ -220,18 +221,18 @@ def _build_access(old: AccessRule | None, values: Mapping[str, Any]) -> AccessRu
 def _parse_translations(pairs: tuple[str, ...]) -> dict[str, str]:
     from flask_ibi_archive.core.records.fields import FieldError, parse_ibi, parse_language, quoted
 
-    found: dict[str, str] = {}
-    for one in pairs:
-        language, equals, ibi = one.partition("=")
+    translations: dict[str, str] = {}
+    for pair in pairs:
+        language, equals, ibi = pair.partition("=")
         if not equals:
             raise FieldError(
-                "--translation", f"{quoted(one)} must be a pair like pt=8JMKD3MGP8W/35MME4E"
+                "--translation", f"{quoted(pair)} must be a pair like pt=8JMKD3MGP8W/35MME4E"
             )
         language = parse_language("--translation", language)
-        if language in found:
+        if language in translations:
             raise FieldError("--translation", f"{language} is given twice; give each language once")
-        found[language] = parse_ibi("--translation", read_ibi(ibi))
-    return found
+        translations[language] = parse_ibi("--translation", read_ibi(ibi))
+    return translations
 
 
 def _build_metadata(
@@ -251,7 +252,12 @@ def _replace_elements(
     old: MetadataItem | MetadataAddress | DublinCoreMetadata | None,
     elements: Mapping[str, list[str]],
 ) -> DublinCoreMetadata | None:
-    """Return Dublin Core metadata after a change of elements; None if no element remains."""
+    """Return Dublin Core metadata after a change of elements; None if no element remains.
+
+    :param old: the present metadata of the item.
+    :param elements: the new values by element. The single value "" removes the element.
+    :raises StorageError: if the present metadata are not Dublin Core.
+    """
     from flask_ibi_archive.core.records import parse
     from flask_ibi_archive.core.records.record import (
         ELEMENTS,
@@ -262,9 +268,9 @@ def _replace_elements(
     from flask_ibi_archive.errors import StorageError
 
     if isinstance(old, MetadataItem | MetadataAddress):
-        place = old.ibi if isinstance(old, MetadataItem) else old.url
+        address = old.ibi if isinstance(old, MetadataItem) else old.url
         raise StorageError(
-            f"the metadata of the item are at {place}; change the metadata there, or add "
+            f"the metadata of the item are at {address}; change the metadata there, or add "
             "--no-metadata to replace the metadata"
         )
     known = dict(old.elements) if old else {}

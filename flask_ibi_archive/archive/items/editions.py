@@ -1,7 +1,8 @@
 """Stores chains of editions (rule 7): each item has at most one next edition.
 
-A chain is not a circle. The items of a chain are the rows of ``ibi_item`` with the same series.
-Later editions have higher numbers. Numbers may be missing between two editions.
+A chain is not a circle. Each chain is stored as a series: the items of the chain are the rows of
+``ibi_item`` with the same series. Later editions have higher numbers. Between two editions, numbers
+may be missing.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Editions:
             .where(Item.edition_series_id == series, Item.edition_no > number)
             .values(edition_series_id=later)
         )
-        for one in (series, later):
-            self._delete_if_small(one)
+        for series_id in (series, later):
+            self._delete_if_small(series_id)
 
     def remove(self, item_id: int) -> int | None:
         """Remove an item from its chain.
@@ -102,7 +103,7 @@ class Editions:
         )
 
     def _delete_if_small(self, series: int) -> None:
-        """Delete a series if the series has fewer than two items."""
+        """Delete a series that has fewer than two items: a single item is no chain."""
         members = self.connection.scalars(
             select(Item.id).where(Item.edition_series_id == series).limit(2)
         ).all()
@@ -127,7 +128,9 @@ class EditionLinks:
         #: For each merged series: the series that now contains its items, and the value that is
         #: added to their numbers.
         self._moved: dict[int, Place] = {}
+        #: The items that get a new place.
         self._placed: set[int] = set()
+        #: The id of the newest series that is not stored yet (negative).
         self._new = 0
         self._read(items)
 
@@ -142,7 +145,7 @@ class EditionLinks:
                 self._previous[item_id] = previous
 
     def add(self, item_id: int, next_id: int, ibi: str) -> None:
-        """Check and remember that ``next_id`` is the next edition of ``item_id``.
+        """Check that ``next_id`` can be the next edition of ``item_id``, and add this link.
 
         The method :meth:`write` stores the link.
 
@@ -176,23 +179,27 @@ class EditionLinks:
             self._merge(place, next_place)
 
     def _find_position(self, item_id: int) -> Place | None:
-        found = self._places.get(item_id)
-        if found is None:
+        """Return the place of an item after all merges; None if the item is in no series."""
+        place = self._places.get(item_id)
+        if place is None:
             return None
-        series, shift = self._resolve(found[0])
-        return series, found[1] + shift
+        series, shift = self._resolve(place[0])
+        return series, place[1] + shift
 
     def _resolve(self, series: int) -> Place:
-        """Return the series that now contains the items, and the value to add to their numbers."""
+        """Return the series that now contains the items, and the value to add to their numbers.
+
+        The result is stored for all series on the way, so that the next search is short.
+        """
         shift, passed = 0, []
         while series in self._moved:
             passed.append(series)
             series, more = self._moved[series]
             shift += more
         total = shift
-        for one in passed:
-            more = self._moved[one][1]
-            self._moved[one] = series, total
+        for merged in passed:
+            more = self._moved[merged][1]
+            self._moved[merged] = series, total
             total -= more
         return series, shift
 
@@ -202,6 +209,7 @@ class EditionLinks:
         return series, number
 
     def _merge(self, place: Place, next_place: Place) -> None:
+        """Merge two series, so that the second one continues after the first one."""
         shift = place[1] + 1 - next_place[1]
         if place[0] < 0:  # only the numbers of a series that is not stored yet may change
             self._moved[place[0]] = next_place[0], -shift
@@ -213,6 +221,7 @@ class EditionLinks:
         moves = [(series, *self._resolve(series)) for series in self._moved if series > 0]
         places = {item_id: self._find_position(item_id) for item_id in self._placed}
         new = sorted({place[0] for place in places.values() if place and place[0] < 0})
+        # the stored ids of the new series
         rows = dict(
             zip(new, create_series(self._connection, self._archive_id, len(new)), strict=True)
         )

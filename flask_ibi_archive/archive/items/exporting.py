@@ -46,12 +46,12 @@ def export_records(
             lambda sha256: str(files.path(sha256).absolute()),
             on_malformed,
         )
-        after, left = 0, sys.maxsize if limit is None else limit
-        while items := store.read_listed(after, min(BATCH, left), where):
+        last_id, left = 0, sys.maxsize if limit is None else limit
+        while items := store.read_listed(last_id, min(BATCH, left), where):
             for item in items.values():
                 if item is not None:
                     yield item.record
-            after, left = max(items), left - len(items)
+            last_id, left = max(items), left - len(items)
 
 
 def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[Record]:

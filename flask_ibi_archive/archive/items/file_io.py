@@ -1,7 +1,8 @@
 """Measures files, writes files completely or not at all, and locks and marks folders.
 
-An entry is a small file in the folder. It contains the service IBI of an Archive and the place of
-its database. Therefore the stored files of an Archive are not unneeded files of another database.
+An entry is a small file in the folder of stored files. It names an Archive that uses the folder,
+and its database. Therefore an Archive with another database does not delete the files of this
+Archive as unneeded files.
 """
 
 from __future__ import annotations
@@ -106,10 +107,10 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def new_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Yield a temporary file that gets the name ``path`` at the end.
+    """Yield a temporary file, which is renamed to ``path`` at the end.
 
-    If a file with this name exists, the new file replaces the old file and keeps the permissions of
-    the old file. The data is on the disk before the file gets this name.
+    If there is a file at ``path``, the new file replaces it and gets its permissions. The data is
+    on the disk before the file is renamed.
 
     :param mode: the permissions if there is no old file. The umask can remove permissions.
     :raises StorageError: if the file cannot be written. In this case the old file is unchanged.
@@ -144,9 +145,8 @@ def lock_folder(folder: Path, *, exclusive: bool) -> Iterator[bool]:
     The function does not wait for locks of other processes.
 
     :param exclusive: True if no other process may hold a lock at the same time.
-    :returns: yields False if the lock of another process prevents this lock, otherwise True. The
-        result is also True if the folder does not exist, or if the operating system does not
-        support locks.
+    :returns: False if the lock of another process prevents this lock, otherwise True. The result is
+        also True if the folder does not exist, or if the operating system does not support locks.
     """
     try:
         import fcntl
@@ -185,7 +185,7 @@ class FolderEntry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the file. Each entry has another name."""
+        """The name of the file. Different entries have different names."""
         return f"archive-{hashlib.sha256(self.text.encode()).hexdigest()[:16]}.txt"
 
 

@@ -53,8 +53,8 @@ class StoredFile(NamedTuple):
 class FileStore:
     """A folder of stored files.
 
-    :param get_entry: returns the entry of the Archive that adds files. None: the caller calls
-        :meth:`enter`.
+    :param get_entry: returns the entry of the Archive that adds files, which is then written to the
+        folder. None: the caller must call :meth:`enter`.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class FileStore:
     ) -> None:
         self.folder = folder
         self.get_entry = get_entry
+        #: The folders that certainly remain after a crash of the computer.
         self._durable: set[Path] = set()
         #: The checksums of files that a host has rolled back, and that are not deleted yet.
         self.unneeded: set[str] = set()
@@ -129,13 +130,13 @@ class FileStore:
             for path in self._list_paths():
                 if self._is_place(path):
                     try:
-                        found = path.lstat()
+                        status = path.lstat()
                     except FileNotFoundError:
                         continue
-                    yield StoredFile(path.name, found.st_size, found.st_mtime)
+                    yield StoredFile(path.name, status.st_size, status.st_mtime)
 
     def check_users(self, own: FolderEntry, known: Collection[FolderEntry]) -> None:
-        """Check that only known Archives use the folder, and that it contains only their files.
+        """Check that only known Archives use the folder, and that it contains no unknown files.
 
         :param own: the entry that the folder must contain.
         :param known: all entries that the folder may contain.
@@ -152,7 +153,7 @@ class FileStore:
                 yield from _list_folder(inner) if len(inner.name) == 2 else [inner]
 
     def _is_place(self, path: Path) -> bool:
-        """Return whether a path is the one of a stored file."""
+        """Return whether a path is that of a stored file: its name and its folders are right."""
         return bool(_NAME.fullmatch(path.name)) and path == self.path(path.name)
 
     def has_undamaged_file(self, content: Content) -> bool:
@@ -177,8 +178,8 @@ class FileStore:
         :raises StorageError: if the folder of files cannot be read.
         """
         with self.explain_errors("read"):
-            found = sorted(self.folder.glob(f"{STAGING}*"))
-        return [path for path in found if _last_modified(path) < before]
+            stagings = sorted(self.folder.glob(f"{STAGING}*"))
+        return [path for path in stagings if _last_modified(path) < before]
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -193,13 +194,13 @@ class FileStore:
         path = self.path(sha256)
         with self.explain_errors("written"):
             try:
-                found = path.lstat()
-                if found.st_mtime >= before:
+                status = path.lstat()
+                if status.st_mtime >= before:
                     return None
                 path.unlink()
             except FileNotFoundError:
                 return None
-        return found.st_size
+        return status.st_size
 
     @contextmanager
     def explain_errors(self, verb: str) -> Iterator[None]:
@@ -216,9 +217,9 @@ class FileStore:
             ) from error
 
     def create_parents(self, parent: Path) -> None:
-        """Create the folder of a file and all folders above this folder.
+        """Create the folder of a stored file and all folders above this folder.
 
-        The names of the new folders are on the disk when the method returns.
+        When the method returns, the folders are on the disk, and remain after a crash.
 
 
         :raises OSError: if a folder cannot be created.
@@ -315,10 +316,9 @@ class Staging:
 
 
 class _Source:
-    """A stream that remembers a read error.
+    """A stream that stores its read error in ``error``.
 
-    With this class, the caller can distinguish read errors of the stream from write errors of the
-    copy.
+    Therefore the caller can distinguish read errors of the stream from write errors of the copy.
     """
 
     def __init__(self, stream: Readable) -> None:
@@ -341,8 +341,8 @@ def _list_folder(folder: Path) -> list[Path]:
     the folder lost+found of a file system.
     """
     try:
-        with os.scandir(folder) as found:
-            names = sorted(one.name for one in found if not one.name.startswith("."))
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [folder / name for name in names if name != "lost+found"]
@@ -351,6 +351,6 @@ def _list_folder(folder: Path) -> list[Path]:
 def _last_modified(path: Path) -> float:
     """Return the time when a folder or one of its files was last modified."""
     try:
-        return max(found.lstat().st_mtime for found in (path, *path.glob("*")))
+        return max(changed.lstat().st_mtime for changed in (path, *path.glob("*")))
     except OSError:  # another process has just deleted the folder
         return time.time()

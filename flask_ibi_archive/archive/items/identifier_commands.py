@@ -47,10 +47,10 @@ def mint_command(count: int, as_json: bool) -> None:
     minted = archive.mint(count)
     warn_of_private_address(archive)
     if as_json:
-        write_json_list(build_identifier_json(archive, one) for one in minted)
+        write_json_list(build_identifier_json(archive, identifiers) for identifiers in minted)
         return
-    for one in minted:
-        write(f"{one.rep}\t{one.ibip}")
+    for identifiers in minted:
+        write(f"{identifiers.rep}\t{identifiers.ibip}")
     if count == 1:
         say(f"persistent URL: {archive.persistent_url(minted[0])}")
     else:
@@ -119,38 +119,38 @@ def reserve_command(count: int | None, note: str | None, listing: bool, as_json:
     warn_of_private_address(archive)
     reserved = []
     for _ in range(count or 1):
-        one = archive.reserve(note)
+        identifiers = archive.reserve(note)
         if not as_json:
-            write(f"{one.rep}\t{one.ibip}")
-        reserved.append({"rep": one.rep, "ibip": one.ibip})
+            write(f"{identifiers.rep}\t{identifiers.ibip}")
+        reserved.append({"rep": identifiers.rep, "ibip": identifiers.ibip})
     if as_json:
         write_json(reserved)
 
 
 def _write_reservations(as_json: bool) -> None:
-    """Write all reservations. Their status is held, used or released."""
+    """Write all reservations, including those that are used or released."""
     from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
-    found = get_archive().reservations()
+    reservations = get_archive().reservations()
     if as_json:
         write_json(
             [
                 {
-                    "rep": one.rep,
-                    "ibip": one.ibip,
-                    "status": one.status,
-                    "note": one.note,
-                    "reserved_at": format_timestamp(one.reserved_at),
-                    "settled_at": format_timestamp(one.settled_at),
+                    "rep": reservation.rep,
+                    "ibip": reservation.ibip,
+                    "status": reservation.status,
+                    "note": reservation.note,
+                    "reserved_at": format_timestamp(reservation.reserved_at),
+                    "settled_at": format_timestamp(reservation.settled_at),
                 }
-                for one in found
+                for reservation in reservations
             ]
         )
         return
-    for one in found:
-        date = format_timestamp(one.reserved_at) or ""
-        note = " ".join((one.note or "").split())
-        write("\t".join([one.rep, one.ibip, one.status, date, note]))
+    for reservation in reservations:
+        date = format_timestamp(reservation.reserved_at) or ""
+        note = " ".join((reservation.note or "").split())
+        write("\t".join([reservation.rep, reservation.ibip, reservation.status, date, note]))
 
 
 @click.command("release")
@@ -183,7 +183,9 @@ def _find_held_names(archive: Archive, ibis: Iterable[str]) -> list[str]:
     from flask_ibi_archive.core.identifiers import parse_identifier
     from flask_ibi_archive.errors import StorageError
 
-    known = {text: one for one in archive.reservations() for text in (one.rep, one.ibip)}
+    known = {}
+    for reservation in archive.reservations():
+        known[reservation.rep] = known[reservation.ibip] = reservation
     chosen: dict[str, None] = {}
     for ibi in ibis:
         text = parse_identifier(ibi).text

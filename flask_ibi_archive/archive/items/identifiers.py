@@ -48,9 +48,10 @@ def find_owners(
 def find_owners_and_originals(
     connection: Connection, archive_id: int, identifiers: Iterable[str]
 ) -> tuple[dict[str, tuple[int, str]], set[str]]:
-    """Return the result of :func:`find_owners`, and the Originals in other Archives.
+    """Find the items and the Originals in other Archives that have identifiers.
 
-    :returns: the owners, and those identifiers whose Original is in another Archive (rule 3).
+    :returns: the result of :func:`find_owners`, and those of the identifiers whose Original is in
+        another Archive of the database (rule 3).
     """
     row = models.ItemIdentifier
     found = connection.execute(
@@ -58,11 +59,12 @@ def find_owners_and_originals(
             is_one_of(connection, row.text, identifiers)
         )
     ).all()
-    owners = {text: (item, state) for text, item, state, place in found if place == archive_id}
-    original = State.ORIGINAL.value
-    elsewhere = {
-        text for text, _, state, place in found if place != archive_id and state == original
-    }
+    owners, elsewhere = {}, set()
+    for text, item_id, state, owner_archive_id in found:
+        if owner_archive_id == archive_id:
+            owners[text] = item_id, state
+        elif state == State.ORIGINAL.value:
+            elsewhere.add(text)
     return owners, elsewhere
 
 
@@ -194,10 +196,9 @@ class Copies:
         return find_owners_and_originals(self.connection, self.archive_id, identifiers)[1]
 
     def check_original_of(self, record: Record) -> None:
-        """Check that the Original of a Copy exists.
+        """Check that the Original of a Copy exists, if its Archive is in this database.
 
-        A Copy names the Archive of the Original. If this Archive is in another database, the
-        Original is not checked.
+        The record of a Copy names the Archive of the Original. Other records are not checked.
 
         :raises RuleBroken: rule 4, if the Archive is in this database and does not have the
             Original, or if the Copy and the Original are in the same Archive.
@@ -247,7 +248,9 @@ class Copies:
         return {row.original_id for row in rows}
 
     def find_copies(self, item_id: int) -> list[tuple[int, int]]:
-        """Return the Copies of an item of this Archive. Only Copies that name this Archive count.
+        """Return the Copies of an item of this Archive.
+
+        A Copy is only counted if it names this Archive as the Archive of its Original.
 
         :returns: the id of each Copy, with the id of the Archive that has the Copy.
         """
@@ -255,6 +258,7 @@ class Copies:
         return [(row.id, row.archive_id) for row in rows]
 
     def _select_copies(self, items: Collection[int]) -> Any:
+        """Select the Copies of items, with the ids of their Archives and of their Originals."""
         mine, theirs, service = (aliased(ItemIdentifier) for _ in range(3))
         return (
             select(Item.id, Item.archive_id, mine.item_id.label("original_id"))

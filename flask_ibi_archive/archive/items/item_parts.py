@@ -46,6 +46,7 @@ class ItemParts:
     """The aliases, the files and the related items of some items.
 
     :param rows: the rows of the items.
+    :param with_titles: whether the titles of the related items are read.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class ItemParts:
 
 
 def _relate(kind: RelationKind, part: Row[Any]) -> RelatedItem:
+    """Return a related item from its row in the result of :func:`_select_parts`."""
     title = None
     with suppress(*MALFORMED):  # the row of the other item must not prevent that this item is read
         title = parse_elements(json.loads(part.description or "{}"))["title"][0]
@@ -272,11 +274,12 @@ def find_needed_checksums(connection: Connection, checksums: Sequence[str]) -> s
 def remove_unneeded(
     connection: Connection, files: FileStore, checksums: Sequence[str], before: float
 ) -> Iterator[int]:
-    """Delete those of some files that no item of any Archive needs, and yield their sizes.
+    """Delete the stored files that no item of any Archive needs, and yield their sizes.
 
     A lock prevents new rows for the files until the end of the transaction. The caller must hold
     the exclusive lock of the store.
 
+    :param checksums: the checksums of the files that may be deleted.
     :param before: only files that were last modified before this time are deleted. The time is in
         POSIX seconds.
     """

@@ -40,8 +40,9 @@ Contents = Mapping[str, Content]
 class ItemStore:
     """The items of one Archive. The methods use the transaction of the caller.
 
-    :param notices: the signals to send after the commit. Archives that change in one transaction
-        have the same list, because signals are sent in the order of the changes.
+    :param notices: the list of signals to send after the commit. If several Archives change in one
+        transaction, their stores share one list, because signals are sent in the order of the
+        changes.
     :param ibi: an identifier of the item that is changed, for messages.
     """
 
@@ -160,13 +161,11 @@ class ItemStore:
         return ids
 
     def replace_item(self, item_id: int, record: Record, contents: Contents, now: datetime) -> None:
-        """Replace an item or a stub by the item of a record.
+        """Replace an item or a stub by the item of a record, without the relations of the record.
 
-        The method does not store the relations of the record.
-
-        Other stubs with an identifier of the record are merged into the item. Call
-        :meth:`Translations.leave_for_update` first, which removes the item and the stubs from their
-        groups of translations.
+        Other stubs with an identifier of the record are merged into the item. The caller must first
+        remove the item and the stubs from their groups of translations
+        (:meth:`Translations.leave_for_update`).
 
         :raises RuleBroken: rule 1, if a new identifier is reserved for a draft. For rule 7, see
             :meth:`Relations.merge_stub`.
@@ -211,6 +210,10 @@ class ItemStore:
     def _replace_identifiers(
         self, item_id: int, record: Record, known: Mapping[str, object]
     ) -> None:
+        """Replace the rows of the identifiers of an item.
+
+        :param known: the keys are the identifiers of the record that have a row.
+        """
         self.connection.execute(
             delete(ItemIdentifier).where(
                 ItemIdentifier.item_id == item_id,
@@ -290,8 +293,7 @@ class ItemStore:
     def set_timestamp(self, item_id: int, moment: datetime) -> None:
         """Set the timestamp of an item if the item is an Original.
 
-        Other items keep their timestamps. The timestamp of a Deleted item is the time when the item
-        was deleted.
+        Other items keep their timestamps: that of a Deleted item is the time of its deletion.
         """
         self.connection.execute(
             update(Item)
@@ -301,7 +303,11 @@ class ItemStore:
 
 
 def find_unchanged(stored: Contents, files: Iterable[FileRecord]) -> dict[str, Content]:
-    """Return the stored contents of an old item that the files of a new record also use."""
+    """Return those of the stored contents that the files of a new record keep.
+
+    :param stored: the stored contents of the item, by path.
+    :param files: the files of the new record.
+    """
     return {
         file.path: stored[file.path]
         for file in files

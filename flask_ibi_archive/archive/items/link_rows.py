@@ -108,8 +108,7 @@ class LinkRows:
 
     Several threads may use the same object.
 
-    :param archive_id: the id of the Archive.
-    :param host: the methods only use links to this host; None: the methods use all links.
+    :param host: the object contains only links to this host; None: links to all hosts.
     """
 
     def __init__(self, database: Database, archive_id: int, host: str | None = None) -> None:

@@ -2,10 +2,10 @@
 
 Without locks, another transaction could change a relation or a record between reading and writing.
 Each operation and each flush locks in the same order: first the rows of the Archives, then those of
-the items, in the order of their ids. So two of them cannot wait for each other. A transaction of a
-host with several flushes may lock in another order. If PostgreSQL then ends it because of a
-deadlock, the host gets the error of the driver, and may repeat the transaction. SQLite needs no
-locks, because it has only one write transaction at a time.
+the items, in the order of their ids. Therefore two of them cannot wait for each other. A
+transaction of a host with several flushes may lock in another order. If PostgreSQL then ends the
+transaction because of a deadlock, the host gets the error of the driver, and may repeat the
+transaction. SQLite needs no locks, because it has only one write transaction at a time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from sqlalchemy import Connection, select, text
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item
 from flask_ibi_archive.server.database.dialects import is_one_of
 
-#: The number of seconds that a transaction waits for the lock on relations, because the transaction
-#: of a host may remain open for a long time.
+#: The maximum number of seconds that a transaction waits for the lock on relations. The limit is
+#: necessary, because the transaction of a host may hold the lock for a long time.
 LOCK_WAIT = 5.0
 
-#: Sets the limit in milliseconds, unless there is a lower limit, and returns the limit before.
+#: Sets the limit in milliseconds, unless the present limit is lower. Returns the present limit.
 _LIMIT_WAIT = text(
     "SELECT setting, set_config('lock_timeout',"
     " least(nullif(CAST(setting AS bigint), 0), CAST(:limit AS bigint))::text, true)"

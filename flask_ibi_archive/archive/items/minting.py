@@ -60,12 +60,11 @@ class Minted:
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """New identifiers, which must not be used before some seconds have passed.
+    """New identifiers, which must not be used before ``delay`` seconds have passed since ``now``.
 
     :param minted: the identifiers, in the order of their dates.
     :param date: the date of the last identifier.
     :param now: the time of the clock when the dates were computed.
-    :param delay: the number of seconds from ``now``.
     """
 
     minted: list[Minted]
@@ -157,14 +156,15 @@ class Minter:
         return issued.minted
 
     def _issue_after_last(self) -> Issued | None:
-        """Issue one identifier with one statement, if nobody has issued another one since.
+        """Issue one identifier with one statement, if no other minter has issued one in between.
 
-        A transaction of four statements would take PostgreSQL twice as long. On SQLite statements
-        are quick, and the file with the last date must be read while the database is locked.
+        A transaction of four statements would take PostgreSQL twice as long. This method is not for
+        SQLite: its statements are quick, and the file with the last date must be read while the
+        database is locked.
 
-        :returns: None if others have issued identifiers, or if the identifier is used.
+        :returns: None if another minter has issued an identifier, or if the identifier is used.
         """
-        last = self._last  # another thread may change the attribute meanwhile
+        last = self._last  # a copy, because another thread may change the attribute
         if last is None:
             return None
         now = self.clock()
@@ -238,9 +238,15 @@ class Minter:
                     return Issued(fresh, last, now, delay)
                 continue
             used = find_used_identifiers(
-                connection, [one.rep for one in fresh], [one.ibip for one in fresh]
+                connection,
+                [identifiers.rep for identifiers in fresh],
+                [identifiers.ibip for identifiers in fresh],
             )
-            minted += [one for one in fresh if one.rep not in used and one.ibip not in used]
+            minted += [
+                identifiers
+                for identifiers in fresh
+                if identifiers.rep not in used and identifiers.ibip not in used
+            ]
             if len(minted) == count:
                 store_last_date(connection, self.prefixes, last)
                 return Issued(minted, last, now, delay)
@@ -269,6 +275,10 @@ class Minter:
         return ClockError(float(delay), self.max_wait, self._advice(count, now, last, delay))
 
     def _advice(self, count: int, now: Fraction, last: Fraction | None, delay: Fraction) -> str:
+        """Return what the administrator can do if the wait would be too long.
+
+        The parameters are those of :meth:`_refuse`.
+        """
         ahead = Fraction(0) if last is None else last - now
         if ahead > self.max_wait:
             return (
@@ -283,7 +293,10 @@ class Minter:
 
 
 class FlushMinter(Minter):
-    """Issues identifiers for rows of the host during a flush, which must not wait."""
+    """Issues identifiers for rows of the host during a flush, which must not wait long.
+
+    Instead of a long wait, a ClockError is raised.
+    """
 
     def _refuse(
         self, count: int, now: Fraction, last: Fraction | None, delay: Fraction

@@ -79,10 +79,10 @@ def set_file_name(response: Response, disposition: str, name: str, ending: str) 
 def write_metadata(format: MetadataFormat, work: Work) -> bytes:
     """Return the metadata of a work in a format.
 
-    The function that writes the format may be a function of the host, which may raise anything. So
+    The writer of the format may be a function of the host, which may raise any exception. Therefore
     call this function in a block of ``logging_failure``.
 
-    :raises TypeError: if the function returns neither a text nor bytes.
+    :raises TypeError: if the writer returns neither a text nor bytes.
     """
     if (
         work.access == "open"
@@ -112,7 +112,7 @@ def describe_work(item: ItemView) -> Work:
         title=item.title,
         metadata_language=item.metadata_language,
         previous_edition=next(
-            (one.ibi for one in reversed(item.related) if one.kind == "earlier_edition"), None
+            (other.ibi for other in reversed(item.related) if other.kind == "earlier_edition"), None
         ),
         translation_of=item.original,
         archive_name=archive.config.archive_name,
@@ -128,9 +128,8 @@ def _describe_file(item: ItemView, file: FileRecord) -> WorkFile:
 def draw_recent_months(found: Statistics, today: date) -> str | None:
     """Return a chart of the accesses in the last twelve months; None if there are none."""
     periods = list(found.list_recent_months(today, MONTHS))
-    views, downloads = (
-        sum(getattr(period, name) for period in periods) for name in ("views", "downloads")
-    )
+    views = sum(period.views for period in periods)
+    downloads = sum(period.downloads for period in periods)
     if not views and not downloads:
         return None
     title = gettext("Views and downloads in the last 12 months")
@@ -146,7 +145,7 @@ def draw_periods(
     periods: Iterable[Period], name: str, title: str, description: str, height: int = HEIGHT
 ) -> str:
     """Return a chart of the accesses in some periods; see :func:`.charts.draw_bars`."""
-    bars = [Bars(format_date(one.label, "short"), one.views, one.downloads) for one in periods]
+    bars = [Bars(format_date(each.label, "short"), each.views, each.downloads) for each in periods]
     kinds = (gettext("Views"), gettext("Downloads"))
     return draw_bars(bars, name, title, description, kinds, format_number, height)
 
@@ -206,7 +205,8 @@ def unavailable_page(error: IBIError) -> Response:
 def restricted_page(item: ItemView, access: AccessDecision) -> ResponseReturnValue:
     """Return the page that says that the user has no access to an item.
 
-    If the policy of the host has its own response, return or raise that response.
+    If the access policy of the host has stated its own response, this response is returned or
+    raised instead.
     """
     if isinstance(access.refusal, HTTPException):
         raise access.refusal
@@ -270,7 +270,9 @@ def tombstone(item: ItemView) -> Response:
         # the words of citations in the style of ABNT are Portuguese
         citation_language="pt" if stated is None else None,
         citation=cite(describe_work(item), has_address=False) if stated_title else (),
-        replacing=[one for one in item.related if one.ibi in (instead, item.record.next_edition)],
+        replacing=[
+            other for other in item.related if other.ibi in (instead, item.record.next_edition)
+        ],
     )
     if instead:
         url = f"{current_archive().config.persistent_url_base}/{instead}"
@@ -344,5 +346,5 @@ def describing(
 
 
 def redirect_to(url: str, status: int = 302) -> Response:
-    """Redirect to a URL, in which the %XX sequences stay unchanged."""
+    """Return a redirect to a URL. Its %XX sequences are not changed."""
     return set_headers(Response(status=status, headers={"Location": encode_word(url)}))

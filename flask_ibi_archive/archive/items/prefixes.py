@@ -47,8 +47,8 @@ SUFFIX = "-ibi-last-date"
 def transaction(database: Database) -> Iterator[Connection]:
     """Yield a connection in a transaction for writing.
 
-    The statements BEGIN and COMMIT take half as long as a transaction of SQLAlchemy, and minting
-    one identifier is hardly more than that.
+    BEGIN and COMMIT are run as plain statements, because they take half as long as a transaction of
+    SQLAlchemy. They are the largest part of the time that minting one identifier takes.
 
     :raises NotReady: if the database does not answer, or if the tables do not exist.
     """
@@ -66,7 +66,7 @@ def transaction(database: Database) -> Iterator[Connection]:
 
 @contextmanager
 def _restoring_busy_timeout(connection: Connection) -> Iterator[None]:
-    """On SQLite, restore the timeout for locks, because others read with the connection later."""
+    """On SQLite, restore the timeout for locks at the end, because the connection is used again."""
     if connection.dialect.name != "sqlite":
         yield
         return
@@ -90,7 +90,7 @@ _STORE_IF_FREE = """
        AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE rep = %s)
        AND NOT EXISTS (SELECT 1 FROM ibi_reservation WHERE ibip = %s)
 """
-# a locked prefix does not count: then others mint, and the caller must wait for them
+# SKIP LOCKED: if a prefix is locked, another process is minting, and nothing is stored
 _STORE_AFTER = f"""
     {_STORE_IF_FREE}
        AND (SELECT count(*) FROM (SELECT last_date FROM ibi_prefix WHERE prefix IN (%s, %s)
@@ -156,14 +156,14 @@ def store_free_date(
     date: Fraction,
     last: Fraction | None = None,
 ) -> bool:
-    """Store the date of one identifier as the last date of its prefixes, if it is not used.
+    """Store the date of an unused identifier as the last date of its prefixes.
 
     :param connection: a connection that has locked the prefixes (:func:`lock_last_date`).
     :param labels: both forms of the identifier.
-    :param last: on PostgreSQL, the last date of both prefixes. Then the connection needs no lock,
-        and no transaction.
-    :returns: False if one of the forms is used (:func:`find_used_identifiers`), or if others have
-        issued a date after the last date.
+    :param last: the last date of both prefixes, if the prefixes are not locked (only on
+        PostgreSQL).
+    :returns: False if one of the forms is used (:func:`find_used_identifiers`), or if another
+        process has issued a date after ``last``.
     """
     values = (format_decimal(date), *prefixes, *labels, *labels)
     if last is None:
@@ -173,7 +173,7 @@ def store_free_date(
 
 
 def _run(connection: Connection, statement: str, values: tuple[str, ...]) -> CursorResult[Any]:
-    """Run a statement as it is, because compiling would take longer than the database does."""
+    """Run a statement as text: SQLAlchemy would need more time to compile it than to run it."""
     if connection.dialect.name == "sqlite":
         statement = statement.replace("%s", "?").removesuffix(" FOR UPDATE")
     return connection.exec_driver_sql(statement, values)

@@ -61,12 +61,12 @@ class ItemReader:
 
     :param get_source: a function that returns the path of the stored file with a checksum. The path
         becomes the field ``source`` of the file. None: the field is empty.
-    :param on_malformed: called with each of several items that cannot be read.
+    :param on_malformed: called for each item that cannot be read, if several items are read.
     :param today: the current day (UTC), on which embargoes depend. By default, no embargo has
         ended.
-    :param with_descriptions: True to read also the descriptions that are in other items: that of
-        the metadata item, and the titles of the related items. A malformed row of one of these
-        items must not prevent that the record itself is read and exported.
+    :param with_descriptions: True: also read descriptions from other items: that of the metadata
+        item, and the titles of the related items. Exports do not need them, and a malformed row of
+        another item must not prevent the export of the record.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class ItemReader:
     ) -> dict[int, ItemView | None]:
         try:
             return {int(item.id or 0): item for item in self._read(where, limit)}
-        except MALFORMED:  # find the malformed row
+        except MALFORMED:  # read the items one by one, to find the malformed row
             names = self.connection.execute(
                 select(Item.id, func.coalesce(Item.rep, Item.ibip))
                 .where(Item.archive_id == self.archive_id, *where)
@@ -223,6 +223,7 @@ def _make_record(
     """Return the record of an item.
 
     :param row: the columns of the item.
+    :param related: the related items, from :meth:`ItemParts.list_related`.
     """
     access = tombstone = None
     if row.access_networks is not None:
@@ -243,11 +244,11 @@ def _make_record(
         content_type=row.content_type,
         language=row.language,
         transferable=row.transferable,
-        next_edition=next((one.ibi for one in related if one.kind == "later_edition"), None),
+        next_edition=next((other.ibi for other in related if other.kind == "later_edition"), None),
         translations={
-            str(one.language): one.ibi
-            for one in related
-            if lists_translations and one.kind == "translation"
+            str(other.language): other.ibi
+            for other in related
+            if lists_translations and other.kind == "translation"
         },
         metadata=_find_metadata(row),
         formats=dict(row.formats or {}),

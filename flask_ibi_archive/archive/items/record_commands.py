@@ -133,7 +133,7 @@ class ImportReport:
         except RecordError as error:
             if not self._dry_run:
                 raise
-            self.write_error(error)  # some errors end even a dry run
+            self.write_error(error)  # a dry run also ends after some errors
         finally:
             gc.unfreeze()
         return None if self._errors else result

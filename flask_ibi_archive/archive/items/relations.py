@@ -102,12 +102,11 @@ class Relations:
             Item.translation_group_id: group,
             Item.id: metadata,
         }
-        near = [column == value for column, value in values.items() if value is not None]
-        if not near:
+        is_related = [column == value for column, value in values.items() if value is not None]
+        if not is_related:
             return []
-        return list(
-            self.connection.scalars(select(Item.id).where(Item.state == ELSEWHERE, or_(*near)))
-        )
+        stubs = select(Item.id).where(Item.state == ELSEWHERE, or_(*is_related))
+        return list(self.connection.scalars(stubs))
 
     def delete_unused_stubs(self, among: Collection[int] | None = None) -> None:
         """Delete the stubs to which no item and no access refers.
@@ -182,8 +181,7 @@ def find_or_create_stub(connection: Connection, archive_id: int, ibi: str, now: 
     """
 
     def find() -> int | None:
-        found = find_owners(connection, archive_id, [ibi]).get(ibi)
-        return None if found is None else found[0]
+        return find_owners(connection, archive_id, [ibi]).get(ibi, (None, ""))[0]
 
     known = find()
     if known is not None:
@@ -191,7 +189,7 @@ def find_or_create_stub(connection: Connection, archive_id: int, ibi: str, now: 
     try:
         with connection.begin_nested():
             return create_stubs(connection, archive_id, [ibi], now)[ibi]
-    except IntegrityError:  # another transaction has just stored it
+    except IntegrityError:  # another transaction has just stored a row with the identifier
         known = find()
         if known is None:
             raise
@@ -201,7 +199,7 @@ def find_or_create_stub(connection: Connection, archive_id: int, ibi: str, now: 
 class RelationBatch:
     """The relations of several records, which are checked one by one and stored together.
 
-    The constructor stores stubs for items that the Archive does not know.
+    The constructor stores a stub for each item that the Archive does not know.
 
     :param items: the ids and the references of all items for which :meth:`add` will be called.
     :param now: the timestamp of new stubs.
@@ -220,9 +218,9 @@ class RelationBatch:
         self.known = find_owners(
             connection,
             archive_id,
-            {text for _, one in items for text in (*one.identifiers, *_others(one))},
+            {text for _, record in items for text in (*record.identifiers, *_others(record))},
         )
-        others = dict.fromkeys(text for _, one in items for text in _others(one))
+        others = dict.fromkeys(text for _, record in items for text in _others(record))
         unknown = [text for text in others if text not in self.known]
         stubs = create_stubs(connection, archive_id, unknown, now)
         self.known.update((text, (item_id, ELSEWHERE)) for text, item_id in stubs.items())
@@ -235,9 +233,9 @@ class RelationBatch:
             archive_id,
             {
                 row_id
-                for item_id, one in items
-                if one.next_edition is not None
-                for row_id in (item_id, self.get_item_id(one.next_edition))
+                for item_id, record in items
+                if record.next_edition is not None
+                for row_id in (item_id, self.get_item_id(record.next_edition))
             },
         )
         self._translations = TranslationJoins(
@@ -245,9 +243,9 @@ class RelationBatch:
             archive_id,
             {
                 row_id
-                for item_id, one in items
-                if one.translations
-                for row_id in (item_id, *map(self.get_item_id, one.translations.values()))
+                for item_id, record in items
+                if record.translations
+                for row_id in (item_id, *map(self.get_item_id, record.translations.values()))
             },
         )
 
@@ -259,16 +257,16 @@ class RelationBatch:
         return self.known[ibi][0]
 
     def add(self, item_id: int, references: References) -> None:
-        """Check and remember the relations of an item; :meth:`write` stores the relations.
+        """Check the relations of an item and add them to the batch, which :meth:`write` stores.
 
         :raises RuleBroken: rule 6, 7 or 8.
         """
         identifiers, next_edition, translations, metadata = references
         ibi = identifiers[0]
         others = [
-            self.get_item_id(one)
-            for one in (next_edition, *translations.values())
-            if one is not None
+            self.get_item_id(text)
+            for text in (next_edition, *translations.values())
+            if text is not None
         ]
         if self._service_id in others:
             raise RuleBroken(

@@ -95,7 +95,8 @@ def dump_rows(
         format_value = _CODECS[find_column_type(column)][0]
         decode = column.type.dialect_impl(dialect).result_processor(dialect, None)
         formats[column.name] = (decode or _unchanged, format_value)
-    # the values as the database contains them, because one malformed value must not end the dump
+    # Read the values as the database contains them, without types of SQLAlchemy: a malformed value
+    # must not end the dump.
     values = [type_coerce(column, NullType()).label(column.name) for column in table.columns]
     statement = select(*values).order_by(*table.primary_key.columns)
     for raw in connection.execute(statement.execution_options(yield_per=BATCH)).mappings():
@@ -261,23 +262,23 @@ class TableLoader:
         run_on_postgresql(self._connection, "SET CONSTRAINTS ALL IMMEDIATE")
 
     def _load_items(self, item: str, identifier: str, *, copies: bool) -> tuple[int, int]:
-        """Load items without their references to metadata items.
+        """Load items, with their identifiers, but without their references to metadata items.
 
         :param copies: True to load only the Copies; False to load all items except the Copies.
-        :returns: the number of Copies, and the number of items with a metadata item. Both numbers
-            refer to all items.
+        :returns: among all items: the number of Copies, and the number of items with a metadata
+            item.
         """
-        found = described = 0
+        all_copies = described = 0
 
         def select_item(row: Row) -> Row | None:
-            nonlocal found, described
-            found += row["state"] == COPY
+            nonlocal all_copies, described
+            all_copies += row["state"] == COPY
             described += row["metadata_item_id"] is not None
             return {**row, "metadata_item_id": None} if (row["state"] == COPY) is copies else None
 
         self._load(item, select_item)
         self._load(identifier, lambda row: row if (row["state"] == COPY) is copies else None)
-        return found, described
+        return all_copies, described
 
     def _read_parsed(self, name: str) -> Iterator[Row]:
         parse = make_row_parser(self.tables[name])
@@ -289,7 +290,7 @@ class TableLoader:
         :param change: a function that returns the row to insert; None to skip the row.
         """
         statement = self.tables[name].insert()
-        rows = (row for read in self._read_parsed(name) if (row := change(read)) is not None)
+        rows = (row for row in map(change, self._read_parsed(name)) if row is not None)
         for batch in batched(rows, BATCH):
             self._connection.execute(statement, batch)
             self._progress(len(batch))
@@ -313,7 +314,7 @@ class TableLoader:
 
 
 def read_last_ids(connection: Connection, tables: Mapping[str, Table]) -> dict[str, int]:
-    """Return the last used id of each table that never uses an id again."""
+    """Return the last used id of each table that never uses an id twice."""
     if connection.dialect.name == "sqlite":
         if not connection.scalar(
             text("SELECT count(*) FROM sqlite_master WHERE name = 'sqlite_sequence'")

@@ -63,7 +63,7 @@ class Translations:
             self.connection.execute(delete(TranslationGroup).where(TranslationGroup.id.in_(groups)))
 
     def leave_for_update(self, item_id: int) -> AssignedLanguage | None:
-        """Remove an item from its group before a new record replaces the record of the item.
+        """Remove an item from its group, before its record is replaced.
 
         :returns: the value to pass to :meth:`rejoin` after the update; None if the item is not in a
             group or has no language.
@@ -126,6 +126,7 @@ class Translations:
         )
 
     def _remove_members(self, condition: Any) -> None:
+        """Remove the items with a condition from their groups. Stubs lose their language."""
         members = update(Item).where(condition)
         self.connection.execute(members.where(Item.state == ELSEWHERE).values(language=None))
         self.connection.execute(members.values(translation_group_id=None))
@@ -188,6 +189,7 @@ class Translations:
         self.join(self._find_head(other_id), {language: item_id}, ibi)
 
     def _find_head(self, item_id: int) -> int:
+        """Return the id of the head of an item's group; without a group, the id of the item."""
         group = select(Item.translation_group_id).where(Item.id == item_id).scalar_subquery()
         found = self.connection.execute(
             select(TranslationGroup.head_item_id).where(TranslationGroup.id == group)
@@ -227,7 +229,7 @@ class TranslationJoins:
                 self._members.setdefault(group, set()).add(item_id)
 
     def add(self, head_id: int, members: Mapping[str, int], ibi: str) -> None:
-        """Put an item and its translations into one group.
+        """Put an item and its translations into one group. Their present groups are merged.
 
         If a member states no language, the member gets the language in the list of the head.
 
@@ -254,7 +256,7 @@ class TranslationJoins:
         ids = {head_id, *assigned}
         groups = {self._groups[item_id] for item_id in ids if item_id in self._groups}
         everybody = ids.union(*(self._members[group] for group in groups))
-        languages = {one: assigned.get(one, self._languages[one]) for one in everybody}
+        languages = {member: assigned.get(member, self._languages[member]) for member in everybody}
         listed = list(languages.values())
         for stated in set(listed) - {None}:
             if listed.count(stated) > 1:
@@ -262,9 +264,9 @@ class TranslationJoins:
                     8, ibi, f"the group of translations has two items in the language {stated}"
                 )
         group = self._groups.get(head_id) or min(groups, default=0) or self._add_group(head_id)
-        for item_id, now in languages.items():
-            if (self._groups.get(item_id), self._languages[item_id]) != (group, now):
-                self._groups[item_id], self._languages[item_id] = group, now
+        for item_id, new_language in languages.items():
+            if (self._groups.get(item_id), self._languages[item_id]) != (group, new_language):
+                self._groups[item_id], self._languages[item_id] = group, new_language
                 self._changed.add(item_id)
         for merged in groups - {group}:
             self._members[merged] = set()

@@ -1,7 +1,7 @@
 """Reads items for web pages and commands, and describes them for harvesters and crawlers.
 
-The service is no document. An item that contains the metadata of other items has no description of
-its own: it is part of the descriptions of these items.
+Harvesters and crawlers do not see the service, which is no document, or items that contain the
+metadata of other items, because these metadata are part of the descriptions of the other items.
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ def find_metadata_url(
 ) -> str | None:
     """Return the URL of the metadata of an item for a user.
 
-    The complete URL list of the item for this user contains the same URL.
+    The URL is that of the answer to a urlRequest without a selection of relations.
 
+    :param facts: the published facts of the Archive.
     :param user: the IP address of the user.
     :param step: the step of a relation that selects the metadata, with or without a format.
     :param is_open: True if the user may read the metadata in spite of networks and embargoes.
@@ -101,9 +102,9 @@ def find_metadata_url(
 def read_works(
     archive: Archive, connection: Connection, item_ids: Sequence[int]
 ) -> dict[int, Work | None]:
-    """Return the descriptions of the public items among some items, in the order of the ids.
+    """Return the descriptions of those of some items that are public, in the order of the ids.
 
-    The description of an item is None if its row or that of its metadata item is malformed.
+    If the row of an item or of its metadata item is malformed, the description is None.
     """
     reader = ItemReader(
         connection, archive.served().id, today=archive.today, with_descriptions=True

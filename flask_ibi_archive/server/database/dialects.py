@@ -88,13 +88,14 @@ def insert_or_update(connection: Connection, table: Any) -> Any:
 def is_one_of(
     connection: Connection, column: Any, values: Iterable[str] | Iterable[int]
 ) -> ColumnElement[bool]:
-    """Return the condition that a column has one of the values.
+    """Return the SQL condition that a column has one of the values.
 
-    The values are one parameter of the statement: SQLAlchemy needs much time for many parameters,
-    and psycopg needs much time for an array.
+    All values are one parameter: a JSON list, which the database expands into rows. SQLAlchemy
+    would need much time for one parameter per value, and psycopg for an array.
     """
     listed = json.dumps(list(values))
     if connection.dialect.name == "postgresql":
+        # column = ANY(ARRAY(SELECT CAST(value AS type) FROM json_array_elements_text(listed)))
         texts = func.json_array_elements_text(cast(literal(listed, Text), JSON)).table_valued(
             "value"
         )

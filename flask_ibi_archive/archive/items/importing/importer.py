@@ -55,8 +55,10 @@ class Steps:
        (A stub is a row for an item of another Archive. Items of this Archive refer to the stub.)
     3. The relations of the items are stored.
 
-    :param state: the progress of the import. The reader has the same position.
-    :param remembered: whether the import remains in the log after it is complete.
+    :param state: the progress of the import. Its ``position`` is the number of bytes of the file
+        that the present phase has completed; the reader continues there.
+    :param remembered: whether the table of imports keeps the complete import, so that the same file
+        is not imported again.
     """
 
     source: ImportSource
@@ -154,12 +156,12 @@ class Steps:
         """
         prepare_for_many_rows(store.connection)
         reader = self.reader
-        wanted = log.read_references(self.state, self.limits.lines)
-        if not wanted:
+        pending = log.read_references(self.state, self.limits.lines)
+        if not pending:
             return self._find_added_lines()
-        items = list(zip(wanted.values(), reader.read_references(wanted), strict=True))
+        items = list(zip(pending.values(), reader.read_references(pending), strict=True))
         batch = RelationBatch(store.connection, store.archive_id, items, self.state.started_at)
-        for number, (item_id, references) in zip(wanted, items, strict=True):
+        for number, (item_id, references) in zip(pending, items, strict=True):
             if batch.known.get(references.identifiers[0], (0, ""))[0] != item_id:
                 reader.line = number
                 raise reader.error(None, "the line contained another item when it was imported")
@@ -171,10 +173,10 @@ class Steps:
         return self._at_reader(Phase.TIES)
 
     def _find_added_lines(self) -> ImportState | None:
-        """Return the state before lines that were added to the file during the last phases.
+        """Return the state at which the import of added lines begins.
 
-        The items of these lines are stored next. Then the relations of all lines are stored again.
-        Relations that are already stored do not change.
+        A user may add lines to the file before the import is resumed. Their items are stored next.
+        Then the relations of all lines are stored again, which changes no stored relation.
 
         :returns: None if no lines were added. Then the import is complete.
         """
@@ -241,12 +243,12 @@ def _now() -> datetime:
 
 
 class _Transaction:
-    """A transaction with new files. It begins when its first batch is written.
+    """A transaction of an import with its new files. It begins when the first batch is written.
 
-    The files of the first batch are added before the transaction begins, because a transaction
+    The files of the first batch are staged before the transaction begins, because a transaction
     blocks other writers.
 
-    :param begin: begins the transaction and returns its items.
+    :param begin: begins the transaction and returns the items of the Archive.
     """
 
     def __init__(self, staging: Staging, begin: Callable[[], ItemStore]) -> None:
@@ -255,7 +257,7 @@ class _Transaction:
         self._store: ItemStore | None = None
 
     def begin(self) -> ItemStore:
-        """Begin the transaction, unless it has begun, and return its items."""
+        """Begin the transaction if it has not begun, and return the items of the Archive."""
         if self._store is None:
             self._store = self._begin()
             self._store.lock_relations(limited=False)
@@ -418,8 +420,8 @@ class Importer:
     def _find_earlier(self, source: ImportSource) -> ImportState | None:
         """Return the state of the interrupted import; None if there is no such import.
 
-        If a process was killed after the last commit and before it reported success, this is the
-        state of the complete import.
+        If the same file was already imported completely, the state of this complete import is
+        returned: a process may be killed after the last commit, before it reports success.
 
         :raises StorageError: if the interrupted import is an import of another file, or if it was
             started with another option --on-conflict.
@@ -452,7 +454,7 @@ class Importer:
 
 
 def _advice(state: ImportState) -> str:
-    """Return advice for the user if an error in a line has stopped the import."""
+    """Return advice for the user if an error in a line has stopped a resumable import."""
     if state.phase is Phase.ITEMS:
         return (
             f"the lines 1 to {state.line} are imported; correct this line and run import --resume "

@@ -44,9 +44,10 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ImportState:
-    """The progress of an import; the attributes are columns of :class:`Import`.
+    """The progress of an import.
 
-    The id is 0 if the import is not stored yet.
+    The attributes are the columns of :class:`Import`, where they are explained. The id is 0 if the
+    import is not stored yet.
     """
 
     id: int
@@ -76,7 +77,8 @@ class PendingLine:
     :param line: the number of the line.
     :param replaced: True if the line replaced an item or a stub.
     :param has_references: True if the record of the line refers to other items.
-    :param languages: the languages of the item that records of other items state.
+    :param languages: the groups of translations that the item left when the line replaced it, with
+        the languages that the records of other items state for the item.
     """
 
     line: int
@@ -103,7 +105,7 @@ class ImportLog:
 
     def _find(self, condition: ColumnExpressionArgument[bool]) -> ImportState | None:
         row = self._connection.execute(
-            select(*(getattr(Import, one.name) for one in fields(ImportState))).where(
+            select(*(getattr(Import, column.name) for column in fields(ImportState))).where(
                 Import.archive_id == self._archive_id, condition
             )
         ).first()
@@ -116,8 +118,8 @@ class ImportLog:
         """Store a new import and return its state.
 
         :param resumable: True if the import can be resumed after an interruption.
-        :param restart: True if the import replaces the one that can be resumed.
-        :raises StorageError: if there is another import that can be resumed.
+        :param restart: True if an unfinished import is deleted first.
+        :raises StorageError: if there is another unfinished import.
         """
         if resumable:
             unfinished = self.find_unfinished()
@@ -185,13 +187,13 @@ class ImportLog:
             [
                 {
                     "import_id": state.id,
-                    "line": one.line,
-                    "item_id": one.item_id,
-                    "written": one.replaced,
-                    "tied": one.has_references,
-                    "told": _format_languages(one.languages),
+                    "line": line.line,
+                    "item_id": line.item_id,
+                    "written": line.replaced,
+                    "tied": line.has_references,
+                    "told": _format_languages(line.languages),
                 }
-                for one in lines
+                for line in lines
             ],
         )
 
@@ -211,7 +213,7 @@ class ImportLog:
         return found
 
     def read_languages(self, state: ImportState, limit: int) -> list[tuple[PendingLine, str]]:
-        """Return the next lines that have languages, with the identifier of each item.
+        """Return the next pending lines that have languages, with the identifier of each item.
 
         :param limit: the largest number of lines.
         """
@@ -239,7 +241,7 @@ class ImportLog:
         ]
 
     def read_references(self, state: ImportState, limit: int) -> dict[int, int]:
-        """Return the next lines with references: the item id for each line number.
+        """Return the next pending lines with references: the item id for each line number.
 
         :param limit: the largest number of lines.
         """
@@ -253,7 +255,7 @@ class ImportLog:
 
 
 def _format_languages(languages: Sequence[AssignedLanguage]) -> str | None:
-    pairs = [[one.group, one.language] for one in languages]
+    pairs = [[assigned.group, assigned.language] for assigned in languages]
     return json.dumps(pairs) if pairs else None
 
 
@@ -261,7 +263,7 @@ def _parse_languages(text: str | None) -> tuple[AssignedLanguage, ...]:
     return tuple(AssignedLanguage(group, language) for group, language in json.loads(text or "[]"))
 
 
-#: The relative time that a byte of the file takes in each phase.
+#: For each phase: how much time a byte of the file takes, compared with the other phases.
 COSTS = {Phase.ITEMS: 12, Phase.LANGUAGES: 1, Phase.TIES: 6}
 
 
@@ -299,7 +301,7 @@ class Errors:
         self.collects = report is not None
 
     def add(self, error: RecordError) -> None:
-        """Report the error, or raise the error if no function ``report`` was given."""
+        """Report the error, or raise the error if there is no function ``report``."""
         if self._report is None:
             raise error
         self.lines.add(error.line)

@@ -68,12 +68,12 @@ class ImportSource:
     """A file of records.
 
     :param name: the name of the file in messages.
-    :param folder: the folder of the file. Relative paths in the fields ``source`` begin there if
-        ``files_folder`` has no such file.
+    :param folder: the folder of the file of records. A relative path in a field ``source`` begins
+        there if ``files_folder`` has no file with this path.
     :param files_folder: the fields ``source`` may name files in this folder and below. None: they
         may name no files.
-    :param place: the absolute path of the file. An interrupted import is found by this path. None
-        means that the import cannot be resumed.
+    :param place: the absolute path of the file of records, by which an interrupted import is found.
+        None: the import cannot be resumed.
     """
 
     name: str
@@ -95,7 +95,7 @@ class ImportSource:
 def open_source(
     path: str, standard_input: BinaryIO, files_folder: Path | None = None
 ) -> Iterator[ImportSource]:
-    """Return a context manager that opens a file of records.
+    """Open a file of records until the end of the ``with`` block.
 
     :param path: the path of the file. The path ``-`` means standard input.
     :param standard_input: the standard input. It is copied to a temporary file.
@@ -306,10 +306,12 @@ def add_files(
 
 
 def find_file(source: ImportSource, name: str) -> str:
-    """Return the path that a field ``source`` means.
+    """Return the path of the file that a field ``source`` names.
 
-    A relative path begins at the folder of files. If the folder has no such file, the path begins
-    at the folder of the records, as in an export whose files are not below that folder.
+    A relative path begins at ``files_folder``. If this folder has no such file, the path begins at
+    the folder of the file of records, as in an export whose files are not below its folder.
+
+    :param name: the value of the field.
     """
     folders = (source.files_folder or source.folder, source.folder)
     paths = [os.path.join(folder, name) for folder in folders]  # noqa: PTH118 - name may be wrong

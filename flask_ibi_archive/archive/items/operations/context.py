@@ -55,16 +55,19 @@ class Labelled(Protocol):
 
 
 def note(store: ItemStore, signal: NamedSignal, item: Labelled, **values: Any) -> None:
-    """Note a signal about an item of a store. Without receivers, this costs nothing."""
+    """Add a signal about an item to ``store.notices``, if the signal has receivers.
+
+    :param values: further values of the signal.
+    """
     if signal.receivers:
         names = {"ibi": item.ibip or item.rep, "rep": item.rep, "ibip": item.ibip}
         store.notices.append(Notice(signal, {**names, "archive": store.archive_id, **values}))
 
 
 def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
-    """Note the change of an item: of its state, or of its record in the same state.
+    """Note the signal of a changed item: its state or fields of its record have changed.
 
-    A change of the timestamp alone is not noted.
+    If only the timestamp has changed, no signal is noted.
 
     :param before: the record before the change; None if the Archive did not have the item.
     """
@@ -73,19 +76,19 @@ def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
         note(store, item_state_changed, after, old_state=old_state, new_state=after.state)
     elif item_changed.receivers and before.state != State.DELETED.value:
         names = [
-            one.name
-            for one in fields(Record)
-            if one.name != "timestamp" and getattr(before, one.name) != getattr(after, one.name)
+            name
+            for name in (field.name for field in fields(Record))
+            if name != "timestamp" and getattr(before, name) != getattr(after, name)
         ]
         if names:
             note(store, item_changed, after, state=after.state, fields=tuple(names))
 
 
 def note_import(store: ItemStore, item_id: int, before: Record | None, record: Record) -> None:
-    """Note that an item was imported. Its relations are stored later.
+    """Note the signal of an imported item, whose relations are not stored yet.
 
-    Changes of translations are not noted, because the import of another item of the group may have
-    made them.
+    A change of the translations is not noted, because the import of another item of the same group
+    may have caused the change.
 
     :param before: the record before the import; None if the Archive did not have the item.
     """
@@ -95,7 +98,7 @@ def note_import(store: ItemStore, item_id: int, before: Record | None, record: R
         else:
             note_change(store, None, record)
     elif item_changed.receivers or item_state_changed.receivers:
-        # Checksums, the target file and so on are compared as they are stored.
+        # The stored record also has the fields that the import has completed, such as checksums.
         stored = store.reader.read_record(item_id)
         is_item = isinstance(record.metadata, MetadataItem)
         after = replace(
@@ -108,9 +111,10 @@ def note_import(store: ItemStore, item_id: int, before: Record | None, record: R
 
 
 def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) -> None:
-    """Note the change of fields of an item that is in the database.
+    """Note the signal that fields of a stored item have changed.
 
     :param item_id: the row ID of the item.
+    :param changed: the names of the fields.
     """
     if item_changed.receivers:
         record = store.reader.read_record(item_id)
@@ -120,14 +124,15 @@ def note_changed_item(store: ItemStore, item_id: int, changed: Sequence[str]) ->
 def name_archives(store: ItemStore, known: Mapping[int, str]) -> list[Notice]:
     """Return the noted signals of a transaction, with service IBIs instead of row IDs.
 
-    :param known: the service IBIs of some Archives by their row IDs.
+    :param known: the service IBIs of some Archives by their row IDs. If other Archives are noted,
+        the database is asked.
     """
     names = known
     if any(notice.values["archive"] not in names for notice in store.notices):
-        names = {one.id: one.service_ibi for one in find_archives(store.connection)}
+        names = {archive.id: archive.service_ibi for archive in find_archives(store.connection)}
     return [
-        replace(one, values={**one.values, "archive": names[one.values["archive"]]})
-        for one in store.notices
+        replace(notice, values={**notice.values, "archive": names[notice.values["archive"]]})
+        for notice in store.notices
     ]
 
 
@@ -142,7 +147,7 @@ def read_utc_clock() -> datetime:
 
 @dataclass(frozen=True)
 class OperationContext:
-    """The Archive and the database on which operations work.
+    """The Archive on which the operations work, and the objects that they use.
 
     :param folder: the store that contains the files of the items.
     :param get_minter: returns the minter. Raises ConfigError if the settings do not allow minting.
@@ -206,8 +211,8 @@ class OperationContext:
     def new_item(self, minter: Minter) -> Iterator[tuple[ItemStore, Minted]]:
         """Yield the items of the Archive in a transaction, and a new identifier.
 
-        The identifier is used up, even if the ``with`` block raises an exception: its date is
-        committed before, so that other processes that mint need not wait for the item.
+        The date of the identifier is committed first, so that other processes can mint before the
+        item is stored. Therefore the identifier is used up even if the block raises an exception.
 
         :raises MintingError: if no identifier can be minted now.
         :raises RuleBroken: as in :meth:`transaction`.
@@ -245,7 +250,8 @@ class OperationContext:
     def mint_many(self, count: int, minter: Minter | None = None) -> list[Minted]:
         """Return new identifiers.
 
-        A transaction of the host that locks the database is no obstacle.
+        If the host has begun a transaction on SQLite, no other connection can write. Then the
+        identifiers are minted in the transaction of the host.
 
         :param minter: the minter; None: the result of ``get_minter``.
         :raises MintingError: if no identifiers can be minted now.
@@ -278,15 +284,18 @@ class OperationContext:
 
 
 class HasContext(Protocol):
-    """The Archive whose methods the operations are."""
+    """What the operations need of an Archive. The operations are its methods."""
 
     @property
     def context(self) -> OperationContext:
-        """The same as :attr:`own_context`; refused if the items are in the host's catalogue."""
+        """The objects that operations on items use.
+
+        :raises StorageError: if the items are in the catalogue of the host.
+        """
 
     @property
     def own_context(self) -> OperationContext:
-        """The Archive and the database on which the operations work."""
+        """The same objects, also if the items are in the catalogue of the host."""
 
 
 def canonicalize(ibi: str) -> str:
@@ -346,7 +355,10 @@ def validate_note(note: str | None) -> str | None:
 def _check_own_language(data: dict[str, Any], name: str | None) -> None:
     """Check that a record lists no translation that has the language of the item itself.
 
-    This function ignores values of a wrong type. :func:`parse_record` reports these values.
+    Values of a wrong type are ignored here, because :func:`parse_record` reports them.
+
+    :param data: the record as :func:`format_record` returns it.
+    :raises RuleBroken: rule 8, if there is such a translation.
     """
     translations, language = data["translations"], data.get("language")
     if not isinstance(translations, dict) or not isinstance(language, str):

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 #: A function that inserts an item and returns its row ID.
 InsertItem: TypeAlias = "Callable[[ItemStore, Record, Contents, datetime], int]"
 
-#: Inserts an item. Other items may already refer to its identifiers: then it replaces a stub.
+#: Inserts an item. If other items already refer to its identifiers, the item replaces their stub.
 upsert_deposit = partial(upsert_item, event=Event.DEPOSIT)
 
 
@@ -149,7 +149,7 @@ def add_translation(
 def _join_fields(
     record: ItemRecord | None, files: Files | None, fields: ItemRecord
 ) -> dict[str, Any]:
-    """Return the fields of a description from the arguments of an operation."""
+    """Join the arguments that describe an item. If a field occurs twice, the last value counts."""
     if not isinstance(record, Mapping | None):
         raise StorageError(
             f"record: {quoted(record)} is not an ItemRecord, such as ItemRecord(language='en')"
@@ -164,6 +164,7 @@ def _deposit(
     """Deposit an item, an edition or a translation.
 
     :param fields: the fields of an :class:`~.description.ItemRecord`.
+    :param reserved: the reserved identifier of the item; None: mint a new identifier.
     """
     description = read_description(fields)
     check_new(description)
@@ -180,6 +181,9 @@ def _deposit(
                 find_related(store, edition_of, translation_of)
 
         def add(store: ItemStore, minted: Minted | None, insert: InsertItem) -> Minted:
+            """Store the item. ``minted`` is None if the item has a reserved identifier."""
+            # The related item is read again after the lock, because another transaction may have
+            # changed the item before.
             if related_to is not None:
                 store.lock_relations([find_related(store, edition_of, translation_of)])
             elif record.has_references or minted is None:
@@ -231,9 +235,10 @@ def is_mentioned(context: OperationContext, minted: Minted) -> bool:
 
 
 def check_new(description: ItemDescription) -> None:
-    """Check that an item can be deposited. The values of the fields are validated later.
+    """Check that a description fits a new item. The values of the fields are validated later.
 
-    :raises StorageError: if a field is missing, or if a new item must not have a field.
+    :raises StorageError: if the language of a translation is missing, if the fields contradict each
+        other, or if the state is not Original.
     """
     if description.translation_of is not None and description.values.get("language") is None:
         raise StorageError("a translation needs a language, for example language='pt'")

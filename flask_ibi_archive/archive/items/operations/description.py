@@ -120,17 +120,17 @@ class ItemRecord(TypedDict, total=False):
     aliases: Sequence[str]
 
 
-#: The fields that become elements of Dublin Core.
+#: The fields that become elements of Dublin Core, with the names of these elements.
 ELEMENTS = {"title": "title", "creators": "creator"}
-#: The fields that are no fields of a Record.
+#: Other fields of an ItemRecord that are not copied to a Record.
 APART = ("files", "previous_edition", "translation_of", "state")
 
 
 @dataclass(frozen=True, slots=True)
 class ItemDescription:
-    """A description whose fields are separated.
+    """A description of an item, separated into fields of a Record and other fields.
 
-    :param values: the values of fields of a Record; not validated yet.
+    :param values: the fields of a Record by name; not validated yet.
     :param edition_of: an identifier of the previous edition, or None.
     :param translation_of: an identifier of an item that is translated, or None.
     """
@@ -205,7 +205,10 @@ def require_ibi(item: str | Identified) -> str:
 
 
 def name_field(field: str) -> str:
-    """Return the name that a field of a parsed record has in an ItemRecord."""
+    """Return the name of a field of a record as ItemRecord names the field.
+
+    For example, ``metadata.dc.title[0]`` becomes ``title[0]``.
+    """
     for name, element in ELEMENTS.items():
         parsed = f"metadata.dc.{element}"
         if field.startswith(parsed):
@@ -214,13 +217,17 @@ def name_field(field: str) -> str:
 
 
 def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
+    """Return the Dublin Core elements of metadata, to which title and creators can be added.
+
+    :raises StorageError: if the metadata are not Dublin Core.
+    """
     if isinstance(metadata, DublinCoreMetadata):
         return metadata.elements
     if metadata is None:
         return {}
     if isinstance(metadata, Mapping) and isinstance(metadata.get("dc"), Mapping):
-        found: Mapping[str, Any] = metadata["dc"]
-        return found
+        elements: Mapping[str, Any] = metadata["dc"]
+        return elements
     if isinstance(metadata, Mapping) and not metadata.keys() & {"ibi", "url"}:
         raise StorageError(
             f'metadata: {quoted(metadata)} has no key dc, ibi or url; write {{"dc": {{...}}}}'

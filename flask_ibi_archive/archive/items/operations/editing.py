@@ -163,7 +163,12 @@ def _remaining_files(
 def _with_aliases(
     before: Record, record: Record, added: Sequence[str], removed: Sequence[str]
 ) -> Record:
-    """Return a record that has the added aliases and does not have the removed aliases."""
+    """Return a record that has the added aliases and does not have the removed aliases.
+
+    :param before: the present record of the item.
+    :param record: the new record of the item.
+    :raises StorageError: if the item does not have an alias to remove.
+    """
     for text in removed:
         if text not in before.aliases:
             aliases = ", ".join(before.aliases) or "none"
@@ -177,7 +182,9 @@ def _with_aliases(
 def _check_aliases(before: Record, record: Record, removed: Sequence[str]) -> None:
     """Check that the new record still has all aliases, except the aliases to remove.
 
+    :param before: the present record of the item.
     :param removed: the aliases to remove.
+    :raises RuleBroken: rule 1, if another alias is missing.
     """
     lost = [text for text in before.aliases if text not in (*record.aliases, *removed)]
     if lost:

@@ -43,7 +43,7 @@ def delete(
     successor: str | Identified | None = None,
     discard_description: bool = False,
 ) -> None:
-    """Delete an item. A tombstone with its metadata remains, and the links between editions.
+    """Delete an item. A tombstone with the metadata, and the links between editions remain.
 
     ::
 
@@ -77,8 +77,8 @@ def remove(
 
     :param ibi: an identifier of the item, for messages.
     :param tombstone: the result of :func:`validate_tombstone`.
-    :raises ForbiddenMove: if the state of the item does not allow the deletion. The description of
-        a removed item can still be deleted.
+    :raises ForbiddenMove: if the state of the item does not allow the deletion. If the item was
+        removed before, only its description can be deleted.
     """
     if before.state == State.DELETED.value and tombstone.discard_description:
         return discard_description(before, tombstone), {}
@@ -91,13 +91,15 @@ def remove(
 
 
 def add_tombstone(before: Record, tombstone: Tombstone, now: datetime) -> Record:
-    """Return the record of a removed item.
+    """Return the record of an item that is removed now.
 
-    The embargo and the rows of the files are deleted. The contents of the files remain in the
-    store. The metadata remain, with the access rule that may hide them, unless the tombstone says
-    otherwise; pages make the citation from them. If the Original is in another Archive, the item
-    remains in the group of translations, because a resolver finds the Original there. Otherwise the
-    item is removed from the group.
+    The record has no embargo and no files. The contents of the files remain in the store. The
+    metadata and the access rule, which may hide the metadata, remain: pages make the citation from
+    the metadata. With ``tombstone.discard_description``, both are removed too. If the Original is
+    in another Archive, the item remains in its group of translations, because the group leads a
+    resolver to the Original. Otherwise the item is removed from the group.
+
+    :param before: the present record of the item.
     """
     original_archive = tombstone.original_archive or before.original_archive
     return replace(
@@ -118,9 +120,13 @@ def add_tombstone(before: Record, tombstone: Tombstone, now: datetime) -> Record
 
 
 def discard_description(before: Record, tombstone: Tombstone) -> Record:
-    """Return the record of a removed item without its description. Its date remains.
+    """Return the record of a removed item without its metadata and its access rule.
 
-    :param tombstone: the new reason, and the new citation and the new successor, if any.
+    The timestamp of the record does not change.
+
+    :param before: the present record of the removed item.
+    :param tombstone: the new tombstone. If it names no successor, the earlier successor remains.
+        The Archive of the Original is always that of the earlier tombstone.
     """
     previous = before.tombstone or tombstone
     stated = replace(
@@ -187,15 +193,19 @@ def make_copy(archive: HasContext, ibi: str | Identified, to: str | None = None)
 
 
 def _find_holder(store: ItemStore, ibi: str) -> ServedArchive:
-    """Return the Archive of the database that has the Original of an item."""
-    found = store.copies.find_archive_of_original(canonicalize(ibi))
-    if found is None:
+    """Return the Archive of the database that has the Original of an item.
+
+    :raises UnknownItem: if the Archive of the store does not know the identifier.
+    :raises RuleBroken: rule 4, if no Archive of the database has the Original.
+    """
+    archive_id = store.copies.find_archive_of_original(canonicalize(ibi))
+    if archive_id is None:
         if canonicalize(ibi) not in store.find_owners([canonicalize(ibi)]):
             raise UnknownItem(ibi)
         raise RuleBroken(
             4, canonicalize(ibi), "no Archive of this database has the Original of the item"
         )
-    return next(one for one in find_archives(store.connection) if one.id == found)
+    return next(archive for archive in find_archives(store.connection) if archive.id == archive_id)
 
 
 def _copy(
@@ -229,15 +239,16 @@ def transfer(
 
         ibi.archive.transfer(item.ibi, to="sid.inpe.br/mtc-m19@80/2009/08.21.17.02")
 
-    If the other Archive has a Copy, a tombstone or a stub of the item, this row becomes the
-    Original. (A stub is a row for an item that the Archive does not have, but that items of the
-    Archive refer to.) Afterwards all Copies name the new Archive.
+    If the other Archive has a Copy, a tombstone or a stub of the item, its row becomes the
+    Original. (A stub is a row for an item that the Archive does not have, but to which items of
+    the Archive refer.) Afterwards all Copies name the new Archive.
 
     :param to: the service IBI of the other Archive.
     :param keep_copy: True: a Copy remains in this Archive. False: a tombstone remains.
     :raises StorageError: if the database has no such Archive, or if the item is not
         transferable.
-    :raises RuleBroken: rule 3, if ``to`` is this Archive. Or another rule.
+    :raises RuleBroken: rule 3, if ``to`` is this Archive; or another rule that the transfer
+        would break.
     :raises ForbiddenMove: if the item is not an Original.
     """
     context, text = archive.context, require_ibi(ibi)
@@ -259,6 +270,7 @@ def transfer(
 def _transfer(
     store: ItemStore, target: ServedArchive, ibi: str, keep_copy: bool, now: datetime
 ) -> None:
+    """Transfer an Original. The caller must lock all Archives that have the item first."""
     item_id, state = find_item(store, ibi)
     event = Event.TRANSFER_KEEPING_COPY if keep_copy else Event.TRANSFER
     new_state = next_state(state, event, canonicalize(ibi))

@@ -40,7 +40,7 @@ class HostSession:
     """
 
     def __init__(self, source: SessionSource, engine: Engine | None = None) -> None:
-        # copied for each call, because the session removes keys
+        # the arguments of get_bind(); copied for each call, because the session removes keys
         self._bind: dict[str, Any] = (
             {"mapper": class_mapper(Item)} if engine is None else {"bind": engine}
         )
@@ -100,10 +100,10 @@ class HostSession:
         return session() if isinstance(session, scoped_session) else session
 
     def bind_flush(self, session: Session) -> HostSession:
-        """Return a session of the host that may be in a flush, as the session for operations.
+        """Return a HostSession for a session of the host that may be in a flush.
 
-        Its pending changes are not written before an operation. A session that flushes can begin no
-        savepoint. Therefore the connection begins the savepoint.
+        Operations with this HostSession do not write the pending changes of the session first. A
+        session that flushes can begin no savepoint. Therefore the connection begins savepoints.
 
         :raises StorageError: if the session uses another database than the session of the host.
         """
@@ -120,7 +120,7 @@ class HostSession:
     def check_model(self, session: Session, model: type[Any]) -> None:
         """Check that the rows of a model are in the database of the items.
 
-        The databases may differ if the host has chosen the database of the items (a bind).
+        If the host has chosen the database of the items (a bind), the databases may differ.
 
         :raises StorageError: if the databases differ.
         """
@@ -134,7 +134,7 @@ class HostSession:
             )
 
     def send_after_commit(self, notices: list[Notice], notifier: Notifier) -> None:
-        """Send signals after the commit of the host. A rollback, also to a savepoint, drops them.
+        """Send signals after the commit of the host. A rollback discards them.
 
         :param notices: the signals of an operation in the current transaction or savepoint.
         """
@@ -184,7 +184,10 @@ class HostSession:
 
 
 class TransactionPart(Protocol):
-    """What this package remembers until the end of the transaction of a session."""
+    """An object that belongs to a transaction of a session, and reacts to its end.
+
+    Examples are the new files and the signals of the transaction.
+    """
 
     def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
         """React to the end of the transaction, of a savepoint, or of a failed flush.
@@ -198,16 +201,22 @@ Part = TypeVar("Part", bound=TransactionPart)
 
 @dataclass
 class TransactionParts:
-    """The parts of the present transaction of a session, and what was committed last."""
+    """The parts of the present transaction of a session.
+
+    :param committed: the transaction or savepoint that was committed last.
+    """
 
     parts: dict[Hashable, Any] = field(default_factory=dict)
     committed: SessionTransaction | None = None
 
 
 def get_part(session: Session, key: Hashable, create: Callable[[], Part]) -> Part:
-    """Return a part of the present transaction of a session. Create it if there is none.
+    """Return the part with this key for the present transaction of a session.
 
-    The session has listeners from the first part on.
+    If the part is missing, it is created. The first call for a session also adds the listeners that
+    react to the end of its transactions.
+
+    :param create: creates the part.
     """
     if PARTS not in session.info:
         session.info[PARTS] = TransactionParts()
@@ -220,7 +229,7 @@ def get_part(session: Session, key: Hashable, create: Callable[[], Part]) -> Par
 
 
 def find_part(session: Session, key: Hashable) -> Any:
-    """Return a part of the present transaction of a session; None if there is none."""
+    """Return the part with this key for the present transaction; None if there is no such part."""
     return session.info[PARTS].parts.get(key) if PARTS in session.info else None
 
 
@@ -229,11 +238,12 @@ def _remember_commit(session: Session) -> None:
 
 
 def _end(session: Session, transaction: SessionTransaction) -> None:
-    """Call the parts after a transaction has ended.
+    """Call ``end`` of each part after a transaction or a savepoint has ended.
 
-    SQLAlchemy reports each commit before the end. What ends without a commit was rolled back, or
-    its session was closed. A flush has a transaction of its own, inside of which nothing is
-    committed; if the flush fails, the transaction around it is not active any more.
+    SQLAlchemy calls :func:`_remember_commit` before the end. A transaction that ends without a
+    commit was rolled back, or its session was closed. A flush has an inner transaction, whose end
+    does not count. Only if the flush fails, the outer transaction is no longer active, and the
+    parts are called.
     """
     state, parent = session.info[PARTS], transaction.parent
     if parent is not None and not transaction.nested and parent.is_active:
@@ -254,8 +264,11 @@ class PendingSignals:
     pending: list[tuple[SessionTransaction, Notice, Notifier]] = field(default_factory=list)
 
     def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
-        """Send the signals of a committed transaction. Those of a savepoint wait for its parent."""
-        start = len(self.pending)  # those of the innermost savepoint are at the end
+        """Send the signals of a committed transaction.
+
+        The signals of a committed savepoint are then signals of the outer transaction.
+        """
+        start = len(self.pending)  # the signals of the innermost savepoint are at the end
         while start and self.pending[start - 1][0] is transaction:
             start -= 1
         own, self.pending[start:] = self.pending[start:], []

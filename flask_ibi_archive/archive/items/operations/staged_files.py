@@ -76,6 +76,7 @@ def stage_files(
 
 
 def _has_content(file: Path, content: Content) -> bool:
+    """Return whether a file has a content. Files of another size are not read."""
     return file.stat().st_size == content.size and measure(file) == content
 
 
@@ -94,7 +95,14 @@ def list_files(files: Any) -> list[Any]:
 
 
 def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecord]:
-    """Return the name that a file gets in the item, and the path or stream of the content."""
+    """Return the name that a file gets in the item, and the path or the stream of its content.
+
+    A FileRecord without ``source`` is returned as it is, because its file is on another server.
+
+    :param number: the position of the file in the list, from 0.
+    :param file: one file of :data:`~.description.Files`.
+    :raises StorageError: if the file is none of :data:`FILE_FORMS`, or if its name is wrong.
+    """
     field = f"files[{number}]"
     name: object = None
     if isinstance(file, FileRecord):
@@ -130,9 +138,9 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
         )
     if name:
         return _check_path(field, name), file
-    # the name of an anonymous temporary file is a number
-    found = getattr(file, "name", None)
-    return _check_name(found) if isinstance(found, str) else f"file-{number + 1}", file
+    # the attribute name of an anonymous temporary file is a number
+    path = getattr(file, "name", None)
+    return _check_name(path) if isinstance(path, str) else f"file-{number + 1}", file
 
 
 def _check_path(field: str, path: object) -> str:
@@ -154,7 +162,8 @@ class NewFiles:
     """The files that were added to a store in the present transaction of a session.
 
     :ivar checksums: the checksums of the files.
-    :ivar operations: the number of operations. A later one may replace a file of an earlier one.
+    :ivar operations: the number of operations that added files. A later operation may replace a
+        file of an earlier operation, which is then unneeded.
     :ivar rolled_back: whether the host has rolled back, also to a savepoint.
     """
 
@@ -184,7 +193,10 @@ class NewFiles:
             self.store.unneeded = set()
 
     def _are_needed(self) -> bool:
-        """Return whether committed items need all files. Then no lock is necessary."""
+        """Return whether committed items need all files of ``checksums``.
+
+        Then no file must be deleted, and no lock is necessary.
+        """
         with suppress(StorageError):
             return all(
                 len(self.database.read(partial(find_needed_checksums, checksums=part))) == len(part)
@@ -195,7 +207,7 @@ class NewFiles:
 
 @contextmanager
 def stage_for_session(session: Session, database: Database, store: FileStore) -> Iterator[Staging]:
-    """Yield a staging folder for files that the host may roll back."""
+    """Yield a staging folder. If the host rolls back, the files of the operation are deleted."""
     files = get_part(session, store, lambda: NewFiles(database, store))
     files.operations += 1
     with store.staging(files.checksums.add) as staging:

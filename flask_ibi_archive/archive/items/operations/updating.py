@@ -94,14 +94,20 @@ class UpdateBatch:
         self._related = self._find_related()
 
     def _find_related(self) -> set[int]:
-        """Return the items whose relations, identifiers or languages change."""
+        """Return the items whose changes also affect other items.
+
+        These are items whose references, identifiers or languages change, and items that are
+        removed and are in a group of translations or have Copies.
+        """
         updates = self._updates.values()
-        removed = [one.item_id for one in updates if one.record.state != one.before.state]
+        removed = [
+            change.item_id for change in updates if change.record.state != change.before.state
+        ]
         related = {
-            one.item_id
-            for one in updates
-            if (one.before.references, one.before.language)
-            != (one.record.references, one.record.language)
+            change.item_id
+            for change in updates
+            if change.before.references != change.record.references
+            or change.before.language != change.record.language
         }
         if removed:
             related |= self._store.relations.translations.find_groups(removed).keys()
@@ -130,24 +136,24 @@ class UpdateBatch:
 
     def write(self, now: datetime) -> None:
         """Store the new records."""
-        simple = [one for one in self._updates.values() if one.item_id not in self._related]
+        simple = [new for item_id, new in self._updates.items() if item_id not in self._related]
         for part in batched(simple, BATCH):
-            items = [(one.item_id, one.record, one.contents) for one in part]
+            items = [(update.item_id, update.record, update.contents) for update in part]
             self._store.replace_records(items, now)
-        for one in self._updates.values():
-            if one.item_id in self._related:
-                update_item(self._store, one, now)
+        for update in self._updates.values():
+            if update.item_id in self._related:
+                update_item(self._store, update, now)
             else:
-                note_change(self._store, one.before, one.record)
+                note_change(self._store, update.before, update.record)
 
 
 def update_item(store: ItemStore, update: Update, now: datetime) -> None:
     """Replace the record of an item of the Archive. Unchanged relations are not written.
 
-    Stubs that no relation refers to any more are deleted. If the translations in the new record
-    differ from the translations in the old record, the new translations define the whole group. A
-    removed item leaves its group, unless its Original is in another Archive: there, a resolver
-    finds the Original.
+    Stubs to which no relation refers any more are deleted. If the translations in the new record
+    differ from those in the old record, the new translations define the whole group. A removed item
+    leaves its group, unless its Original is in another Archive: then the group leads a resolver to
+    the Original.
 
     :param update: the new record has all identifiers of the item (:func:`with_all_identifiers`).
     :raises RuleBroken: if a rule does not allow the change.
@@ -155,7 +161,7 @@ def update_item(store: ItemStore, update: Update, now: datetime) -> None:
     relations, item_id = store.relations, update.item_id
     before, record = update.before, update.record
     store.copies.check_no_copies(item_id, record)
-    near = relations.find_related_stubs(item_id)
+    old_stubs = relations.find_related_stubs(item_id)
     translations = record.translations if record.translations != before.translations else None
     if record.tombstone is not None and record.tombstone.original_archive is None:
         relations.translations.leave(item_id)
@@ -181,7 +187,7 @@ def update_item(store: ItemStore, update: Update, now: datetime) -> None:
         next_edition = None
     changed = replace(record, next_edition=next_edition, translations=translations or {})
     relations.add(item_id, changed, now)
-    relations.delete_unused_stubs(near)
+    relations.delete_unused_stubs(old_stubs)
     note_change(store, before, record)
 
 
@@ -190,7 +196,7 @@ def upsert_item(
 ) -> int:
     """Insert an item, or replace the item or stub that already has the identifiers.
 
-    :param record: the record. The translations in the record are the whole group of translations.
+    :param record: the record. It lists the whole group of translations.
     :param event: the operation. The state of an existing item must allow the operation.
     :returns: the row ID of the item.
     :raises ForbiddenMove: if the state of the item does not allow the operation.
@@ -211,7 +217,7 @@ def upsert_item(
             store.relations.add(item_id, record, now)
         _note(store, event, None, record)
         return item_id
-    near: list[int] = []
+    old_stubs: list[int] = []
     before = None
     lock_items(store.connection, existing)
     for item_id, state in existing.items():
@@ -220,14 +226,14 @@ def upsert_item(
             raise RuleBroken(6, ibi, RULES[6])
         before = store.reader.read_record(item_id)
         record = with_all_identifiers(record, before)
-        near = store.relations.find_related_stubs(item_id)
+        old_stubs = store.relations.find_related_stubs(item_id)
         record = _leave_translations(store, item_id, record)
     item_id = min(existing or {owner for owner, _ in owners.values()})
     _replace(store, item_id, record, contents, now)
     if existing or record.next_edition is not None:
         store.relations.editions.unlink_next(item_id)
     store.relations.add(item_id, record, now)
-    store.relations.delete_unused_stubs(near)
+    store.relations.delete_unused_stubs(old_stubs)
     _note(store, event, before, record)
     return item_id
 
@@ -258,8 +264,8 @@ def _replace(
 ) -> None:
     """Replace the record of an item.
 
-    If stubs have identifiers of the record, the item replaces the stubs, also in groups of
-    translations.
+    If stubs have identifiers of the record, the item takes the place of the stubs, also in their
+    groups of translations.
     """
     translations = store.relations.translations
     assigned = [
@@ -288,10 +294,10 @@ def _find_stubs(store: ItemStore, record: Record, item_id: int) -> set[int]:
 
 
 def _leave_translations(store: ItemStore, item_id: int, record: Record) -> Record:
-    """Remove an item from its group of translations, with all members that are not Originals.
+    """Remove an item, and all members that are not Originals, from its group of translations.
 
-    :returns: the record. The Originals of the group are added to the translations of the record.
-        Thus translations that were added in this Archive remain.
+    :returns: the record, to whose translations the Originals of the group are added. Therefore
+        translations that were added in this Archive remain.
     """
     translations = store.relations.translations
     added = {}

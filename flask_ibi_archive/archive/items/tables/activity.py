@@ -79,10 +79,10 @@ class Access(Base):
 
 
 class AccessCount(Base):
-    """The number of accesses to an item on one day.
+    """The number of accesses to an item on one day, in one role, to one content type.
 
-    The transaction that stores an access counts it. Accesses that were deleted later are also
-    counted.
+    The transaction that stores an access also counts the access. When accesses are deleted, the
+    number does not change.
     """
 
     __tablename__ = "ibi_access_count"
@@ -137,9 +137,9 @@ class ArchiveAccessCount(Base):
 
 
 class VisitorSalt(Base):
-    """A random value that anonymises the users of one day.
+    """A random value, from which the pseudonyms of the users of one day are computed.
 
-    The value is deleted after this day.
+    The value is deleted at the end of the next day. Then nobody can compute the pseudonyms again.
     """
 
     __tablename__ = "ibi_visitor_salt"

@@ -73,7 +73,10 @@ class Harvest(Base):
 
 
 class HarvestEnd(Base):
-    """The end of the harvest log of an Archive: no later change has an earlier datestamp."""
+    """The end of the harvest log of an Archive.
+
+    Changes that are added later get this datestamp or a later one.
+    """
 
     __tablename__ = "ibi_harvest_end"
 

@@ -221,7 +221,7 @@ class Item(Base):
     #: The networks that have access, in CIDR form, separated by spaces; None: all networks.
     access_networks: Mapped[str | None] = mapped_column(Text)
     access_others: Mapped[str | None] = mapped_column(String(8))
-    #: In a late column, because it is long and a urlRequest does not read it.
+    #: One of the last columns, because the value is long, and a urlRequest does not read it.
     dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
     #: The first day (UTC) on which readers may read the files; None: there is no embargo.
     embargo: Mapped[date | None] = mapped_column(Date)
