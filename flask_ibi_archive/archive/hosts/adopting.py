@@ -1,4 +1,7 @@
-"""Assigns identifiers and items to rows that are older than their identifier columns."""
+"""Assigns identifiers and items to stored rows that have no identifiers.
+
+These rows are older than the identifier columns of their table.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,7 @@ class Adopter:
         context = bind(self.archive.context, self.session)
         assert context.session is not None
         context.session.check_model(self.session, self.model)
-        context.get_minter()  # a wrong setting is reported before anything is read
+        context.get_minter()  # reports wrong settings before anything is read
         done, total = 0, self._count()
         try:
             for rows in self._read_batches():
@@ -119,6 +122,7 @@ class Adopter:
     # --- reading ---------------------------------------------------------------------------------
 
     def _select(self, *columns: Any) -> Select[Any]:
+        """Select columns of the rows to adopt: they have no identifiers and fulfil ``where``."""
         statement = (
             select(*columns)
             .select_from(self.model)
@@ -146,8 +150,8 @@ class Adopter:
         """Lock rows and yield them in batches, in the order of their primary keys.
 
         Until the end of the transaction, nobody else can change or delete the rows of a batch, or
-        assign identifiers. Rows that could not be adopted still have no identifiers. Therefore each
-        batch begins after the last key of the batch before.
+        assign identifiers. Each batch begins after the last key of the batch before, because rows
+        that could not be adopted would be selected again.
         """
         mapper: Mapper[Any] = inspect(self.model)
         key = mapper.primary_key
@@ -170,13 +174,15 @@ class Adopter:
                 .unique()
                 .all()
             )
-            last = [literal(value, one.type) for value, one in zip(keys[-1], key, strict=True)]
+            last = [
+                literal(value, column.type) for value, column in zip(keys[-1], key, strict=True)
+            ]
             unread = tuple_(*key) > tuple_(*last)
 
     # --- writing ---------------------------------------------------------------------------------
 
     def _adopt_batch(self, context: OperationContext, rows: Sequence[IdentifiedItem]) -> None:
-        """Adopt rows together; if this fails, one by one to find the rows that are refused."""
+        """Adopt rows together. If this fails, adopt them one by one, to find the wrong rows."""
         try:
             self._adopt(context, rows)
         except RowError:
@@ -215,7 +221,7 @@ class Adopter:
         return context.staging()
 
     def _invent(self, context: OperationContext, number: int) -> list[Minted]:
-        """Return identifiers for a dry run, which never exist."""
+        """Return identifiers for a dry run. They are never issued."""
         minter = context.get_minter()
         return [minter.build(Fraction(next(self._dates))) for _ in range(number)]
 
@@ -238,11 +244,14 @@ class MeasuringStaging(Staging):
 
 
 def _mint(context: OperationContext, number: int) -> list[Minted]:
-    """Return new identifiers. The granularity is so small that a large batch hardly waits."""
+    """Return new identifiers, almost without a wait, as :meth:`Minter.for_flush` does.
+
+    But if a wait is necessary, it may be as long as outside of a flush.
+    """
     minter = context.get_minter()
-    fast = minter.for_flush(number)
-    fast.max_wait = minter.max_wait
-    return context.mint_many(number, fast)
+    fast_minter = minter.for_flush(number)
+    fast_minter.max_wait = minter.max_wait
+    return context.mint_many(number, fast_minter)
 
 
 def _describe_error(error: Exception) -> str:

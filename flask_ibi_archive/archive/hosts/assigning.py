@@ -75,14 +75,14 @@ def read_locked(
     *,
     key_share: bool,
 ) -> Iterator[tuple[IdentifiedItem, dict[str, Any]]]:
-    """Lock rows until the end of the transaction, and yield them with their present values.
+    """Lock rows until the end of the transaction, and yield them with their values in the database.
 
     The session is not changed. A row that is not in the database any more is not yielded.
 
     :param rows: persistent rows of one class.
-    :param names: the names of attributes that are columns.
-    :param key_share: the lock of an UPDATE, which allows others to insert rows that refer to these
-        rows. An UPDATE of the identifiers needs False, because they are unique.
+    :param names: the names of the attributes to read. They must be columns.
+    :param key_share: True: other transactions may insert rows that refer to these rows. It must be
+        False if the identifiers are updated, because their columns are unique.
     """
     connection = begin_locking(session, mapper)
     statement = _select_locked(mapper, tuple(names), key_share)
@@ -100,14 +100,15 @@ def read_locked(
 def read_again(
     session: Session, rows: Sequence[IdentifiedItem], written: Mapping[int, Set[str]]
 ) -> Iterator[None]:
-    """Show what other transactions have changed in rows since the session has read the rows.
+    """Give rows the values of the database during the ``with`` block.
 
-    Only attributes that are loaded and whose values differ are loaded again, and only for the
-    ``with`` block. Afterwards, the host has its own values again: a value may also differ because
-    the host has changed a mutable object, or because the database stores values in another form.
+    Other transactions may have changed the rows since the session has read them. Only loaded
+    attributes whose values differ are read again. After the block, the rows have their old values
+    again, because a value may also differ for other reasons: the host has changed a mutable object,
+    or the database stores the value in another form.
 
     :param written: the names of the columns that the session has just written, by the ``id()`` of
-        the row. They are not read again.
+        the row. These columns are not read again.
     """
     kept: list[tuple[IdentifiedItem, str, Any]] = []
     for mapper, of_mapper in group_rows(rows):
@@ -125,7 +126,7 @@ def read_again(
             present = _read_related(session, mapper, of_name, name)
             for row in of_name:
                 members = inspect_row(row).attrs[name].history.non_deleted()
-                known = {inspect(one).identity for one in members if one is not None}
+                known = {inspect(member).identity for member in members if member is not None}
                 if known != present.get(inspect_row(row).identity, set()):
                     stale[id(row)].append(name)
         for row in of_mapper:
@@ -142,14 +143,18 @@ def read_again(
 def _read_related(
     session: Session, mapper: Mapper[Any], rows: Sequence[IdentifiedItem], name: str
 ) -> dict[Any, set[Any]]:
-    """Return the primary keys of the rows to which a relationship leads, by those of the rows."""
+    """Return the primary keys of the rows to which a relationship of some rows leads.
+
+    :param name: the name of the relationship.
+    :returns: a set of primary keys for the primary key of each row.
+    """
     statement, width = _select_related(mapper, name), len(mapper.primary_key)
     connection = session.connection(bind_arguments={"mapper": mapper})
-    found: dict[Any, set[Any]] = {}
+    related: dict[Any, set[Any]] = {}
     for keys in batched([inspect_row(row).identity for row in rows], BATCH):
         for values in connection.execute(statement, {"keys": keys}):
-            found.setdefault(tuple(values[:width]), set()).add(tuple(values[width:]))
-    return found
+            related.setdefault(tuple(values[:width]), set()).add(tuple(values[width:]))
+    return related
 
 
 # The statements are cached: SQLAlchemy needs more time to build them than to run them.
@@ -180,8 +185,9 @@ def _select_related(mapper: Mapper[Any], name: str) -> Select[Any]:
 
 
 def bind(context: OperationContext, session: Session) -> OperationContext:
-    """Return a context whose operations use the connection of a session, also in its flush.
+    """Return a context whose operations use the connection of a session, also during its flush.
 
+    :param session: a session of the host, which need not be its current session.
     :raises StorageError: if the session uses another database than the items.
     """
     assert context.session is not None
@@ -203,7 +209,6 @@ def mint(context: OperationContext, count: int) -> list[Minted]:
     """Return new identifiers for rows of a session. The session may be in a flush.
 
     :param context: the result of :func:`bind`.
-
     :raises MintingError: if no identifiers can be minted now without a longer wait.
     """
     return context.mint_many(count, context.get_minter().for_flush(count))
@@ -216,9 +221,9 @@ class AssignedRows:
     rows: dict[int, ref[IdentifiedItem]] = field(default_factory=dict)
 
     def end(self, session: Session, transaction: SessionTransaction, is_committed: bool) -> None:
-        """Remove the identifiers of rows that are no longer in the database.
+        """Remove the identifiers of rows that the host has rolled back.
 
-        If the host has rolled back to a savepoint, those of the other rows are read again.
+        After a rollback to a savepoint, the identifiers of the other rows are read again.
         """
         is_over = transaction.parent is None
         if is_committed and not is_over:
@@ -260,9 +265,10 @@ def assign_stored(
 ) -> None:
     """Assign identifiers to rows that are in the database already, without a flush.
 
-    Another transaction may have assigned some identifiers.
+    If another transaction has assigned an identifier in the meantime, the row gets that identifier.
 
     :param context: the result of :func:`bind`.
+    :raises RowError: if another transaction has deleted a row.
     """
     session = get_session(context)
     without = lock_rows(session, rows)
@@ -276,11 +282,11 @@ def assign_stored(
 
 
 def lock_rows(session: Session, rows: Sequence[IdentifiedItem]) -> list[IdentifiedItem]:
-    """Lock rows, and read the identifiers of rows that have none again.
+    """Lock rows, and read the identifiers of rows without identifiers from the database.
 
-    Another transaction may have assigned identifiers, or deleted a row, in the meantime. If a flush
-    writes some rows with identifiers and some without, all of them are locked together, in the
-    order of the flush, which prevents deadlocks.
+    Another transaction may have assigned identifiers, or deleted a row, in the meantime. Pass all
+    rows of a flush, also those with identifiers: they are locked in the order of the flush, which
+    prevents deadlocks.
 
     :returns: the rows that are still in the database and still have no identifiers.
     """
@@ -301,13 +307,10 @@ def _write_identifiers(
 ) -> None:
     """Write identifiers into rows that are in the database already, without a flush.
 
-    Columns that the database or the model sets at each update keep their values, because the
-    content of the rows does not change.
-
     :param rows: rows that :func:`lock_rows` has returned.
     :raises StorageError: if a row is not in the database, or has an identifier.
     """
-    new = {id(row): one for row, one in zip(rows, minted, strict=True)}
+    new = {id(row): identifiers for row, identifiers in zip(rows, minted, strict=True)}
     for mapper, of_mapper in group_rows(rows):
         parameters = []
         for row in of_mapper:
@@ -329,7 +332,11 @@ def _write_identifiers(
 
 
 def _build_update(mapper: Mapper[Any]) -> Update:
-    """Return the statement that writes the identifiers of one row."""
+    """Return the statement that writes the identifiers of one row.
+
+    Columns that an UPDATE would set automatically, such as the time of the last change, keep their
+    values, because the content of the row does not change.
+    """
     table = mapper.columns["ibi_rep"].table
     values: dict[Any, Any] = {
         column.name: column for column in table.columns if column.onupdate is not None

@@ -88,15 +88,15 @@ def load_model(name: str) -> type[IdentifiedItem]:
         raise _refuse(
             f"the module {module_name} can't be imported: {type(error).__name__}: {reason}"
         ) from error
-    found: Any = getattr(module, class_name, None)
-    if not _is_model(found):
+    model: Any = getattr(module, class_name, None)
+    if not _is_model(model):
         models = sorted(key for key, value in vars(module).items() if _is_model(value))
         raise _refuse(
             f"{class_name} is not a model with IdentifiedItem; the models with IdentifiedItem in "
             f"{module_name} are: {', '.join(models) or 'none'}"
         )
-    model: type[IdentifiedItem] = found
-    return model
+    model_class: type[IdentifiedItem] = model
+    return model_class
 
 
 def _is_model(value: Any) -> bool:

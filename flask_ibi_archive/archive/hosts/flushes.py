@@ -101,10 +101,10 @@ class NewItem:
 
 @dataclass
 class RowWriter:
-    """Writes the items of rows. An error changes nothing.
+    """Writes the items of rows. If one row causes an error, no item is changed.
 
     :param context: the result of :func:`bind` for the session of the rows.
-    :param mint: mints the identifiers of rows that are older than the identifiers.
+    :param mint: mints identifiers for stored rows that have none, but to which other rows refer.
     """
 
     context: OperationContext

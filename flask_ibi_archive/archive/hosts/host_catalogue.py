@@ -48,7 +48,7 @@ class HostItems:
 
     @property
     def records(self) -> HostItems:
-        """The records of the items."""
+        """This object, because the items are not in the tables of this package."""
         return self
 
     @property
@@ -93,10 +93,13 @@ class HostItems:
             yield from islice(self._select(search, state), limit)
 
     def count(self) -> None:
-        """Return None, because nobody has counted the items."""
+        """Return None, because the number of items is unknown."""
 
     def find_rows(self, connection: Connection, ibi: str) -> Collection[int]:
-        """Return the IDs of the rows of an item, which has rows only if it was accessed."""
+        """Return the IDs of the rows to which the accesses of an item refer.
+
+        An item of a host has a row only after its first access.
+        """
         if self.is_service(ibi):
             return self._stored.find_rows(connection, ibi)
         record = self.find_record(ibi)
@@ -125,24 +128,27 @@ class HostItems:
         catalogue; those in the records are whole seconds.
         """
         with self.explaining():
-            for given in self.catalogue.changes(since, after, limit):
-                is_reserved = given.get("state") == "Reserved"
-                record = None if is_reserved else parse_catalogue_record(given)
-                time = given["timestamp"].astimezone(timezone.utc)
-                yield (time, given.get("ibip") or given.get("rep") or ""), record
+            for described in self.catalogue.changes(since, after, limit):
+                is_reserved = described.get("state") == "Reserved"
+                record = None if is_reserved else parse_catalogue_record(described)
+                time = described["timestamp"].astimezone(timezone.utc)
+                yield (time, described.get("ibip") or described.get("rep") or ""), record
 
     def _select(self, search: str | None, state: str | None) -> Iterator[Record]:
-        for given in self.catalogue.records():
-            if given.get("state") != "Reserved":
-                record = parse_catalogue_record(given)
+        for described in self.catalogue.records():
+            if described.get("state") != "Reserved":
+                record = parse_catalogue_record(described)
                 if state in (None, record.state) and _contains(record, search):
                     yield record
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Raise NotReady if the catalogue fails in the block.
+        """Replace an error of the catalogue in the ``with`` block by NotReady.
 
-        An HTTPException is the answer of the host, such as abort(403).
+        :raises NotReady: if the catalogue fails, returns a wrong record, or can't read its
+            database.
+        :raises CannotList: if the catalogue can't list its items.
+        :raises HTTPException: the answer of the host, such as that of ``abort(403)``.
         """
         try:
             yield
@@ -178,14 +184,17 @@ class HostCatalogue:
         if self.items.is_service(ibi):
             return self.stored.find(ibi, scope)
         with self.items.explaining():
-            found = self.items.catalogue.find(ibi, scope, self.today)
-            if found is not None and not isinstance(found.key, str):
-                raise StorageError(f"{ibi}: the key {found.key!r} is not an identifier of the item")
-            return found
+            item = self.items.catalogue.find(ibi, scope, self.today)
+            if item is not None and not isinstance(item.key, str):
+                raise StorageError(f"{ibi}: the key {item.key!r} is not an identifier of the item")
+            return item
 
 
 def _contains(record: Record, search: str | None) -> bool:
-    """Return whether a title, a creator or an identifier contains a text, in any case."""
+    """Return whether a title, a creator or an identifier contains a text.
+
+    Upper and lower case are equal. None is contained in every record.
+    """
     if search is None:
         return True
     elements = getattr(record.metadata, "elements", {})

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.items.operations.description import ItemRecord
 
+#: Returns the Archive of the current app; see :func:`set_finder`.
 _find_archive: Callable[[], Archive] | None = None
 #: The reason of a tombstone if the host states none.
 DEFAULT_REASON = "removed by the repository"
@@ -72,6 +73,7 @@ def get_archive_with_session() -> Archive:
 
 
 def _make_column(model: Any, name: str) -> MapperProperty[str | None] | MappedColumn[str | None]:
+    """Return the column of a model for one form of the identifier."""
     table = getattr(model, "__table__", None)
     if table is not None and name in table.columns:
         # another class of the same table (single table inheritance) has added the column
@@ -164,7 +166,8 @@ class DescribedRow:
 
     :param name: the class and the primary key of the row, for messages.
     :param ibi: an identifier of the row.
-    :param given: the fields of the ItemRecord, without state and tombstone.
+    :param given: the fields that ``ibi_record()`` has returned, without state and tombstone.
+    :param tombstone: the tombstone that ``ibi_record()`` has returned, or None.
     """
 
     row: IdentifiedItem
@@ -230,9 +233,10 @@ def find_references(given: Mapping[str, Any]) -> Iterator[tuple[str, IdentifiedI
 
 
 def build_tombstone(tombstone: Any) -> Tombstone:
-    """Return the tombstone that a host describes.
+    """Return the tombstone that a host describes, with an identifier as its successor.
 
     :param tombstone: a Tombstone, or a mapping with its fields. The successor may be a row.
+    :raises StorageError: if the value is not a tombstone.
     """
     if isinstance(tombstone, Mapping):
         tombstone = Tombstone(

@@ -32,7 +32,8 @@ from flask_ibi_archive.core.records.record import (
 )
 from flask_ibi_archive.errors import StorageError
 
-#: The fields of a CatalogueRecord that a deposited item gets from the Archive.
+#: The fields of a CatalogueRecord that an ItemRecord does not have. A deposited item gets their
+#: values from the Archive.
 IDENTITY = ("rep", "ibip", "timestamp")
 EDITIONS_ADVICE = (
     "a catalogue states later editions: give the record of the earlier edition the field "
@@ -125,13 +126,13 @@ class RecordCatalogue(ABC):
         def find_position(record: CatalogueRecord) -> tuple[datetime, str]:
             return record["timestamp"], record.get("ibip") or record.get("rep") or ""
 
-        wanted = (
+        changed = (
             record
             for record in self.records()
             if (since is None or record["timestamp"] >= since)
             and (after is None or find_position(record) > after)
         )
-        return nsmallest(limit, wanted, key=find_position)
+        return nsmallest(limit, changed, key=find_position)
 
     def find(self, ibi: str, scope: Scope, today: date) -> CatalogueItem | None:
         """Return the item with an identifier for a urlRequest, in any state.
@@ -239,12 +240,12 @@ class RecordItem(CatalogueItem):
 
     def metadata(self) -> CatalogueItem | OwnMetadata | None:
         """Return the metadata of the item, or None if the item has no metadata."""
-        found = self._record.metadata
-        if isinstance(found, MetadataItem):
-            return self._reader.follow(found.ibi)
-        if isinstance(found, MetadataAddress):
-            return OwnMetadata(found.url, found.formats, format_timestamp(found.timestamp))
-        if isinstance(found, DublinCoreMetadata):
+        stated = self._record.metadata
+        if isinstance(stated, MetadataItem):
+            return self._reader.follow(stated.ibi)
+        if isinstance(stated, MetadataAddress):
+            return OwnMetadata(stated.url, stated.formats, format_timestamp(stated.timestamp))
+        if isinstance(stated, DublinCoreMetadata):
             return OwnMetadata(None, self.scope.own_formats)
         return None
 
@@ -265,13 +266,13 @@ class RecordItem(CatalogueItem):
 
     def translations(self) -> Mapping[str, RecordItem]:
         """Return the item and all its translations, by language."""
-        found = {
+        members = {
             language: self._reader.follow(ibi)
             for language, ibi in self._record.translations.items()
         }
         if self.language is not None:
-            found[self.language] = self
-        return found
+            members[self.language] = self
+        return members
 
 
 class _RecordReader:

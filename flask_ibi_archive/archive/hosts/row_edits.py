@@ -66,7 +66,7 @@ class RowLink:
     def read(cls, described: DescribedRow, description: ItemDescription, item_id: int) -> RowLink:
         """Return the relations of a description.
 
-        :raises RowError: if a relation is not an identifier.
+        :raises RowError: if the description does not name a related item by an identifier.
         """
         with naming(described.name, described.ibi), _explaining():
             texts = [
@@ -77,53 +77,56 @@ class RowLink:
 
     @property
     def states_edition(self) -> bool:
-        """Whether the row states a previous edition, or that there is none."""
+        """Whether the description has the field ``previous_edition``, which may be None."""
         return "previous_edition" in self.described.given
 
 
 def find_changed_links(
     store: ItemStore, links: Sequence[RowLink]
 ) -> tuple[list[RowLink], set[int]]:
-    """Return the relations that are not stored yet, and the row IDs of the items that they concern.
+    """Return the relations that differ from the stored relations, and the row IDs of their items.
 
     The number of statements does not depend on the number of rows.
+
+    :param links: the relations that the rows describe.
+    :returns: the changed relations, and the row IDs of all items between which relations change.
     """
     # only an existing item can have a previous edition that its row does not state any more
     links = [
-        one
-        for one in links
-        if one.edition_of or one.translation_of or (one.item_id and one.states_edition)
+        link
+        for link in links
+        if link.edition_of or link.translation_of or (link.item_id and link.states_edition)
     ]
     if not links:
         return [], set()
-    texts = {text for one in links for text in (one.edition_of, one.translation_of) if text}
+    texts = {text for link in links for text in (link.edition_of, link.translation_of) if text}
     owners = {text: owner for text, (owner, _) in store.find_all_owners(texts).items()}
-    items = {one.item_id for one in links if one.item_id}
+    items = {link.item_id for link in links if link.item_id}
     previous = store.relations.editions.find_all_previous(items)
-    translated = any(one.translation_of for one in links)
+    translated = any(link.translation_of for link in links)
     groups = (
         store.relations.translations.find_groups(items.union(owners.values())) if translated else {}
     )
     changed: list[RowLink] = []
     concerned: set[int] = set()
-    for one in links:
-        # an unknown item is 0, which differs from None
-        edition_of = None if one.edition_of is None else owners.get(one.edition_of, 0)
-        translation_of = None if one.translation_of is None else owners.get(one.translation_of, 0)
-        before, group = previous.get(one.item_id), groups.get(one.item_id)
-        if (one.states_edition and edition_of != before) or (
+    for link in links:
+        # The ID of an unknown item is 0. None: the row states no such item.
+        edition_of = None if link.edition_of is None else owners.get(link.edition_of, 0)
+        translation_of = None if link.translation_of is None else owners.get(link.translation_of, 0)
+        before, group = previous.get(link.item_id), groups.get(link.item_id)
+        if (link.states_edition and edition_of != before) or (
             translation_of is not None and (group is None or group != groups.get(translation_of))
         ):
-            changed.append(one)
-            concerned |= {one.item_id, edition_of or 0, translation_of or 0, before or 0}
+            changed.append(link)
+            concerned |= {link.item_id, edition_of or 0, translation_of or 0, before or 0}
     return changed, concerned - {0}
 
 
 @dataclass
 class RowLinks:
-    """The relations of several rows, which the caller has locked.
+    """Changed relations of several rows. The caller has locked the relations of the Archive.
 
-    All their items are in the database.
+    All items of the rows are in the database.
     """
 
     store: ItemStore
@@ -143,25 +146,26 @@ class RowLinks:
 
     def _link_edition(self, link: RowLink) -> None:
         editions = self.store.relations.editions
-        wanted = link.edition_of
+        stated = link.edition_of
         previous = editions.find_all_previous([link.item_id]).get(link.item_id)
-        if wanted is not None and find_item(self.store, wanted)[0] == previous:
+        if stated is not None and find_item(self.store, stated)[0] == previous:
             return
         if previous is not None:
             editions.unlink_next(previous)
-            self._note_previous(previous)
-        if wanted is not None:
-            other_id = find_related(self.store, wanted, None)
-            editions.link(other_id, link.item_id, wanted)
-            self._note_previous(other_id)
+            self._note_next_edition(previous)
+        if stated is not None:
+            other_id = find_related(self.store, stated, None)
+            editions.link(other_id, link.item_id, stated)
+            self._note_next_edition(other_id)
 
-    def _note_previous(self, item_id: int) -> None:
+    def _note_next_edition(self, item_id: int) -> None:
+        """Store and note that the next edition of an item has changed."""
         self.store.set_timestamp(item_id, self.now)
         note_changed_item(self.store, item_id, ["next_edition"])
 
-    def _link_translation(self, link: RowLink, wanted: str) -> None:
+    def _link_translation(self, link: RowLink, translation_of: str) -> None:
         translations = self.store.relations.translations
-        other_id = find_related(self.store, None, wanted)
+        other_id = find_related(self.store, None, translation_of)
         members = [member.id for member in translations.find_members(link.item_id)]
         if other_id in members:
             return
@@ -177,6 +181,7 @@ class RowLinks:
 
 @contextmanager
 def _explaining() -> Iterator[None]:
+    """Replace UnknownItem by an error that names the fields of the relations."""
     try:
         yield
     except UnknownItem as error:
@@ -190,18 +195,23 @@ def _order(store: ItemStore, links: Sequence[RowLink]) -> Iterator[RowLink]:
     """Yield the links in an order in which a translated item precedes its translations."""
     waiting = {link.item_id: link for link in links}
     while waiting:
-        path = [waiting.pop(next(iter(waiting)))]
-        while (wanted := path[-1].translation_of) is not None:
-            owner = store.find_owners([wanted]).get(wanted)
+        # a translation, the item that it translates, and so on
+        chain = [waiting.pop(next(iter(waiting)))]
+        while (ibi := chain[-1].translation_of) is not None:
+            owner = store.find_owners([ibi]).get(ibi)
             if owner is None or owner[0] not in waiting:
                 break
-            path.append(waiting.pop(owner[0]))
-        yield from reversed(path)
+            chain.append(waiting.pop(owner[0]))
+        yield from reversed(chain)
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """A deleted row, an identifier of its item, and the tombstone that the item gets."""
+    """A deleted row, and the tombstone that its item gets.
+
+    :param name: the class and the primary key of the row, for messages.
+    :param ibi: an identifier of the item.
+    """
 
     row: IdentifiedItem
     name: str
@@ -228,14 +238,19 @@ class RowEdits:
     def find(
         self, described: Iterable[DescribedRow], removals: Sequence[Removal], owners: Owners
     ) -> dict[int, Edit]:
-        """Return how the items of rows change."""
+        """Return the functions that change the existing items of rows, by the row IDs of the items.
+
+        :param described: the written rows.
+        :param removals: the deleted rows.
+        :param owners: the items with the identifiers of the rows.
+        """
         edits: dict[int, Edit] = {}
         with_files = set()
-        for one in described:
-            item_id, state = owners.get(one.ibi, NO_ITEM)
+        for row in described:
+            item_id, state = owners.get(row.ibi, NO_ITEM)
             if state != ELSEWHERE:
-                edits[item_id] = partial(self._edit, one, item_id)
-                if "files" in one.given:
+                edits[item_id] = partial(self._edit, row, item_id)
+                if "files" in row.given:
                     with_files.add(item_id)
         self._stored = self.store.get_contents_of(with_files) if with_files else {}
         for removal in removals:
@@ -245,41 +260,44 @@ class RowEdits:
         return edits
 
     def _edit(
-        self, one: DescribedRow, item_id: int, before: Record
+        self, row: DescribedRow, item_id: int, before: Record
     ) -> tuple[Record, Contents] | None:
-        """Edit or withdraw an item."""
-        with naming(one.name, one.ibi):
+        """Return the new record of the item of a written row; None if it does not change.
+
+        This is an :data:`~.updating.Edit` of the item.
+        """
+        with naming(row.name, row.ibi):
             if before.state == State.COPY.value or (
                 before.tombstone and before.tombstone.original_archive
             ):
                 return None  # the Original is in another Archive, which may edit it
             if before.state == State.DELETED.value:
-                if one.state != State.DELETED:
+                if row.state != State.DELETED:
                     raise StorageError(f"state: {REPUBLISH}")
                 return None
-            if one.state == "Reserved":
+            if row.state == "Reserved":
                 raise StorageError(f"state: {WITHDRAW}")
-            if one.state == State.DELETED:
-                return self.withdraw(one, before)
-            description = read_description(one.given, before.metadata)
-            self.links[item_id] = RowLink.read(one, description, item_id)
-            record, contents = self._merge(one, item_id, before, description)
+            if row.state == State.DELETED:
+                return self.withdraw(row, before)
+            description = read_description(row.given, before.metadata)
+            self.links[item_id] = RowLink.read(row, description, item_id)
+            record, contents = self._merge(row, item_id, before, description)
             if with_target(record) == with_target(before):
                 return None
             return replace(record, timestamp=self.now), contents
 
     def _merge(
-        self, one: DescribedRow, item_id: int, before: Record, description: ItemDescription
+        self, row: DescribedRow, item_id: int, before: Record, description: ItemDescription
     ) -> tuple[Record, Contents]:
         """Return the new record of an item, and the contents of its files."""
         values: dict[str, Any] = dict(description.values)
         contents: Contents = {}
-        if "files" in one.given:
+        if "files" in row.given:
             values["files"], contents = self._stage(item_id, description)
             if before.target_file not in [file.path for file in values["files"]]:
                 values.setdefault("target_file", None)
         record = with_all_identifiers(replace(before, **{"aliases": (), **values}), before)
-        return validate_record(record, one.name), contents
+        return validate_record(record, row.name), contents
 
     def _stage(
         self, item_id: int, description: ItemDescription
@@ -292,14 +310,14 @@ class RowEdits:
             self._files[item_id] = files, {**find_unchanged(stored, files), **contents}
         return self._files[item_id]
 
-    def withdraw(self, one: DescribedRow, before: Record) -> tuple[Record, Contents]:
-        """Withdraw the item of a row that remains."""
-        with naming(one.name, one.ibi):
-            tombstone = validate_tombstone(build_tombstone(one.tombstone), one.name)
-            return remove(before, one.ibi, tombstone, self.now)
+    def withdraw(self, row: DescribedRow, before: Record) -> tuple[Record, Contents]:
+        """Return the record of an item with the state Deleted, whose row remains."""
+        with naming(row.name, row.ibi):
+            tombstone = validate_tombstone(build_tombstone(row.tombstone), row.name)
+            return remove(before, row.ibi, tombstone, self.now)
 
     def _remove(self, removal: Removal, before: Record) -> tuple[Record, Contents] | None:
-        """Delete the item of a deleted row."""
+        """Return the new record of the item of a deleted row; None if it does not change."""
         with naming(removal.name, removal.ibi):
             tombstone = validate_tombstone(build_tombstone(removal.tombstone), removal.ibi)
             if before.state == State.DELETED.value and not tombstone.discard_description:
