@@ -34,7 +34,7 @@ from flask_ibi_archive.server.pages.responses import find_items_path, set_header
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-#: The position of an item in the list of a year.
+#: The position of an item in the list of a year: its timestamp, and its row ID or its identifier.
 Place = tuple[datetime, str]
 #: The number of items on a page.
 SHOWN = 100
@@ -66,11 +66,11 @@ class CrawlLists:
         """
         years: list[int] = []
         newest = select(Item.timestamp).where(self._is_listed).order_by(Item.timestamp.desc())
-        found = self._connection.scalar(newest.limit(1))
-        while found is not None:
-            years.append(found.year)
-            before = newest.where(Item.timestamp < datetime(found.year, 1, 1, tzinfo=timezone.utc))
-            found = self._connection.scalar(before.limit(1))
+        time = self._connection.scalar(newest.limit(1))
+        while time is not None:
+            years.append(time.year)
+            before = newest.where(Item.timestamp < datetime(time.year, 1, 1, tzinfo=timezone.utc))
+            time = self._connection.scalar(before.limit(1))
         return years
 
     def list_items(
@@ -79,7 +79,7 @@ class CrawlLists:
         """Return the ids and the timestamps of items, the newest first.
 
         :param since: the earliest timestamp.
-        :param before: the first position that is not listed any more.
+        :param before: a timestamp and an id. Only items before this position are listed.
         """
         time, item_id = before
         position = tuple_(Item.timestamp, Item.id)
@@ -98,7 +98,8 @@ class CrawlLists:
     def list_ranges(self, size: int) -> list[int]:
         """Return the numbers of the ranges of ids that contain items.
 
-        The range with the number n contains the ids from n * size to (n + 1) * size - 1.
+        The range with the number n contains the ids from n * size to (n + 1) * size - 1. A
+        recursive statement finds the smallest id of each range with an index.
         """
         first = select(func.min(Item.id).label("id")).where(self._is_listed).cte(recursive=True)
         later = (
@@ -144,7 +145,7 @@ class StoredLists:
 
     def list_years(self) -> list[int]:
         """Return the years in which items were changed last, the newest first."""
-        return self._database.read(lambda one: self._lists(one).list_years())
+        return self._database.read(lambda connection: self._lists(connection).list_years())
 
     def list_year(self, year: int, after: Place | None, limit: int) -> YearList:
         """Return a part of the list of a year.
@@ -171,11 +172,13 @@ class StoredLists:
 
         :param size: the maximum number of items in a sitemap.
         """
-        return self._database.read(lambda one: self._lists(one).list_ranges(size))
+        return self._database.read(lambda connection: self._lists(connection).list_ranges(size))
 
     def list_sitemap(self, number: int, size: int) -> list[tuple[str, datetime]]:
         """Return the URLs of the landing pages in a sitemap, and the timestamps of the items."""
-        rows = self._database.read(lambda one: self._lists(one).list_range(number, size))
+        rows = self._database.read(
+            lambda connection: self._lists(connection).list_range(number, size)
+        )
         return [(self._archive.addresses.item(row), row.timestamp) for row in rows]
 
     def _lists(self, connection: Connection) -> CrawlLists:
@@ -207,7 +210,7 @@ class HostLists:
         )
         items = nlargest(limit + 1, of_year, key=find_place)
         find_record = self._records.find_record
-        works = [describe_host_item(self._archive, find_record, one) for one in items[:limit]]
+        works = [describe_host_item(self._archive, find_record, item) for item in items[:limit]]
         return YearList(works, find_place(items[limit - 1]) if len(items) > limit else None)
 
     def list_sitemaps(self, size: int) -> list[int]:
@@ -230,7 +233,11 @@ def open_lists(archive: Archive) -> StoredLists | HostLists:
 
 
 def _find_bounds(year: int, after: Place | None) -> tuple[datetime, Place]:
-    """Return the earliest timestamp of the list of a year, and the position before which it is."""
+    """Return the bounds of a part of the list of a year.
+
+    :param after: the position after which the part begins; None: the beginning of the list.
+    :returns: the earliest timestamp, and the position before which all items of the part are.
+    """
     # timestamps are whole seconds
     end = datetime(year, 12, 31, 23, 59, 59, 1, timezone.utc)
     return datetime(year, 1, 1, tzinfo=timezone.utc), after or (end, "")
@@ -242,7 +249,7 @@ def _find_time(record: Record) -> datetime:
 
 
 def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
-    """Decorate a view: lists that do not exist, or that cannot be read now, are error pages."""
+    """Decorate a view. If its list does not exist, or cannot be read now, show an error page."""
 
     @wraps(view)
     def answer(**parameters: int) -> Response:
@@ -271,11 +278,11 @@ def show_year(year: int) -> Response:
     if year not in YEARS:
         abort(404)
     archive, after = current_archive(), _read_place(year)
-    found = open_lists(archive).list_year(year, after, SHOWN)
-    if not found.works:
+    part = open_lists(archive).list_year(year, after, SHOWN)
+    if not part.works:
         abort(404)
-    following = None if found.next is None else f"{format_timestamp(found.next[0])}_{found.next[1]}"
-    return _list_page(works=found.works, year=year, after=after, next=following)
+    following = None if part.next is None else f"{format_timestamp(part.next[0])}_{part.next[1]}"
+    return _list_page(works=part.works, year=year, after=after, next=following)
 
 
 @_answering
@@ -288,9 +295,8 @@ def send_sitemap() -> Response:
     if len(numbers) == 1:
         return send_sitemap_part(number=numbers[0])
     base = archive.addresses.base
-    return _send_xml(
-        "sitemapindex", "sitemap", ((f"{base}/ibi/sitemap/{n}", None) for n in numbers)
-    )
+    entries = [(f"{base}/ibi/sitemap/{number}", None) for number in numbers]
+    return _send_xml("sitemapindex", "sitemap", entries)
 
 
 @_answering
@@ -298,10 +304,10 @@ def send_sitemap_part(number: int) -> Response:
     """Send one of several sitemaps."""
     if number > MAX_SITEMAP:
         abort(404)
-    found = open_lists(current_archive()).list_sitemap(number, SITEMAP_SIZE)
-    if not found:
+    entries = open_lists(current_archive()).list_sitemap(number, SITEMAP_SIZE)
+    if not entries:
         abort(404)
-    return _send_xml("urlset", "url", found)
+    return _send_xml("urlset", "url", entries)
 
 
 def _send_xml(root: str, name: str, entries: Iterable[tuple[str, datetime | None]]) -> Response:
@@ -324,7 +330,7 @@ def _base() -> str:
 def _read_place(year: int) -> Place | None:
     """Return the position in the query; None at the beginning of the list.
 
-    A position that is wrong, or not in the year, is a page that does not exist.
+    If the position is wrong or not in the year, the page does not exist (404).
     """
     text = read_query().get("page")
     if text is None:

@@ -62,8 +62,8 @@ def describe_version(content: Path) -> str:
 
     :raises OSError: if the file can't be read.
     """
-    found = content.stat()
-    return f"{found.st_mtime_ns:x}-{found.st_size:x}"
+    status = content.stat()
+    return f"{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
 def send_content(
@@ -77,7 +77,7 @@ def send_content(
     :param changed: the time of the last change of the item. This change may have replaced the file.
     :param restricted: True if shared caches must not store the response.
     :raises OSError: if the content can't be read.
-    :raises PreconditionFailed: if the conditions exclude the current version of the file.
+    :raises PreconditionFailed: if If-Match or If-Unmodified-Since excludes the current version.
     """
     content_type = find_content_type(name, content)
     modified = last_modified(content, changed)
@@ -103,9 +103,8 @@ def send_content(
     )
     if not_modified:
         response.status_code = 304
-        response.headers.pop(
-            "X-Sendfile", None
-        )  # with this header, some servers would send the file
+        # with this header, some servers would send the file
+        response.headers.pop("X-Sendfile", None)
     response.headers["Content-Type"] = content_type
     policy = SANDBOX_POLICY if mimetype in ACTIVE else ""
     return set_headers(response, policy, private=restricted)
@@ -150,11 +149,11 @@ def client_wants_range(etag: str) -> bool:
 
     Source: RFC 9110, 13.1.5 and 14.2.
     """
-    wanted = request.range
+    requested = request.range
     return (
         request.method == "GET"
-        and wanted is not None
-        and wanted.units == "bytes"
-        and len(wanted.ranges) == 1
+        and requested is not None
+        and requested.units == "bytes"
+        and len(requested.ranges) == 1
         and request.headers.get("If-Range", f'"{etag}"').strip() == f'"{etag}"'
     )

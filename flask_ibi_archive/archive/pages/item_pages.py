@@ -149,9 +149,9 @@ def list_citations(item: ItemView, work: Work) -> list[tuple[MetadataFormat, str
 
 
 def find_newest_edition(item: ItemView) -> RelatedItem | None:
-    """Return the newest edition of an item that was not removed; None if it is this item."""
-    later = [one for one in item.related if one.kind == "later_edition" and not one.is_removed]
-    return later[-1] if later else None
+    """Return the newest later edition that was not removed; None if there is no such edition."""
+    later = (other for other in reversed(item.related) if other.kind == "later_edition")
+    return next((edition for edition in later if not edition.is_removed), None)
 
 
 def find_original_url(item: ItemView) -> str:
@@ -163,9 +163,10 @@ def find_original_url(item: ItemView) -> str:
 
 @with_item
 def files(item: ItemView) -> ResponseReturnValue:
-    """Show the list of files of an item. The page has parts, the other forms are complete.
+    """Show the list of the files of an item, as a page, as text or as JSON.
 
-    The owner of the item can forbid the list. Then each form says this.
+    Long lists are divided into several pages. Text and JSON contain the complete list. If the owner
+    of the item forbids the list, all forms say this.
     """
     access = check_access(item)
     if not access.is_allowed:
@@ -223,8 +224,8 @@ def _send_list(item: ItemView, form: str) -> Response:
             {"name": file.name, "url": file.url, "type": file.media_type, "size": file.size}
             for file in work.files
         ]
-        found = {"files": None, "message": refusal} if refusal else {"files": listed}
-        body = json.dumps({"ibi": work.ibi, **found}, ensure_ascii=False, indent=2)
+        answer = {"files": None, "message": refusal} if refusal else {"files": listed}
+        body = json.dumps({"ibi": work.ibi, **answer}, ensure_ascii=False, indent=2)
         response = Response(body, content_type="application/json")
     if refusal:
         set_language(response)

@@ -1,8 +1,8 @@
 """What programs find at the landing page of an item: typed links, meta tags, other formats.
 
-A program that prefers a metadata format to HTML is redirected to the metadata in this format. The
-alternative, a response with the metadata at the same address, would repeat the access rules and
-the caching of metadata.
+A program that prefers a metadata format to HTML is redirected to the metadata in this format. If
+the landing page answered with the metadata itself, it would also need the access rules and the
+caching of the metadata pages.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def choose_format(accept: MIMEAccept, formats: dict[str, str | None]) -> str | N
         return ""
     # parameters such as a profile or a charset do not select another format
     ranges = MIMEAccept((name.partition(";")[0].strip(), quality) for name, quality in accept)
-    # browsers name XHTML; the range application/* does not include the pages, which are text/html
+    # Browsers name XHTML. A range such as application/* does not mean our pages, which are HTML.
     is_browser = any(name.lower() == "application/xhtml+xml" for name in ranges.values())
     offers = [("text/html", ""), *([("application/xhtml+xml", "")] if is_browser else [])]
     offers += [(type, name) for name, type in formats.items() if type is not None]

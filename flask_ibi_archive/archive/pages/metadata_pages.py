@@ -49,8 +49,8 @@ from flask_ibi_archive.server.pages.texts import gettext
 def metadata(item: ItemView) -> ResponseReturnValue:
     """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
 
-    The access rule of an item does not restrict metadata that are another item or on another
-    server.
+    If the metadata are another item or on another server, the access rule of this item does not
+    apply to them.
     """
     choice = read_query().get("choice") or None
     try:
@@ -84,8 +84,9 @@ def _no_metadata_page(item: ItemView, choice: str | None) -> Response:
 def _metadata_page(item: ItemView) -> Response:
     """Return the page of the metadata.
 
-    The persistent URL of an item leads to this address if the network of the user or an embargo
-    closes the files. This user sees the landing page, which says so, with all metadata.
+    If the network of the user or an embargo closes the files, the persistent URL of the item leads
+    to this address. Then the user sees the landing page, which states the reason, with all
+    metadata.
     """
     readable = select_readable_files(item)
     if item.record.state == State.DELETED or item.allows(user_address()):

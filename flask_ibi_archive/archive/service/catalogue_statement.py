@@ -88,8 +88,9 @@ TOMBSTONE: Any = TombstoneRow.__table__
 
 _decode_json = json.JSONDecoder().raw_decode
 
-#: The fields that are not read for every request.
+#: The fields that are not read for every request: the fields after ``file_url``.
 FOLLOWING = Fetched._fields[-len(Fetched._field_defaults) :]
+#: The last of these fields, which are read if the request needs the next edition.
 NEXT_EDITION = ("next_rep", "next_ibip")
 
 
@@ -106,9 +107,9 @@ def format_time(text: str) -> str:
 class CompiledStatement:
     """A statement that SQLAlchemy compiles only once.
 
-    To compile the statement, or to find it in a cache, takes SQLAlchemy longer than the database
-    needs to run it. The database joins the columns to one JSON list, because the drivers need more
-    time for 20 columns than for one.
+    SQLAlchemy would need more time to compile the statement, or to find it in a cache, than the
+    database needs to run it. The database joins the columns to one JSON list, because the drivers
+    need more time for 20 columns than for one column.
 
     :param statement: a SELECT. The result contains what JSON can express: dates and times are
         texts, and on SQLite booleans are 0 and 1.
@@ -177,38 +178,41 @@ def build_statement(
         found = _select_reached(dialect, found, steps, follow_editions)
     rows = found.subquery("found")
     item, following = ITEM.alias(), ITEM.alias() if next_edition else None
-    is_wanted: ColumnElement[bool] = FILE.c.path == item.c.target_path
+    is_needed: ColumnElement[bool] = FILE.c.path == item.c.target_path
     if paths:
-        named: list[Any] = [bindparam(f"path_{number}") for number in range(paths)]
-        is_wanted = or_(is_wanted, FILE.c.path.in_(named))
-    is_wanted = and_(FILE.c.item_id == item.c.id, is_wanted)
-    file, is_file = FILE, is_wanted
+        requested: list[Any] = [bindparam(f"path_{number}") for number in range(paths)]
+        is_needed = or_(is_needed, FILE.c.path.in_(requested))
+    is_needed = and_(FILE.c.item_id == item.c.id, is_needed)
+    file, is_file = FILE, is_needed
     if dialect.name == "postgresql":
-        file, is_file = _fence(select(FILE.c.path, FILE.c.url).where(is_wanted)), true()
-    read = item.outerjoin(file, is_file)
+        file, is_file = _fence(select(FILE.c.path, FILE.c.url).where(is_needed)), true()
+    joined = item.outerjoin(file, is_file)
     if following is not None:
         later = case((item.c.id == rows.c.base_id, _find_later_edition(item, is_last=False)))
-        read = read.outerjoin(following, following.c.id == later)
+        joined = joined.outerjoin(following, following.c.id == later)
     columns = _list_columns(rows.c.base_id, item, file, following, bool(steps))
     is_limited = rows.c.instead.is_not(None)
     # SQLite needs more time for item.id IN (id, instead)
     is_read = or_(item.c.id == rows.c.id, and_(is_limited, item.c.id == rows.c.instead))
     if dialect.name == "postgresql":
-        return _select_for_each(rows, select(*columns).select_from(read).where(is_read))
-    return select(*columns).select_from(rows, read).where(is_read)
+        return _select_for_each(rows, select(*columns).select_from(joined).where(is_read))
+    return select(*columns).select_from(rows, joined).where(is_read)
 
 
 def _select_for_each(rows: FromClause, found: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
-    """Select what another SELECT finds for each of some rows, on PostgreSQL."""
+    """Return a SELECT that runs another SELECT for each of some rows, on PostgreSQL.
+
+    :param found: the other SELECT, which may use the columns of the rows.
+    """
     each = _fence(found)
     return select(*each.c).select_from(rows.join(each, true()))
 
 
 def _fence(found: Select[Any] | CompoundSelect[Any]) -> FromClause:
-    """Return a SELECT that PostgreSQL runs for each row of the tables before it.
+    """Return a SELECT that PostgreSQL runs for each row of the tables before the SELECT.
 
-    With OFFSET, PostgreSQL then searches by keys. Otherwise it may read whole tables, because it
-    expects more rows than there are.
+    Because of OFFSET, PostgreSQL does not merge the SELECT with the whole statement, and searches
+    rows by their keys. Otherwise it may read whole tables, because it expects too many rows.
     """
     return found.offset(literal_column("0")).lateral()
 
@@ -233,10 +237,13 @@ def _select_requested() -> Select[Any]:
 
 
 def _number_steps(shapes: frozenset[str]) -> dict[str, dict[int, int]]:
-    """Return the steps that the statement follows: for each letter, the next place by the place.
+    """Return the steps that the statement follows.
 
-    Relations that continue in the same way are at the same place. The number of places is small,
-    even if there are many relations. The requested item is at place 0.
+    A place is the position of an item on the way of the relations. The requested item is at place
+    0, and each step leads to another place. Items from which the relations continue in the same way
+    are at the same place. Therefore there are few places, even if there are many relations.
+
+    :returns: for each letter: the place before the step, and the place to which the step leads.
     """
     places, waiting = {shapes: 0}, [shapes]
     steps: dict[str, dict[int, int]] = {}
@@ -261,10 +268,11 @@ def _select_reached(
     following = [
         _select_next(reached, letter, places, follow_editions) for letter, places in steps.items()
     ]
-    if dialect.name == "postgresql":  # it allows only one SELECT that refers to the CTE itself
+    if dialect.name == "postgresql":  # only one SELECT may refer to the CTE itself
         following = [_select_for_each(reached, union_all(*following))]
     if "t" not in steps:
-        # an item that several steps reach is read again, which takes less time than a comparison
+        # An item that several steps reach is read several times. This takes less time than UNION,
+        # which compares all rows.
         return select(reached.union_all(*following))
     reached = reached.union(*following)
     # a relation may lead back to the requested item
@@ -277,12 +285,13 @@ def _select_reached(
 def _select_next(
     reached: CTE, letter: str, places: dict[int, int], follow_editions: bool
 ) -> Select[Any]:
-    """Select the items to which steps with a letter lead from the items that were reached.
+    """Select the items to which the steps with a letter lead from the reached items.
 
-    If there is nothing to which a step leads, it leads to the item itself. A translation step leads
-    to the item, too.
+    If an item has no such related item, the step leads to the item itself. A step to translations
+    also leads to the item itself.
 
-    :param places: the next place by the place.
+    :param reached: the items that were reached already.
+    :param places: the places to which the steps lead, by the places before the steps.
     """
     item, target = ITEM.alias(), ITEM.alias()
     if letter == "t":
@@ -294,7 +303,7 @@ def _select_next(
     else:
         leads = target.c.id == func.coalesce(item.c.metadata_item_id, item.c.id)
     numbers: dict[Any, Any] = {
-        literal_column(str(one)): literal_column(str(two)) for one, two in places.items()
+        literal_column(str(place)): literal_column(str(after)) for place, after in places.items()
     }
     following = case(numbers, value=reached.c.place).label("place")
     return (
@@ -305,9 +314,10 @@ def _select_next(
 
 
 def _find_later_edition(item: Any, is_last: bool) -> ColumnElement[int | None]:
-    """Return the id of the next edition of an item, or of its last edition; NULL without editions.
+    """Return the id of a later edition of an item; NULL if the item has none.
 
-    The last edition is never a deleted one, except one that was transferred to another Archive.
+    :param is_last: False: the next edition. True: the last edition that is not deleted; an edition
+        that was transferred to another Archive does not count as deleted.
     """
     later = ITEM.alias()
     found = select(later.c.id).where(
@@ -325,7 +335,10 @@ def _find_later_edition(item: Any, is_last: bool) -> ColumnElement[int | None]:
 
 
 def _find_metadata_id(item: Any) -> ColumnElement[int | None]:
-    """Return the id of the metadata item if some users may not read the files, otherwise NULL."""
+    """Return the column ``instead``: the metadata item that some users get instead of the item.
+
+    The value is the id of the metadata item if some users may not read the files, otherwise NULL.
+    """
     is_limited = or_(item.c.access_networks.is_not(None), item.c.embargo.is_not(None))
     return case((is_limited, item.c.metadata_item_id)).label("instead")
 

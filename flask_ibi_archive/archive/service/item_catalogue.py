@@ -55,8 +55,9 @@ class StoredForms(NamedTuple):
 def make_items(
     rows: Iterable[Fetched], scope: Scope, today: date
 ) -> tuple[CatalogueItem | None, list[CatalogueItem]]:
-    """Return the requested item, and all items of a result with the relations between them.
+    """Return the requested item, and all items of a result, which refer to each other.
 
+    :param rows: the result of the statement of :mod:`.statements`.
     :param scope: the part of the catalogue that the request needs.
     :param today: the current day (UTC), on which embargoes depend.
     """
@@ -66,7 +67,8 @@ def make_items(
     for row in rows:
         if row.id == row.base_id:
             requested = row.id
-        # in other rows, the next edition is missing, and a transferred item is Elsewhere
+        # A row with base_id is preferred: in other rows of the requested item, the next edition is
+        # missing, and a transferred item has the state Elsewhere.
         if row.id == row.base_id or row.id not in chosen:
             chosen[row.id] = row
         if row.file_path is not None:
@@ -118,8 +120,8 @@ def _relate(items: Mapping[int, CatalogueItem], rows: Iterable[Fetched], scope: 
                 members[item.language] = item
     for editions in series.values():
         chain = [edition for _, edition in sorted(editions.items(), key=itemgetter(0))]
-        for place, item in enumerate(chain, 1):
-            item.later = chain[place:]
+        for number, item in enumerate(chain, 1):
+            item.later = chain[number:]
 
 
 def _find_metadata(
@@ -176,9 +178,10 @@ class ItemCatalogue(Protocol):
 
     @property
     def records(self) -> RecordSource | None:
-        """The items as records if they are not in the tables of this package; otherwise None.
+        """The items as records, if they are not in the tables of this package; otherwise None.
 
-        Lists for harvesters and crawlers are made from these records, or with statements.
+        Lists for harvesters and crawlers are made from these records. For items in the tables of
+        this package, the lists are made with SQL statements.
         """
 
     def open(self, connection: Connection, today: date) -> Catalogue:
@@ -203,7 +206,7 @@ class ItemCatalogue(Protocol):
         """Yield the records of items; see :meth:`Archive.list_records`."""
 
     def count(self) -> int | None:
-        """Return the number of items that :meth:`list` yields; None if nobody has counted them."""
+        """Return the number of items that :meth:`list` yields; None if the number is unknown."""
 
     def find_rows(self, connection: Connection, ibi: str) -> Collection[int]:
         """Return the IDs of the rows to which the accesses of an item refer.
@@ -219,7 +222,7 @@ class ItemCatalogue(Protocol):
 
 
 class RecordSource(ItemCatalogue, Protocol):
-    """Items that SQL statements of this package can't select, as records."""
+    """Items that are not in the tables of this package. They are available as records."""
 
     @property
     def name(self) -> str:
@@ -284,9 +287,8 @@ class StoredItems:
 
     def find_rows(self, connection: Connection, ibi: str) -> Collection[int]:
         """Return the row ID of an item."""
-        item_id, state = find_owners(connection, self.find_served().id, [ibi]).get(
-            ibi, (0, ELSEWHERE)
-        )
+        owners = find_owners(connection, self.find_served().id, [ibi])
+        item_id, state = owners.get(ibi, (0, ELSEWHERE))
         if state == ELSEWHERE:
             raise UnknownItem(ibi)
         return [item_id]

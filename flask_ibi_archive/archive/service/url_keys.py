@@ -12,8 +12,8 @@ The digits are the decimal form of a number with these bytes:
 
 The first byte is not 0, because a number cannot begin with zeros. Keys of the second form are for
 the items of a host's own catalogue. The random bytes make each key unique. The signature is the
-first half of an HMAC-SHA256 of the other parts of the key. A key may be bound to a network: the
-signature is then also that of the network. The Archive does not store the keys that it issues.
+first half of an HMAC-SHA256 of the other parts of the key. If a key is bound to a network, the
+network is also signed. The Archive does not store the keys that it issues.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class URLKeys:
             key_derivation="hmac",
             digest_method=hashlib.sha256,
         )
-        # to prepare a key takes longer than to sign a value
+        # prepared once, because this takes longer than to sign a value
         self._signers = [
             hmac.new(signer.derive_key(secret), digestmod=hashlib.sha256)
             for secret in signer.secret_keys
@@ -108,7 +108,8 @@ class URLKeys:
     def verify(self, key: str, networks: Sequence[str] = ("",)) -> KeyFacts | None:
         """Return the content of a key, or None if the key is forged or not valid at this time.
 
-        :param networks: the networks to one of which the key must be bound; "" for none.
+        :param networks: the key must be bound to one of these networks. The network "" stands for a
+            key that is bound to no network.
         """
         facts = self.read(key, networks)
         return facts if facts is not None and self.is_current(facts) else None
@@ -147,6 +148,7 @@ class URLKeys:
 
 
 def _has_form_of_key(whole: bytes) -> bool:
+    """Return whether bytes have the first byte and the length of a key."""
     if whole[:1] == bytes([ROW_ID]):
         return len(whole) == LENGTH
     return whole[:1] == bytes([IDENTIFIER]) and len(whole) > 1 + NONCE + SIGNATURE

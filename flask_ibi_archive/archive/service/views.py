@@ -122,7 +122,7 @@ def _has_valid_key(archive: Archive) -> bool:
 
 
 def _must_be_for_service(archive: Archive) -> bool:
-    """Return whether the request must be for the service, because it is not a persistent URL."""
+    """Return whether the request can only be for the service, and not for a persistent URL."""
     resolves = archive.config.local_resolution or RESOLVER_EXTENSION in current_app.extensions
     return not resolves or is_message()
 
