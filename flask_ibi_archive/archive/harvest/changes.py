@@ -1,19 +1,21 @@
 """Writes and reads the harvest log, which lists the changes of items in their order for OAI-PMH.
 
-A trigger notes changed items. :meth:`HarvestLog.publish` moves them to the end of the log, before
-each list. Only committed changes are moved, one process at a time. Therefore no change appears
-before a position that a harvester has already passed, however long its transaction took.
+A trigger of the database notes changed items. Before each list, :meth:`HarvestLog.publish` moves
+the noted changes to the end of the log. Only committed changes are moved, one process at a time.
+Therefore no change appears before a position that a harvester has already passed, however long the
+transaction of the change took.
 
 A harvester asks for the changes since the time that an earlier answer stated (responseDate). The
 clock may have been set back since then, and the clocks of several servers differ. Therefore the
 database contains the *end* of the log, a time that never moves back:
 
 - A change never gets an earlier datestamp than the end, and moves the end to its datestamp.
-- An answer never states a later time than the end, and it reads the end before it reads the list.
+- An answer reads the end first and then the list. It never states a later time than the end.
 
-So a change is either in the list, or it is moved to the log after the end was read, and then its
-datestamp is not earlier than the time that the answer states. If nothing changes, answers move the
-end, too, but only if it is too far behind the clock: most of them write nothing.
+Therefore a change is either in the list, or it is moved to the log after the end was read. Then its
+datestamp is not earlier than the time that the answer states, and the harvester asks for it later.
+If nothing changes, an answer moves the end only if the end is too far behind the clock. Therefore
+most answers write nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ Position = tuple[datetime, int]
 #: A function that returns the sets of items, by the ids of the items.
 FindSets = Callable[[Sequence[int]], Mapping[int, Iterable[str]]]
 
-#: The columns that a member of a set has in common with the log.
+#: The columns that the table of sets has in common with the log.
 POSITION = ("archive_id", "datestamp", "change_no")
 
 
@@ -99,7 +101,7 @@ class HarvestLog:
     # --- writing ---------------------------------------------------------------------------------
 
     def move_end(self, now: datetime) -> datetime:
-        """Move the end of the log to the current time, and return it; it never moves back.
+        """Move the end of the log to the current time if it is later, and return the end.
 
         No other process can write to the log until the end of the transaction.
 
@@ -108,11 +110,11 @@ class HarvestLog:
         moved = insert_or_update(self._connection, HarvestEnd).values(
             archive_id=self._archive_id, datestamp=now
         )
-        given, stored = moved.excluded.datestamp, HarvestEnd.datestamp
+        new, stored = moved.excluded.datestamp, HarvestEnd.datestamp
         end: datetime = self._connection.execute(
             moved.on_conflict_do_update(
                 index_elements=["archive_id"],
-                set_={"datestamp": case((given > stored, given), else_=stored)},
+                set_={"datestamp": case((new > stored, new), else_=stored)},
             ).returning(stored)
         ).scalar_one()
         return end
@@ -142,7 +144,7 @@ class HarvestLog:
             .limit(limit)
         ).all()
         changed = list(dict.fromkeys(note.item_id for note in notes))
-        # the description of an item is in its metadata item
+        # if a metadata item changes, the items that it describes change, too
         described = self._connection.scalars(
             select(Item.id).where(Item.metadata_item_id.in_(changed)).order_by(Item.id)
         )
@@ -169,7 +171,7 @@ class HarvestLog:
             select(
                 Item.id,
                 is_public().label("is_public"),
-                # a deleted item without a row was imported in this state
+                # a deleted item without a row in the log was imported as a deleted item
                 or_(
                     Harvest.change_no.is_not(None),
                     and_(Harvest.item_id.is_(None), Item.state == State.DELETED.value),
@@ -178,6 +180,7 @@ class HarvestLog:
             .outerjoin(Harvest, Harvest.item_id == Item.id)
             .where(Item.id.in_(item_ids), Item.archive_id == self._archive_id)
         )
+        # for each item that harvesters see or have seen: whether they see it now
         public = {row.id: row.is_public for row in found if row.is_public or row.was_public}
         rows = [
             {
@@ -188,7 +191,7 @@ class HarvestLog:
                 "is_deleted": not public[item_id],
             }
             for number, item_id in enumerate(
-                (one for one in item_ids if one in public), (newest or 0) + 1
+                [item_id for item_id in item_ids if item_id in public], (newest or 0) + 1
             )
         ]
         if rows:
@@ -204,10 +207,13 @@ class HarvestLog:
                 rows,
             )
             self._store_sets(rows, find_sets)
-        self._note_hidden([one for one in item_ids if one not in public])
+        self._note_hidden([item_id for item_id in item_ids if item_id not in public])
 
     def _note_hidden(self, item_ids: Sequence[int]) -> None:
-        """Note that harvesters have never seen some items, also if the items are deleted later."""
+        """Store that harvesters have never seen some items.
+
+        If such an item is deleted later, harvesters are not told about the deletion.
+        """
         values = select(Item.id, Item.archive_id).where(
             Item.id.in_(item_ids), Item.archive_id == self._archive_id
         )
@@ -246,33 +252,33 @@ class HarvestLog:
     # --- reading ---------------------------------------------------------------------------------
 
     def read_end(self) -> tuple[datetime, bool]:
-        """Return the end of the log, and whether there are changed items to move to it."""
+        """Return the end of the log, and whether there are changed items to move to the log."""
         end = select(HarvestEnd.datestamp).where(HarvestEnd.archive_id == self._archive_id)
         changed = exists().where(ChangedItem.archive_id == self._archive_id)
         row = self._connection.execute(select(end.scalar_subquery(), changed)).one()
         return row[0] or EPOCH, row[1]
 
-    def list_changes(self, wanted: Range, limit: int) -> list[Change]:
+    def list_changes(self, selected: Range, limit: int) -> list[Change]:
         """Return the first changes of a range, in their order.
 
         :param limit: the largest number of changes.
         """
-        log: Any = Harvest if wanted.set_spec is None else HarvestSet
+        log: Any = Harvest if selected.set_spec is None else HarvestSet
         position = tuple_(log.datestamp, log.change_no)
         statement = self._select().where(log.archive_id == self._archive_id)
-        if wanted.set_spec is not None:
+        if selected.set_spec is not None:
             statement = statement.join(HarvestSet, HarvestSet.item_id == Harvest.item_id).where(
-                HarvestSet.set_spec == wanted.set_spec
+                HarvestSet.set_spec == selected.set_spec
             )
-        if wanted.since is not None:
-            statement = statement.where(log.datestamp >= wanted.since)
-        if wanted.until is not None:
-            statement = statement.where(log.datestamp <= wanted.until)
-        if wanted.after is not None:
-            datestamp, number = wanted.after
+        if selected.since is not None:
+            statement = statement.where(log.datestamp >= selected.since)
+        if selected.until is not None:
+            statement = statement.where(log.datestamp <= selected.until)
+        if selected.after is not None:
+            datestamp, number = selected.after
             bound = tuple_(literal(datestamp, UTCDateTime), literal(number))
             statement = statement.where(position > bound)
-        elif wanted.since is None:
+        elif selected.since is None:
             statement = statement.where(log.datestamp.is_not(None))
         statement = statement.order_by(log.datestamp, log.change_no).limit(limit)
         return [Change(*row) for row in self._connection.execute(statement)]

@@ -38,15 +38,15 @@ BATCH = 1000
 #: The share of the time for the database in which a request moves changed items to the log.
 PUBLISHING_SHARE = 0.5
 
-#: A request that finds no changes moves the end of the log if it is behind the clock by this time.
-#: It waits at most LOCK_TIMEOUT seconds for other writers.
+#: If a request finds no changes, and the end of the log is behind the clock by MAX_LAG, the request
+#: moves the end. It waits at most LOCK_TIMEOUT seconds for other writers.
 MAX_LAG, LOCK_TIMEOUT = timedelta(minutes=1), 0.1
 
-#: The times of changes in a host's catalogue may be earlier than their commits by this time.
+#: A change in a host's catalogue may be committed this long after the time that it states.
 MAX_DELAY = timedelta(minutes=5)
 
-#: The largest number of records that can't be written, and that one request skips. If it is
-#: reached, the function that writes the format is wrong, rather than the items.
+#: One request skips at most this number of records that can't be written. If there are more, the
+#: function that writes the format is wrong, rather than the items.
 MAX_SKIPPED = 1_000
 
 
@@ -85,11 +85,13 @@ class StoredHarvests:
             :mod:`flask_ibi_archive.archive.harvest.changes`.
         """
         database, now = self._archive.database, self._now()
-        self._end, self._has_changed_items = database.read(lambda one: self._log(one).read_end())
+        self._end, self._has_changed_items = database.read(
+            lambda reading: self._log(reading).read_end()
+        )
         if self._has_changed_items:
             self._publish_batch()
         elif now - self._end >= MAX_LAG:
-            with suppress(NotReady):  # such as a database that is read-only, or locked
+            with suppress(NotReady):  # for example if the database is read-only, or locked
                 with database.writing(LOCK_TIMEOUT) as connection:
                     end = self._log(connection).move_end(now)
                 self._end = end
@@ -123,7 +125,7 @@ class StoredHarvests:
         :param limit: the maximum number of records.
         :param with_works: True to read also the descriptions of the items.
         """
-        wanted = Range(
+        selected = Range(
             selection.since,
             selection.until,
             selection.set_spec,
@@ -131,7 +133,7 @@ class StoredHarvests:
         )
         return self._archive.database.read(
             lambda connection: self._complete(
-                connection, self._log(connection).list_changes(wanted, limit), with_works
+                connection, self._log(connection).list_changes(selected, limit), with_works
             )
         )
 
@@ -145,12 +147,11 @@ class StoredHarvests:
         def find(connection: Connection) -> tuple[int | None, list[HarvestedRecord]]:
             item_id, _ = find_owners(connection, self._archive_id, [ibi]).get(ibi, (None, ""))
             change = None if item_id is None else self._log(connection).find_change(item_id)
-            found = [] if change is None else [change]
-            return item_id, self._complete(connection, found, True)
+            return item_id, self._complete(connection, [change] if change else [], True)
 
         item_id, records = database.read(find)
         if item_id is not None and not records:
-            # other changed items may precede this item in the list of notes
+            # the item may be new; do not wait until all changes before it are moved to the log
             with database.writing() as connection:
                 log, finder = self._log(connection), self._set_finder(connection)
                 log.publish_items([item_id], log.move_end(self._now()), finder)
@@ -159,7 +160,7 @@ class StoredHarvests:
 
     def find_earliest(self) -> datetime | None:
         """Return the earliest datestamp; None if there are no records."""
-        return self._archive.database.read(lambda one: self._log(one).find_earliest())
+        return self._archive.database.read(lambda connection: self._log(connection).find_earliest())
 
     def note_all(self) -> None:
         """Note that all items have changed, for example because the host changed its sets."""
@@ -175,6 +176,7 @@ class StoredHarvests:
     def _complete(
         self, connection: Connection, changes: Sequence[Change], with_works: bool
     ) -> list[HarvestedRecord]:
+        """Return the records of changes, with the sets and the descriptions of the items."""
         ids = [change.item_id for change in changes]
         sets = self._log(connection).read_sets(ids) if self._sets.names and ids else {}
         live = [change.item_id for change in changes if not change.is_deleted]
@@ -210,7 +212,10 @@ class HostHarvests:
         self._records = records
 
     def publish(self) -> datetime:
-        """Return the time that the answer states, so that harvesters also find late commits."""
+        """Return the time that the answer states.
+
+        The time is so early that the next visit of the harvester also finds late commits.
+        """
         return self._archive.clock() - MAX_DELAY
 
     def publish_more(self, until: datetime | None) -> bool:
@@ -221,14 +226,14 @@ class HostHarvests:
         self, selection: Selection, limit: int, with_works: bool
     ) -> list[HarvestedRecord]:
         """Return the first records of a selection; see :meth:`StoredHarvests.list_records`."""
-        found: list[HarvestedRecord] = []
+        selected: list[HarvestedRecord] = []
         for position, record in self._iterate(selection, limit):
-            made = self._make(record, position)
-            if selection.set_spec is None or selection.set_spec in made.header.sets:
-                found.append(made)
-                if len(found) == limit:
+            harvested = self._make(record, position)
+            if selection.set_spec is None or selection.set_spec in harvested.header.sets:
+                selected.append(harvested)
+                if len(selected) == limit:
                     break
-        return found
+        return selected
 
     def _iterate(
         self, selection: Selection, limit: int
@@ -304,8 +309,8 @@ def list_part(
 ) -> Part:
     """Return the next part of a list.
 
-    A part must not be empty (OAI-PMH 2.0, 3.5). So a part has a rest only if a later record can be
-    written, too. After :data:`MAX_SKIPPED` records that can't be written, the search ends.
+    The next part must not be empty (OAI-PMH 2.0, 3.5). Therefore a part has a rest only if a later
+    record can be written. After :data:`MAX_SKIPPED` records that can't be written, the search ends.
 
     :param limit: the maximum number of records in the part.
     :param write: writes a record; it raises CannotWriteMetadata if this is impossible.
@@ -313,8 +318,8 @@ def list_part(
     part = _write_part(harvests, selection, limit, with_works, write)
     is_empty = not part.entries and not part.skipped
     if is_empty and selection.after is not None and selection.until is not None:
-        # All remaining records have changed, and are now later than the argument until. So the
-        # first of them is returned.
+        # The part must not be empty, but all remaining records have changed again, and are now
+        # later than the argument until. Therefore the first of them is returned nevertheless.
         part = _write_part(harvests, replace(selection, until=None), 1, with_works, write)
         part.rest = None
     return part
@@ -329,9 +334,9 @@ def _write_part(
 ) -> Part:
     part = Part()
     position = selection.after
-    for found in _iterate_records(harvests, selection, limit + 1, with_works):
+    for record in _iterate_records(harvests, selection, limit + 1, with_works):
         try:
-            entry = write(found)
+            entry = write(record)
         except CannotWriteMetadata:
             part.skipped += 1
         else:
@@ -339,7 +344,7 @@ def _write_part(
                 part.rest = replace(selection, after=position)
                 break
             part.entries.append(entry)
-        position = found.position
+        position = record.position
         if part.skipped == MAX_SKIPPED:
             part.rest = replace(selection, after=position)
             break
@@ -354,9 +359,9 @@ def _iterate_records(
     :param limit: the number of records that are read together.
     """
     while True:
-        found = harvests.list_records(selection, limit, with_works)
-        yield from found
-        if found:
-            selection = replace(selection, after=found[-1].position)
-        if len(found) < limit and not harvests.publish_more(selection.until):
+        records = harvests.list_records(selection, limit, with_works)
+        yield from records
+        if records:
+            selection = replace(selection, after=records[-1].position)
+        if len(records) < limit and not harvests.publish_more(selection.until):
             return

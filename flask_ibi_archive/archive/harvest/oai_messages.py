@@ -9,7 +9,7 @@ Source: OAI-PMH 2.0, 3.1.1 (requests), 3.2 (responses), 3.3 (dates), 3.5 (flow c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -55,7 +55,8 @@ _SECOND = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z"
 #: Matches the identifiers that a response may repeat: the characters of URIs (RFC 3986).
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+\Z")
 
-#: The last part of a position: a number, or an identifier if the items are in a host's tables.
+#: The position of a record: its datestamp, and the number of the change. If the items are in a
+#: host's catalogue, the second value is the identifier of the item.
 Position = tuple[datetime, "int | str"]
 #: The largest length of a setSpec.
 MAX_SPEC = 255
@@ -114,16 +115,16 @@ def parse_arguments(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return arguments
 
 
-def _check_names(verb: str, names: Iterable[str]) -> None:
+def _check_names(verb: str, names: Set[str]) -> None:
+    """Check that a verb allows all arguments of a request, and that no argument is missing."""
     required, optional = REQUIRED[verb], OPTIONAL.get(verb, frozenset())
-    given = set(names)
-    if TOKEN in given and TOKEN in optional:
-        if len(given) > 1:
+    if TOKEN in names and TOKEN in optional:
+        if len(names) > 1:
             raise HarvestError("badArgument", f"{TOKEN} excludes all other arguments")
         return
-    if unknown := sorted(given - required - optional):
+    if unknown := sorted(names - required - optional):
         raise HarvestError("badArgument", f"{verb} has no argument {unknown[0]!r}")
-    if missing := sorted(required - given):
+    if missing := sorted(required - names):
         raise HarvestError("badArgument", f"{verb} needs the argument {missing[0]}")
 
 
@@ -145,17 +146,20 @@ def parse_selection(arguments: Mapping[str, str]) -> Selection:
 
     :raises HarvestError: badArgument, if a date is wrong.
     """
-    given = [arguments[name] for name in ("from", "until") if name in arguments]
-    if len({len(text) for text in given}) > 1:
+    dates = [arguments[name] for name in ("from", "until") if name in arguments]
+    if len({len(text) for text in dates}) > 1:
         raise HarvestError("badArgument", "from and until have different granularities")
-    since, until = (_parse_date(arguments, name) for name in ("from", "until"))
+    since, until = _parse_date(arguments, "from"), _parse_date(arguments, "until")
     if since is not None and until is not None and since > until:
         raise HarvestError("badArgument", "from is later than until")
     return Selection(arguments[PREFIX], since, until, arguments.get("set"))
 
 
 def _parse_date(arguments: Mapping[str, str], name: str) -> datetime | None:
-    """Return the time of a date argument. The argument until includes its whole last day."""
+    """Return the time that the argument ``from`` or ``until`` states; None if it is missing.
+
+    A day as ``until`` means the last second of this day.
+    """
     text = arguments.get(name)
     if text is None:
         return None
@@ -204,7 +208,7 @@ def load_selection(contents: Any) -> Selection:
 
 
 def bad_token() -> HarvestError:
-    """Return the error for a resumption token that this Archive has not issued."""
+    """Return the error (not raised here) for a token that this Archive has not issued."""
     return HarvestError(
         "badResumptionToken", "this Archive has not issued the token; begin the list again"
     )
@@ -258,7 +262,8 @@ _ROOT = (
     f'<OAI-PMH xmlns="{_NAMESPACE}" {_XSI} '
     f'xsi:schemaLocation="{_NAMESPACE} {_NAMESPACE}OAI-PMH.xsd">'
 )
-#: Matches what precedes the root element of a document: it can't be inside another document.
+#: Matches what precedes the root element of a document. It must be removed before the document
+#: becomes a part of another document.
 _PROLOGUE = re.compile(r"\ufeff?\s*(<\?xml[^>]*\?>\s*)?(<!DOCTYPE[^>\[]*>\s*)?")
 #: Matches the host names that an identifier of the scheme oai-identifier may contain.
 _DOMAIN = re.compile(r"[A-Za-z][A-Za-z0-9-]*(\.[A-Za-z][A-Za-z0-9-]*)+\Z")
@@ -302,7 +307,7 @@ def make_identifier(host: str, ibi: str) -> str:
 def parse_oai_identifier(host: str, identifier: str) -> str:
     """Return the IBI in an OAI identifier, in canonical case.
 
-    :raises HarvestError: idDoesNotExist, if it is not an identifier of this Archive.
+    :raises HarvestError: idDoesNotExist, if the text is not an identifier of this Archive.
     """
     prefix = make_identifier(host, "")
     try:
@@ -366,12 +371,12 @@ def write_formats(formats: Iterable[MetadataFormat]) -> str:
             _wrap(
                 "metadataFormat",
                 [
-                    element("metadataPrefix", one.name),
-                    element("schema", one.schema or ""),
-                    element("metadataNamespace", one.namespace or ""),
+                    element("metadataPrefix", format.name),
+                    element("schema", format.schema or ""),
+                    element("metadataNamespace", format.namespace or ""),
                 ],
             )
-            for one in formats
+            for format in formats
         ),
     )
 

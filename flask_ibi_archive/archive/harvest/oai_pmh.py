@@ -1,8 +1,9 @@
 """Answers harvesters: OAI-PMH 2.0, with GET and POST, at ``/ibi/oai``.
 
-A resumption token contains the selection and the position of the last record, and is signed. So
-any process can continue a list, and a token never expires. Changed and deleted items move to the
-end of the order, where a harvester that is under way finds them.
+A resumption token contains the selection and the position of the last record, and is signed.
+Therefore any process can continue a list, and a token never expires. If an item changes or is
+deleted while a harvester reads a list, the item moves to the end of the order, where the harvester
+finds it.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def _read_pairs() -> list[tuple[str, str]]:
     try:
         if len(encoded) > MAX_BODY:
             raise ValueError
-        # the errors of decoding are seen as illegal values
+        # bytes that are not UTF-8 are replaced; the values are then refused as illegal
         return parse_qsl(
             encoded.decode("utf-8", "replace"),
             keep_blank_values=True,
@@ -114,12 +115,12 @@ class _Answer:
         self._config: ArchiveConfig = current_archive().config
         self._host = extract_host(self._config.archive_address)
         self._sets = current_sets()
-        self._formats = {one.name: one for one in current_archive().formats if one.is_xml}
+        self._formats = {each.name: each for each in current_archive().formats if each.is_xml}
 
     def write(self, arguments: Mapping[str, str]) -> str:
         """Return the element that answers the verb.
 
-        :raises HarvestError: if the request is wrong, or if no record fits it.
+        :raises HarvestError: if the request is wrong, or if no record fits the request.
         """
         verbs: dict[str, Callable[[Mapping[str, str]], str]] = {
             "Identify": self._identify,
@@ -162,9 +163,9 @@ class _Answer:
 
     def _get_record(self, arguments: Mapping[str, str]) -> str:
         format = self._find_format(arguments[PREFIX])
-        found = self._find(arguments)
+        harvested = self._find(arguments)
         try:
-            record = self._write_record(found, format)
+            record = self._write_record(harvested, format)
         except CannotWriteMetadata as error:
             raise HarvestError("cannotDisseminateFormat", str(error)) from error
         return f"<GetRecord>\n{record}\n</GetRecord>"
@@ -172,10 +173,10 @@ class _Answer:
     def _find(self, arguments: Mapping[str, str]) -> HarvestedRecord:
         identifier = arguments["identifier"]
         ibi = messages.parse_oai_identifier(self._host, identifier)
-        found = self._harvests.find_record(ibi)
-        if found is None:
+        record = self._harvests.find_record(ibi)
+        if record is None:
             raise HarvestError("idDoesNotExist", f"{identifier!r} is not known")
-        return found
+        return record
 
     def _list(self, arguments: Mapping[str, str]) -> str:
         verb, token = arguments["verb"], arguments.get(TOKEN)
@@ -191,10 +192,10 @@ class _Answer:
             format = self._formats[selection.prefix]
         with_works = verb == "ListRecords"
 
-        def write(found: HarvestedRecord) -> str:
+        def write(record: HarvestedRecord) -> str:
             if with_works:
-                return self._write_record(found, format)
-            return messages.write_header(self._host, found.header)
+                return self._write_record(record, format)
+            return messages.write_header(self._host, record.header)
 
         part = list_part(self._harvests, selection, PART, with_works, write)
         if part.skipped and not part.entries:
@@ -206,28 +207,29 @@ class _Answer:
         if not part.entries:
             raise HarvestError("noRecordsMatch", "no record fits the arguments")
         # the last part of a list has an empty token, if the list has several parts
-        next_token = self._write_token(part.rest) if part.rest else None if token is None else ""
+        last_token = None if token is None else ""
+        next_token = self._write_token(part.rest) if part.rest else last_token
         return messages.write_list(verb, part.entries, next_token)
 
-    def _write_record(self, found: HarvestedRecord, format: MetadataFormat) -> str:
-        """Return a record.
+    def _write_record(self, record: HarvestedRecord, format: MetadataFormat) -> str:
+        """Return a record as XML.
 
         :raises CannotWriteMetadata: if the metadata can't be written in the format.
         """
-        if found.work is None:
-            if not found.header.is_deleted:
-                raise CannotWriteMetadata(found.header.ibi, format.name)
-            return messages.write_record(self._host, found.header, None)
-        with logging_failure(CannotWriteMetadata(found.work.ibi, format.name)):
-            document = write_metadata(format, found.work)
-            return messages.write_record(self._host, found.header, document)
+        if record.work is None:
+            if not record.header.is_deleted:
+                raise CannotWriteMetadata(record.header.ibi, format.name)
+            return messages.write_record(self._host, record.header, None)
+        with logging_failure(CannotWriteMetadata(record.work.ibi, format.name)):
+            document = write_metadata(format, record.work)
+            return messages.write_record(self._host, record.header, document)
 
     def _find_format(self, name: str) -> MetadataFormat:
-        found = self._formats.get(name)
-        if found is None:
+        format = self._formats.get(name)
+        if format is None:
             known = ", ".join(self._formats)
             raise HarvestError("cannotDisseminateFormat", f"{name!r} is not one of {known}")
-        return found
+        return format
 
     def _check_sets(self) -> None:
         if not self._sets.names:
