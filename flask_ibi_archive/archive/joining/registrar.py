@@ -223,6 +223,10 @@ class Registrar:
     def _send_once(
         self, request: RegistrationRequest, left: float
     ) -> RegistrationStatus | ResolverError:
+        """Send a request once, and return the status or the error.
+
+        :param left: the number of seconds until the deadline.
+        """
         endpoint = Endpoint(shown_url(self.archive.config))
         try:
             answer = self.fetch(
@@ -272,9 +276,10 @@ class Registrar:
 
 
 def _without_key(answer: HttpResponse, key: str) -> HttpResponse:
-    """Return an answer without the registration key.
+    """Return an answer in which the registration key is replaced by asterisks.
 
-    An answer may contain the key, because a resolver may repeat the request in the answer.
+    A resolver may repeat the request, which contains the key, in its answer. Errors show parts of
+    the answer, but must not show the key.
     """
     return replace(
         answer,

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.joining.registration_state import ArchiveLine
     from flask_ibi_archive.errors import ResolverFailed
 
-#: Exit statuses of register-archive and unregister-archive. Two more statuses are 0 (success) and
-#: 1 (no request was sent).
+#: The exit statuses of register-archive and unregister-archive, besides 0 (success) and 1 (no
+#: request was sent).
 NOT_CONFIRMED, REFUSED, FAILED = 3, 4, 5
 #: The columns of a registration that list --json prints under the same names.
 COLUMNS = ("registered_at", "included_at", "confirmed_at", "excluded_at", "error", "error_at")

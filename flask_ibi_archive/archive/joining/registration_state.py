@@ -1,15 +1,13 @@
 """The registration state of an Archive: not registered, included or excluded.
 
-An included Archive is *confirmed* if the Archive answered the call of the resolver. This module
-also detects copies of a database. A copy with another address or IP must not be included instead
-of the real Archive.
-
-After an inclusion request, a resolver first sends an inclusionConfirmationRequest to the Archive.
+After an inclusion request, the resolver first sends an inclusionConfirmationRequest to the Archive.
 The answer of the Archive confirms the inclusion request ([R] 5.2, Example 5.4). The function
-:func:`~flask_ibi_archive.core.protocol.messages.build_response` returns this answer.
+:func:`~flask_ibi_archive.core.protocol.messages.build_response` returns this answer. An included
+Archive is *confirmed* if the resolver got this answer. The function :func:`call_own_address` sends
+the same request to the Archive's own address, to find out whether a resolver would get an answer.
 
-In this module, the Archive sends the same request to its own address. The result shows whether a
-resolver would get an answer.
+This module also detects copies of a database. A copy with another address or IP must not be
+included instead of the real Archive.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ NOT_CONFIRMED = "included, not confirmed"
 EXCLUDED = "excluded"
 
 INCLUDE = "run: flask ibi register-archive"
-#: At most this number of bytes of an answer is read.
+#: The largest number of bytes of an answer that are read.
 MAX_ANSWER = 4096
 
 
@@ -109,13 +107,14 @@ def store_status(
     """Store that the resolver has included or excluded an Archive.
 
     An excluded Archive is still registered ([R] 5.2). The time of the registration changes only if
-    the resolver changes. The same is true for the time of the inclusion, until the Archive is
-    excluded.
+    the Archive uses another resolver. The time of the inclusion also changes if the Archive was
+    excluded before.
 
     :param included: True if the resolver included the Archive; False if it excluded the Archive.
     :param confirmed: True if the resolver confirmed the inclusion.
     """
     before = _lock(connection, archive_id)
+    # the registration with the same resolver
     same = before if before is not None and before.resolver_url == resolver_url else None
     _store(
         connection,
@@ -238,7 +237,7 @@ def not_confirmed(config: ArchiveConfig) -> str:
 
 
 def find_move(record: RegistrationRecord, config: ArchiveConfig) -> ArchiveMoved | None:
-    """Return an error if address or IP differ from the registered address or IP, else None."""
+    """Return an error if the Archive has another address or IP than its registration, else None."""
     address, ip = config.archive_address, config.archive_ip
     if record.address is not None and record.address.lower() != address.lower():
         return ArchiveMoved("IBI_ARCHIVE_ADDRESS", address, record.address)

@@ -69,7 +69,7 @@ Answer = TypeVar("Answer", RegisteredActor, RegisteredDocument, Confirmation, Do
 
 #: The timeout in seconds for one answer. The resolver may look up the host of an actor first.
 ANSWER_TIMEOUT = 20
-#: At most this number of bytes of an answer is read: a record with the URLs of many actors.
+#: The largest number of bytes of an answer that are read: a record with the URLs of many actors.
 MAX_ANSWER = 2**20
 
 URL_EXPECTED = "the address of the resolver's registry, such as http://urlib.net/ibi/registry"
@@ -133,7 +133,8 @@ class RegistryClient:
         if isinstance(outcome, expected):
             return outcome
         if isinstance(outcome, ResolverError | DocumentRegistryError):
-            # not raised in an except clause: the context of the error could contain the passwords
+            # :meth:`_send` returns the error instead of raising it in an except clause, because
+            # the context of the error could contain the passwords.
             raise outcome
         reason = f"sends the answer to another request ({type(outcome).__name__})"
         raise ResolverFailed(endpoint.url, reason, REPORT)
@@ -260,7 +261,7 @@ def _explain_hidden(item: ItemView) -> str:
 def locate_document(archive: Archive, identifier: Identifier, item: ItemView) -> DocumentLocation:
     """Return the URLs of an item and its metadata for all readers, and its other editions.
 
-    The other editions are persistent URLs, so that they may be in any Archive.
+    The other editions are stated as persistent URLs, because they may be in any Archive.
     """
     urls = _list_urls(archive, identifier) if item.shows_itself(ANY_READER) else {}
     # readers who may not read the files get the URL of the metadata instead of the item's URL
@@ -283,30 +284,32 @@ def _list_urls(archive: Archive, identifier: Identifier) -> dict[Relation, _Date
             lambda catalogue: answer_url_request(catalogue, request, facts, lambda item: "")
         )
     )
-    return {
-        parse_relation(name.removeprefix("url")): (
-            encode_word(str(url)),
-            parse_timestamp("timestamp", pairs[f"timestamp{name.removeprefix('url')}"]),
-        )
-        for name, url in pairs.items()
-        if name == "url" or name.startswith("url.")
-    }
+    urls = {}
+    for name, url in pairs.items():
+        if name == "url" or name.startswith("url."):
+            relation = name.removeprefix("url")
+            timestamp = parse_timestamp("timestamp", pairs[f"timestamp{relation}"])
+            urls[parse_relation(relation)] = encode_word(str(url)), timestamp
+    return urls
 
 
 def _list_metadata(urls: Mapping[Relation, _DatedUrl]) -> tuple[MetadataLocation, ...]:
-    """Return the metadata in free form, in each format, and their translations, each URL once."""
-    found: dict[tuple[str, str | None], MetadataLocation] = {}
+    """Return the URLs of the metadata, of its formats, and of the translations of the metadata.
+
+    Each URL occurs once for each format, if possible with its language.
+    """
+    locations: dict[tuple[str, str | None], MetadataLocation] = {}
     relations = [relation for relation in urls if relation.shape in ("m", "mt")]
-    for relation in sorted(relations, key=lambda one: (len(one.steps), one.name)):
+    for relation in sorted(relations, key=lambda each: (len(each.steps), each.name)):
         url, updated_at = urls[relation]
         metadata, *translation = relation.steps
         language = translation[0].parameter if translation else None
-        known = found.get((url, metadata.parameter))
+        known = locations.get((url, metadata.parameter))
         if known is None or (known.language is None and language is not None):
-            found[url, metadata.parameter] = MetadataLocation(
+            locations[url, metadata.parameter] = MetadataLocation(
                 url, updated_at, metadata.parameter, language
             )
-    return tuple(found.values())
+    return tuple(locations.values())
 
 
 def _persistent_url(archive: Archive, ibi: str | None) -> str | None:

@@ -93,10 +93,7 @@ def _get_client() -> RegistryClient:
     return RegistryClient(get_archive().config)
 
 
-def _send(
-    password_file: str | None,
-    create: Callable[[Credentials], RegistryRequest],
-) -> None:
+def _send(password_file: str | None, create: Callable[[Credentials], RegistryRequest]) -> None:
     """Send a request of the actor, and write the confirmation.
 
     :param create: returns the request.
@@ -232,10 +229,7 @@ def change_email_command(address: str, password_file: str | None) -> None:
     Example:
       flask --app example_app ibi registry change-email banon@iconet.com.br
     """
-    _send(
-        password_file,
-        lambda credentials: ChangeEMailAddress(credentials, address),
-    )
+    _send(password_file, lambda credentials: ChangeEMailAddress(credentials, address))
 
 
 # --- documents -----------------------------------------------------------------------------------
@@ -270,8 +264,8 @@ def register_command(
     client = _get_client()
     credentials = Credentials(client.actor_id, "")
     requests = [
-        build_registration(archive, one, credentials, allows_original=not no_original)
-        for one in ibi
+        build_registration(archive, text, credentials, allows_original=not no_original)
+        for text in ibi
     ]
     if dry_run:
         for request in requests:
@@ -307,10 +301,7 @@ def change_actor_command(document_id: str, new_actor_id: str, password_file: str
       flask --app example_app ibi registry change-actor 8JMKD3MGP8W/35MME4E \\
           --to sid.inpe.br/bibdigital@80/2006/04.07.15.50
     """
-    _send(
-        password_file,
-        lambda credentials: ChangeActor(credentials, document_id, new_actor_id),
-    )
+    _send(password_file, lambda credentials: ChangeActor(credentials, document_id, new_actor_id))
 
 
 @click.command("delete")
@@ -326,10 +317,7 @@ def delete_command(document_id: str, password_file: str | None) -> None:
     Example:
       flask --app example_app ibi registry delete 8JMKD3MGP8W/35MME4E
     """
-    _send(
-        password_file,
-        lambda credentials: DeleteDocumentRegistration(credentials, document_id),
-    )
+    _send(password_file, lambda credentials: DeleteDocumentRegistration(credentials, document_id))
 
 
 @click.command("display")
@@ -349,10 +337,7 @@ def display_command(document_id: str, password_file: str | None, as_json: bool) 
     client = _get_client()
     actor_id = client.actor_id
     credentials = Credentials(actor_id, read_password(password_file))
-    record = client.send(
-        DisplayIDRegistration(credentials, document_id),
-        DocumentRecord,
-    )
+    record = client.send(DisplayIDRegistration(credentials, document_id), DocumentRecord)
     if as_json:
         write(json.dumps(asdict(record), default=format_timestamp, ensure_ascii=False, indent=2))
     else:

@@ -22,7 +22,7 @@ from flask_ibi_archive.errors import (
 )
 from flask_ibi_archive.server.http.transport import HttpResponse, make_printable
 
-#: At most this number of bytes of an answer is read. (A status has fewer than 100 bytes.)
+#: The largest number of bytes of an answer that are read. (A status has fewer than 100 bytes.)
 MAX_ANSWER = 65536
 
 LATER = "try again later"
@@ -79,13 +79,13 @@ class Endpoint:
     def explain_redirect(self, answer: HttpResponse) -> ResolverFailed:
         """Return the error for a redirect."""
         # The query is removed, because it may contain the registration key of the request.
-        place = make_printable(answer.headers.get("location", "").partition("?")[0])
-        if not place:
+        target = make_printable(answer.headers.get("location", "").partition("?")[0])
+        if not target:
             reason = f"answers with a redirect (status {answer.status}) that has no target"
             return ResolverFailed(self.url, reason, self.wrong_url)
         return ResolverFailed(
             self.url,
-            f"redirects to {place}, but redirects are not followed",
+            f"redirects to {target}, but redirects are not followed",
             f"if this is the address of the resolver, set {self.setting} to this address",
         )
 
@@ -174,7 +174,7 @@ def _refusal(endpoint: Endpoint, answer: HttpResponse) -> ResolverError:
 
 
 def find_alert(body: bytes) -> str:
-    """Return the alert (a message for readers) of an answer in one line, or "" if it has none."""
+    """Return the alert (a message for readers) in an answer, in one line; "" if there is none."""
     try:
         return next(
             (make_printable(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), ""

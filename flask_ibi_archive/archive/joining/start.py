@@ -72,7 +72,7 @@ def register_on_start(archive: Archive, folder: Path, logger: logging.Logger) ->
 
 
 def lock_name(config: ArchiveConfig) -> str:
-    """Return the name of the lock files of an Archive. Each Archive has another name."""
+    """Return the name of the lock files of an Archive. Different Archives have different names."""
     archive = f"{config.archive_address.lower()} {config.archive_service_ibi}"
     return f"ibi_archive_{hashlib.sha256(archive.encode()).hexdigest()[:12]}"
 
@@ -118,7 +118,7 @@ class Starter:
     In some local networks a server cannot reach its own public address, but the resolver can reach
     this address. In this case the Starter requests inclusion after IBI_REGISTRATION_DEADLINE.
 
-    :param registrar: sends the request. Its clock and its wait function are used here, too.
+    :ivar registrar: sends the request. The Starter also uses its clock and its wait function.
     """
 
     archive: Archive
