@@ -10,7 +10,8 @@ members:
 ``faults.jsonl``
     the stored files that were missing or damaged, with one :class:`ContentFault` per line;
 ``malformed.jsonl``
-    only if rows are malformed: the values that the tables lack, with one value per line;
+    only if rows are malformed: the malformed values as text, with one value per line. The rows in
+    ``tables`` contain other values instead;
 ``manifest.json``
     a :class:`BackupManifest`.
 """
@@ -70,7 +71,7 @@ class BackupManifest:
     :param created: the time when the backup was made, in ISO 8601.
     :param archives: the service IBIs of the Archives in the backup.
     :param tables: the number of rows of each table.
-    :param numbers: the last used row ID of each table whose row IDs are never used again.
+    :param numbers: the last used row ID of each table that never uses a row ID twice.
     :param contents: the number of undamaged stored files.
     :param bytes: the total size of the undamaged stored files.
     :param faults: the number of stored files that were missing or damaged.
@@ -95,7 +96,6 @@ class BackupSummary:
     :param rows: the number of rows of all tables.
     :param contents: the number of undamaged stored files.
     :param bytes: the total size of the undamaged stored files.
-
     :param faults: the number of stored files that were missing or damaged.
     """
 
@@ -181,7 +181,7 @@ class BackupWriter:
         with self.database.snapshot() as connection:
             revision = _get_revision(self.database, connection)
             tables = reflect_tables(connection)
-            archives = [found.service_ibi for found in find_archives(connection)]
+            archives = [archive.service_ibi for archive in find_archives(connection)]
             numbers = read_last_ids(connection, tables)
             counts = self._write_tables(backup, connection, tables)
             total = 0
@@ -235,10 +235,10 @@ class BackupWriter:
         self.report(ContentFault("malformed", "", " ".join(reason.split())))
 
     def _with_recorded_date(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """Return the rows of the table of prefixes, with the last date from :class:`LastDateFile`.
+        """Return the rows of the table of prefixes, and the date in the file :class:`LastDateFile`.
 
         When an identifier is minted in a transaction of the host, its date is also written to this
-        file. If the transaction is rolled back, the file still contains the date.
+        file. If the transaction is rolled back, only the file contains the date.
 
         :param rows: the rows of the table of prefixes.
         :raises MintingError: if the file with the last date cannot be read.
@@ -297,15 +297,15 @@ class BackupWriter:
         member = _member(f"contents/{sha256}", zipfile.ZIP_STORED)
         with stream, backup.open(member, "w", force_zip64=True) as target:
             try:
-                found = copy_and_measure(ProgressReader(_Source(stream), progress), target)
+                copied = copy_and_measure(ProgressReader(_Source(stream), progress), target)
             except _ReadError as error:
                 self._add_fault("damaged", sha256, f"{path} can't be read: {error}")
                 return None
-        if found.sha256 != sha256:
+        if copied.sha256 != sha256:
             # The backup contains the damaged file. The member faults.jsonl says that it is damaged.
-            self._add_fault("damaged", sha256, f"{path} has the checksum {found.sha256}")
+            self._add_fault("damaged", sha256, f"{path} has the checksum {copied.sha256}")
             return None
-        return found.size
+        return copied.size
 
     def _add_fault(self, kind: str, sha256: str, text: str) -> None:
         fault = ContentFault(kind, sha256, text)
@@ -314,10 +314,7 @@ class BackupWriter:
 
 
 class _ReadError(Exception):
-    """Raised if a stored file cannot be read.
-
-    An OSError would not tell whether the stored file or the backup is concerned.
-    """
+    """Raised if a stored file cannot be read. An OSError means that the backup can't be written."""
 
 
 class _Source:

@@ -47,7 +47,7 @@ from flask_ibi_archive.server.http.link_requests import (
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-#: A report lists at most this number of the places where items use a link.
+#: A report lists at most this number of uses of a link (files and relations of items).
 MAX_USES = 100
 #: The largest number of uses of a link in one line of the report.
 SHOWN_USES = 3
@@ -61,8 +61,8 @@ REPORT_BATCH = 1000
 class LinkFailure:
     """A broken link in a report.
 
-    :param used: the number of places where items use the link.
-    :param uses: the first :data:`MAX_USES` of these places.
+    :param used: the number of uses of the link: files and relations of items.
+    :param uses: the first :data:`MAX_USES` of these uses.
     """
 
     link: BrokenLink
@@ -106,6 +106,8 @@ class _Stopped(Exception):
 
 @dataclass
 class _Uses:
+    """The number of uses of a broken link, and the first of these uses."""
+
     count: int = 0
     first: list[LinkUse] = field(default_factory=list)
 
@@ -167,7 +169,7 @@ class LinkChecker:
         return self._rows.count_due(self._limit)
 
     def _read_uses(self) -> Iterator[tuple[str, LinkUse]]:
-        """Yield the cleaned URL of each link, and the place where an item uses the link."""
+        """Yield the cleaned URL of each link, and the item that uses the link."""
         for url, use in read_uses(self.archive.database, self.archive.served().id):
             cleaned = clean_url(url)
             if cleaned is None or self._is_own(cleaned):
@@ -208,13 +210,13 @@ class LinkChecker:
         while batch := {link.digest: link for link in islice(links, REPORT_BATCH)}:
             uses = {digest: _Uses() for digest in batch}
             for url, use in self._read_uses():
-                found = uses.get(compute_digest(url))
-                if found is not None:
-                    found.count += 1
-                    if found.count <= MAX_USES:
-                        found.first.append(use)
-            for digest, found in uses.items():
-                yield LinkFailure(batch[digest], found.count, tuple(found.first))
+                of_link = uses.get(compute_digest(url))
+                if of_link is not None:
+                    of_link.count += 1
+                    if of_link.count <= MAX_USES:
+                        of_link.first.append(use)
+            for digest, of_link in uses.items():
+                yield LinkFailure(batch[digest], of_link.count, tuple(of_link.first))
             self._rows.store_report_time(list(batch), self._now())
 
     # --- in the threads --------------------------------------------------------------------------
@@ -226,6 +228,10 @@ class LinkChecker:
             raise _Stopped
 
     def _work(self, hosts: Iterator[str], progress: Callable[[int], object]) -> None:
+        """Check one host after the other, until all hosts are checked or the run is stopped.
+
+        :param hosts: the hosts that are left. All threads share this iterator.
+        """
         while not self._stop.is_set():
             with self._lock:
                 host = next(hosts, None)

@@ -74,10 +74,10 @@ ZIP_ERRORS = (
 
 @contextmanager
 def open_backup(path: Path) -> Iterator[BackupReader]:
-    """Return a context manager that opens a backup.
+    """Open a backup until the end of the ``with`` block.
 
-    :raises BackupError: if the backup is damaged. This error may also be raised while the backup is
-        read inside the context.
+    :raises BackupError: if the backup is damaged. Damage that is found in the ``with`` block, while
+        the backup is read, also raises this error.
     """
     try:
         try:
@@ -171,7 +171,9 @@ class BackupReader:
 
         :param files: the file store.
         :param staging: the staging folder; None means that no files are copied.
-        :param progress: a function that is called with the number of bytes that were checked.
+        :param progress: a function that is called with "bytes", the number of checked bytes, and
+            the total number of bytes.
+        :raises ValueError: if the backup is damaged; or another of :data:`ZIP_ERRORS`.
         """
         self._check_members()
         total = sum(info.file_size for info in self._backup.infolist())
@@ -255,11 +257,11 @@ class BackupReader:
         with self._open(f"contents/{stated.sha256}") as stream:
             source = ProgressReader(stream, progress)
             if staging is None or files.has_undamaged_file(stated):
-                found = copy_and_measure(source, None)
+                content = copy_and_measure(source, None)
             else:
-                found = staging.add_stream(source)
-        if found != stated:
-            raise ValueError(f"contents/{stated.sha256} has the checksum {found.sha256}")
+                content = staging.add_stream(source)
+        if content != stated:
+            raise ValueError(f"contents/{stated.sha256} has the checksum {content.sha256}")
 
     def _open(self, name: str) -> io.BufferedReader:
         return io.BufferedReader(cast(io.RawIOBase, self._backup.open(name)), BLOCK)
@@ -337,7 +339,7 @@ class Restorer:
         :raises BackupError: if the backup cannot be restored. Nothing was changed.
         :raises StorageError: if the database already contains an Archive. Nothing was changed.
         """
-        # the entries of the Archives are written when they are in the database
+        # without get_entry: _restore() enters the Archives when they are in the database
         files = FileStore(self.files.folder)
         with open_backup(path) as backup, files.staging() as staging:
             self._check_clock(backup)
@@ -362,6 +364,10 @@ class Restorer:
             )
 
     def _restore(self, backup: BackupReader, staging: Staging) -> None:
+        """Load the backup into the database, and move its files to the store.
+
+        :param staging: the staging folder with the files that the store needs.
+        """
         self.database.create()
         try:
             with self.database.writing() as connection:

@@ -28,11 +28,12 @@ from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import batched
 
-#: At most this number of files is deleted in one transaction. The transaction blocks other writers.
+#: The largest number of files that one transaction deletes. The transaction blocks other writers.
 BATCH = 2000
-#: A statement selects at most this number of items. If there are more items, all rows are read.
+#: If more items than this are checked, the rows of all items are read, and the others are skipped.
 MAX_ITEMS = 500
-#: More unneeded files are only deleted if they are at most a tenth of the files, or with ``yes``.
+#: If there are more unneeded files than this, they are only deleted if they are at most a tenth of
+#: all files, or if ``yes`` is True.
 MANY = 10
 REPAIR = "restore the file from a backup, or add the file again"
 
@@ -111,15 +112,15 @@ class Verifier:
         :param identifiers: identifiers of the items to check. Empty: all items.
         :param prune: True: delete the unneeded files.
         :param dry_run: True: only count the unneeded files, even if ``prune`` is True.
-        :param yes: True: also delete more than a tenth of the stored files.
+        :param yes: True: delete any number of unneeded files; see :data:`MANY`.
         :raises UnknownItem: if the Archive has no item for one of the identifiers.
         :raises StorageError: if the folder of the files cannot be read or changed; with ``prune``
             also if the folder may contain files of another database, or if too many files are
             unneeded.
         """
         item_ids = self._find_items(identifiers)
-        # This time is before the rows are read. A newer file may belong to a row of a later
-        # transaction.
+        # Take the time before the rows are read: a newer file may belong to a row that is added
+        # later.
         before = self.clock() - GRACE
         with tempfile.TemporaryFile("w+", encoding="utf-8") as rows:
             self._copy_rows(rows, item_ids)
@@ -133,7 +134,7 @@ class Verifier:
         return self.result
 
     def _find_items(self, identifiers: Sequence[str]) -> set[int]:
-        found = set()
+        item_ids = set()
         with self.database.reading() as connection:
             for identifier in identifiers:
                 text = parse_identifier(identifier).text
@@ -141,8 +142,8 @@ class Verifier:
                 item_id, state = owners.get(text, (0, ELSEWHERE))
                 if state == ELSEWHERE:
                     raise UnknownItem(text)
-                found.add(item_id)
-        return found
+                item_ids.add(item_id)
+        return item_ids
 
     def _copy_rows(self, rows: IO[str], item_ids: set[int]) -> None:
         """Copy the rows to a file in a short transaction.
