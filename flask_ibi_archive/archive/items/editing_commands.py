@@ -204,6 +204,7 @@ def build_changes(
 
 
 def _build_access(old: AccessRule | None, values: Mapping[str, Any]) -> AccessRule | None:
+    """Return the access rule that the options state. Omitted options keep the values of ``old``."""
     from flask_ibi_archive.core.records.fields import FieldError, parse_network
     from flask_ibi_archive.core.records.record import AccessRule
 
@@ -219,6 +220,7 @@ def _build_access(old: AccessRule | None, values: Mapping[str, Any]) -> AccessRu
 
 
 def _parse_translations(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Return the identifiers of translations by language, from texts such as ``pt=<ibi>``."""
     from flask_ibi_archive.core.records.fields import FieldError, parse_ibi, parse_language, quoted
 
     translations: dict[str, str] = {}

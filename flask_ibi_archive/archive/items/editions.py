@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, select, update
 from sqlalchemy.orm import aliased
@@ -19,9 +19,15 @@ from flask_ibi_archive.archive.items.tables import EditionSeries, Item
 from flask_ibi_archive.errors import RuleBroken
 from flask_ibi_archive.server.database.dialects import is_one_of
 
-#: The id of a series, and the number of an item in this series. The id is negative while the series
-#: is not stored in the database.
-Place = tuple[int, int]
+
+class Place(NamedTuple):
+    """The place of an item: the id of its series, and its number in the series.
+
+    The id is negative while the series is not stored in the database.
+    """
+
+    series: int
+    number: int
 
 
 class Editions:
@@ -127,7 +133,7 @@ class EditionLinks:
         self._previous: dict[int, int] = {}
         #: For each merged series: the series that now contains its items, and the value that is
         #: added to their numbers.
-        self._moved: dict[int, Place] = {}
+        self._moved: dict[int, tuple[int, int]] = {}
         #: The items that get a new place.
         self._placed: set[int] = set()
         #: The id of the newest series that is not stored yet (negative).
@@ -138,7 +144,7 @@ class EditionLinks:
         for item_id, series, number, following, previous in self._connection.execute(
             _select_places().where(is_one_of(self._connection, Item.id, items))
         ).all():
-            self._places[item_id] = series, number
+            self._places[item_id] = Place(series, number)
             if following is not None:
                 self._next[item_id] = following
             if previous is not None:
@@ -164,7 +170,7 @@ class EditionLinks:
                 7, ibi, "the chosen next edition is already the next edition of another item"
             )
         place, next_place = self._find_position(item_id), self._find_position(next_id)
-        if item_id == next_id or (place and next_place and place[0] == next_place[0]):
+        if item_id == next_id or (place and next_place and place.series == next_place.series):
             raise RuleBroken(7, ibi, "the chain of editions would become a circle")
         self._next[item_id], self._previous[next_id] = next_id, item_id
         if place is None and next_place is None:
@@ -172,9 +178,9 @@ class EditionLinks:
             place = self._set_place(item_id, self._new, 1)
         if place is None:
             assert next_place is not None
-            self._set_place(item_id, next_place[0], next_place[1] - 1)
+            self._set_place(item_id, next_place.series, next_place.number - 1)
         elif next_place is None:
-            self._set_place(next_id, place[0], place[1] + 1)
+            self._set_place(next_id, place.series, place.number + 1)
         else:
             self._merge(place, next_place)
 
@@ -183,10 +189,10 @@ class EditionLinks:
         place = self._places.get(item_id)
         if place is None:
             return None
-        series, shift = self._resolve(place[0])
-        return series, place[1] + shift
+        series, shift = self._resolve(place.series)
+        return Place(series, place.number + shift)
 
-    def _resolve(self, series: int) -> Place:
+    def _resolve(self, series: int) -> tuple[int, int]:
         """Return the series that now contains the items, and the value to add to their numbers.
 
         The result is stored for all series on the way, so that the next search is short.
@@ -205,22 +211,23 @@ class EditionLinks:
 
     def _set_place(self, item_id: int, series: int, number: int) -> Place:
         self._placed.add(item_id)
-        self._places[item_id] = series, number
-        return series, number
+        self._places[item_id] = place = Place(series, number)
+        return place
 
     def _merge(self, place: Place, next_place: Place) -> None:
         """Merge two series, so that the second one continues after the first one."""
-        shift = place[1] + 1 - next_place[1]
-        if place[0] < 0:  # only the numbers of a series that is not stored yet may change
-            self._moved[place[0]] = next_place[0], -shift
+        shift = place.number + 1 - next_place.number
+        # If one series is not stored yet, its items move: then no stored row changes.
+        if place.series < 0:
+            self._moved[place.series] = next_place.series, -shift
         else:
-            self._moved[next_place[0]] = place[0], shift
+            self._moved[next_place.series] = place.series, shift
 
     def write(self) -> None:
         """Store the links that :meth:`add` has checked."""
         moves = [(series, *self._resolve(series)) for series in self._moved if series > 0]
         places = {item_id: self._find_position(item_id) for item_id in self._placed}
-        new = sorted({place[0] for place in places.values() if place and place[0] < 0})
+        new = sorted({place.series for place in places.values() if place and place.series < 0})
         # the stored ids of the new series
         rows = dict(
             zip(new, create_series(self._connection, self._archive_id, len(new)), strict=True)
@@ -248,8 +255,8 @@ class EditionLinks:
             [
                 {
                     "id": item_id,
-                    "edition_series_id": rows.get(place[0], place[0]),
-                    "edition_no": place[1],
+                    "edition_series_id": rows.get(place.series, place.series),
+                    "edition_no": place.number,
                 }
                 for item_id, place in sorted(places.items())
                 if place is not None
@@ -275,6 +282,7 @@ def _select_places() -> Any:
 
 
 def _select_neighbour(after: bool) -> Any:
+    """Select the id of the edition just after or just before an item in its series."""
     other = aliased(Item)
     return (
         select(other.id)

@@ -2,7 +2,7 @@
 
 The name of a file is the checksum of its content. Therefore equal files are stored only once. The
 store never contains an incomplete file: a new file is first written to a staging folder and to the
-disk. The transaction that writes the database row of the file then moves the file to its place.
+disk. The transaction that writes the database row of the file then moves the file to its path.
 
 Each Archive that uses the folder has an entry there (:class:`.FolderEntry`). Unneeded files are
 only deleted if all entries are known.
@@ -128,7 +128,7 @@ class FileStore:
         """
         with self.explain_errors("read"):
             for path in self._list_paths():
-                if self._is_place(path):
+                if self._is_stored_file(path):
                     try:
                         status = path.lstat()
                     except FileNotFoundError:
@@ -143,7 +143,7 @@ class FileStore:
         :raises StorageError: if the check fails. The message says what to do.
         """
         with self.explain_errors("read"):
-            others = (path for path in self._list_paths() if not self._is_place(path))
+            others = (path for path in self._list_paths() if not self._is_stored_file(path))
             check_entries(self.folder, others, own, known)
 
     def _list_paths(self) -> Iterator[Path]:
@@ -152,7 +152,7 @@ class FileStore:
             for inner in _list_folder(outer) if len(outer.name) == 2 else [outer]:
                 yield from _list_folder(inner) if len(inner.name) == 2 else [inner]
 
-    def _is_place(self, path: Path) -> bool:
+    def _is_stored_file(self, path: Path) -> bool:
         """Return whether a path is that of a stored file: its name and its folders are right."""
         return bool(_NAME.fullmatch(path.name)) and path == self.path(path.name)
 
@@ -294,17 +294,17 @@ class Staging:
 
         :raises StorageError: if the file cannot be moved.
         """
-        place = self._store.path(content.sha256)
+        path = self._store.path(content.sha256)
         with self._store.explain_errors("written"):
             staged = self._folder / content.sha256
-            self._store.create_parents(place.parent)
+            self._store.create_parents(path.parent)
             # If two new items have this file, the first call has moved the file already.
-            os.utime(staged if staged.exists() else place)
+            os.utime(staged if staged.exists() else path)
             if staged.exists():
-                if not place.exists():
+                if not path.exists():
                     self._on_new(content.sha256)
-                staged.replace(place)
-                sync_folder(place.parent)
+                staged.replace(path)
+                sync_folder(path.parent)
 
     def move_all_to_store(self) -> None:
         """Move all files from the staging folder to the store, as :meth:`move_to_store` does."""

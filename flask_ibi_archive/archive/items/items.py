@@ -145,8 +145,8 @@ class ItemStore:
             check_not_reserved(
                 self.connection, [text for record in records for text in record.identifiers]
             )
-        given = {"archive_id": self.archive_id, "is_service": is_service}
-        rows = [{**given, **_columns(record, now)} for record in records]
+        shared = {"archive_id": self.archive_id, "is_service": is_service}
+        rows = [{**shared, **_columns(record, now)} for record in records]
         ids = insert_with_ids(self.connection, Item, rows)
         insert_rows(
             self.connection,
@@ -232,6 +232,7 @@ class ItemStore:
                 self.connection.execute(insert(ItemIdentifier).values(**row))
 
     def _identifier_row(self, record: Record, item_id: int, text: str) -> dict[str, Any]:
+        """Return the row of one identifier of an item."""
         if text == record.rep:
             form = REP
         elif text == record.ibip:

@@ -238,15 +238,9 @@ class Minter:
                     return Issued(fresh, last, now, delay)
                 continue
             used = find_used_identifiers(
-                connection,
-                [identifiers.rep for identifiers in fresh],
-                [identifiers.ibip for identifiers in fresh],
+                connection, [new.rep for new in fresh], [new.ibip for new in fresh]
             )
-            minted += [
-                identifiers
-                for identifiers in fresh
-                if identifiers.rep not in used and identifiers.ibip not in used
-            ]
+            minted += [new for new in fresh if new.rep not in used and new.ibip not in used]
             if len(minted) == count:
                 store_last_date(connection, self.prefixes, last)
                 return Issued(minted, last, now, delay)

@@ -129,6 +129,7 @@ class ItemReader:
     def _try_all(
         self, where: Sequence[ColumnElement[bool]], limit: int
     ) -> dict[int, ItemView | None]:
+        """Return items by their ids; None instead of an item whose row is malformed."""
         try:
             return {int(item.id or 0): item for item in self._read(where, limit)}
         except MALFORMED:  # read the items one by one, to find the malformed row
@@ -149,6 +150,7 @@ class ItemReader:
             return None
 
     def _read(self, where: Iterable[ColumnElement[bool]], limit: int) -> Iterator[ItemView]:
+        """Yield items in the order of their ids. If a row is malformed, no item is yielded."""
         rows = self.connection.execute(
             _select_items(self.with_descriptions)
             .where(Item.archive_id == self.archive_id, *where)

@@ -112,9 +112,9 @@ class Translations:
             return
         self._remove_members(Item.id == item_id)
         group = members[0].translation_group_id
-        rest = [member for member in members if member.id != item_id]
-        here = [member for member in rest if member.state != ELSEWHERE]
-        if len(rest) < 2 or not here:
+        others = [member for member in members if member.id != item_id]
+        here = [member for member in others if member.state != ELSEWHERE]
+        if len(others) < 2 or not here:
             self._remove_members(Item.translation_group_id == group)
             self.connection.execute(delete(TranslationGroup).where(TranslationGroup.id == group))
             return
@@ -218,6 +218,7 @@ class TranslationJoins:
         self._read("translation_group_id", self._members)
 
     def _read(self, column: str, values: Iterable[int]) -> None:
+        """Read the languages and groups of the items that have a value in a column."""
         for item_id, language, group in self._connection.execute(
             select(Item.id, Item.language, Item.translation_group_id).where(
                 is_one_of(self._connection, getattr(Item, column), values)

@@ -110,6 +110,7 @@ class Steps:
         return after
 
     def _end(self, log: ImportLog) -> None:
+        """Delete the import from the log, or store that it is complete."""
         if not self.remembered:
             log.forget(self.state)
             return
@@ -121,6 +122,7 @@ class Steps:
         )
 
     def _items(self, store: ItemStore, log: ImportLog, lines: Sequence[Line]) -> ImportState:
+        """Store the items of lines. Without lines, begin the next phase."""
         state, reader = self.state, self.reader
         if not lines:
             return self._begin_phase(Phase.LANGUAGES, lines=reader.line)
@@ -321,8 +323,8 @@ class Importer:
         progress = ImportProgress(source.size, self.progress)
         steps = self._open_steps(source)
         try:
-            with nullcontext() if self.resume else self._transaction() as whole:
-                self._import(steps, progress, whole)
+            with nullcontext() if self.resume else self._transaction() as transaction:
+                self._import(steps, progress, transaction)
                 if self.dry_run:
                     raise _Rollback
         except _Rollback:
@@ -353,19 +355,17 @@ class Importer:
                 notices = transaction.complete()
             self.notifier.send(notices)
 
-    def _import(self, steps: Steps, progress: ImportProgress, whole: _Transaction | None) -> None:
+    def _import(self, steps: Steps, progress: ImportProgress, shared: _Transaction | None) -> None:
         """Import batch by batch.
 
-        :param whole: the transaction of all batches; None: each batch is a transaction.
+        :param shared: the transaction of all batches; None: each batch is a transaction.
         """
         after: ImportState | None = steps.state
         while after is not None and after.phase is not Phase.DONE:
             steps.state = after
             progress.report_state(after)
             try:
-                with (
-                    nullcontext(whole) if whole is not None else self._transaction() as transaction
-                ):
+                with nullcontext(shared) if shared else self._transaction() as transaction:
                     after = self._import_batch(steps, transaction)
             except RecordError as error:
                 state = steps.state

@@ -102,19 +102,18 @@ class ItemBatch:
         self.log.add_lines(self.state, self._pending)
 
     def _insert(self, lines: Sequence[Line]) -> None:
+        """Insert the items of lines whose identifiers are unknown."""
         ids = self.store.insert_items(
             [line.record for line in lines],
             [line.contents for line in lines],
             self.state.started_at,
         )
+        self.added += len(ids)
         for item_id, line in zip(ids, lines, strict=True):
             note_import(self.store, item_id, None, line.record)
-        self.added += len(ids)
-        self._pending += [
-            PendingLine(line.number, item_id, replaced=False, has_references=True)
-            for line, item_id in zip(lines, ids, strict=True)
-            if line.record.has_references
-        ]
+            if line.record.has_references:
+                pending = PendingLine(line.number, item_id, replaced=False, has_references=True)
+                self._pending.append(pending)
 
     def _check(
         self, line: Line, texts: Sequence[str], in_batch: dict[str, int], elsewhere: set[str]

@@ -118,8 +118,8 @@ def new_edition(
     :raises RuleBroken: rule 7, if the earlier edition already has a next edition. The message
         names the last edition.
     """
-    given = {**_join_fields(record, files, fields), "previous_edition": require_ibi(ibi)}
-    return _deposit(archive.context, given, get_ibi("reserved", reserved))
+    described = {**_join_fields(record, files, fields), "previous_edition": require_ibi(ibi)}
+    return _deposit(archive.context, described, get_ibi("reserved", reserved))
 
 
 def add_translation(
@@ -142,8 +142,8 @@ def add_translation(
     :param fields: the description of the new item. The field ``language`` is required.
     :raises RuleBroken: rule 8, if there is already an item or translation in that language.
     """
-    given = {**_join_fields(record, files, fields), "translation_of": require_ibi(ibi)}
-    return _deposit(archive.context, given, get_ibi("reserved", reserved))
+    described = {**_join_fields(record, files, fields), "translation_of": require_ibi(ibi)}
+    return _deposit(archive.context, described, get_ibi("reserved", reserved))
 
 
 def _join_fields(
@@ -154,8 +154,8 @@ def _join_fields(
         raise StorageError(
             f"record: {quoted(record)} is not an ItemRecord, such as ItemRecord(language='en')"
         )
-    given = {} if files is None else {"files": files}
-    return {**(record or {}), **given, **fields}
+    listed = {} if files is None else {"files": files}
+    return {**(record or {}), **listed, **fields}
 
 
 def _deposit(
@@ -270,11 +270,11 @@ def find_related(store: ItemStore, edition_of: str | None, translation_of: str |
     last_id = store.relations.editions.find_last_edition(other_id)
     if last_id != other_id:
         last, last_state = store.get_name_and_state(last_id)
-        place = " (not in this Archive)" if last_state == ELSEWHERE else ""
+        where = " (not in this Archive)" if last_state == ELSEWHERE else ""
         raise RuleBroken(
             7,
             ibi,
-            f"the item already has a next edition; the last edition is {last}{place}; add the new "
+            f"the item already has a next edition; the last edition is {last}{where}; add the new "
             "edition to the last edition",
         )
     return other_id

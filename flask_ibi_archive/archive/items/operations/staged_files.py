@@ -126,11 +126,8 @@ def name_file(number: int, file: Any) -> tuple[str, Path | IO[bytes] | FileRecor
         raise StorageError(f"{field}: {quoted(file)} is not {FILE_FORMS}")
     try:
         is_binary = isinstance(file.read(0), bytes)
-    except (
-        OSError,
-        TypeError,
-        ValueError,
-    ) as error:  # the file is closed, or open only for writing
+    # the file is closed, or open only for writing
+    except (OSError, TypeError, ValueError) as error:
         raise StorageError(f"{field}: {quoted(file)} can't be read: {error}") from error
     if not is_binary:
         raise StorageError(
@@ -182,6 +179,7 @@ class NewFiles:
             self._remove_unneeded()
 
     def _remove_unneeded(self) -> None:
+        """Delete the files that no item needs, or keep them in the list if a lock is not free."""
         self.checksums |= self.store.unneeded
         self.store.unneeded = self.checksums
         if self._are_needed():
