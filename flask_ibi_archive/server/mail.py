@@ -31,7 +31,8 @@ def compose_email(
     """Return an e-mail of an Archive or a resolver. Replies go to the administrator.
 
     :param mail: the settings for e-mail; None if no mail server is configured.
-    :param admin: the setting for the e-mail address of the administrator: name and value.
+    :param admin: the name and the value of the setting that contains the e-mail address of the
+        administrator.
     :param to: the address of the recipient.
     :raises ConfigError: if the address of the sender is not configured or not valid.
     """
@@ -43,10 +44,11 @@ def compose_email(
     message = EmailMessage()
     try:
         message["From"] = sender
-        right = len(message["From"].addresses) == 1 and bool(message["From"].addresses[0].domain)
+        [address_part] = message["From"].addresses
+        is_valid = bool(address_part.domain)
     except (ValueError, IndexError):
-        right = False
-    if not right:
+        is_valid = False
+    if not is_valid:
         raise ConfigError("MAIL_DEFAULT_SENDER", sender, expected)
     message["To"] = to
     if address not in (None, sender):
@@ -82,7 +84,10 @@ def send_email(
 
 
 def _try(settings: MailSettings, message: EmailMessage, step: float) -> str:
-    """Send an e-mail. Return the reason for a failure, or "" after success."""
+    """Send an e-mail. Return the reason for a failure, or "" after success.
+
+    :param step: the timeout in seconds for each step with the mail server.
+    """
     try:
         _deliver(settings, message, step)
     except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret

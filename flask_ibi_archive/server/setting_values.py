@@ -40,9 +40,10 @@ class InvalidValue(ValueError):
 
 
 def parse_text(value: Any) -> str:
-    """Return a text, or the digits of a number.
+    """Return a text unchanged, or a number as text.
 
-    Flask reads digits in an environment variable as a number.
+    The value of a setting may be a number, because Flask reads digits in an environment variable as
+    a number.
 
     :raises InvalidValue: if the value is neither a text nor a number.
     """

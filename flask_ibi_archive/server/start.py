@@ -128,7 +128,7 @@ def hide_password(uri: str) -> str:
 #: The keys of Flask-Migrate and Flask-Alembic in ``app.extensions``, and the setting with the
 #: arguments of Flask-Alembic.
 FLASK_MIGRATE, FLASK_ALEMBIC, ARGUMENTS = "migrate", "alembic", "ALEMBIC_CONTEXT"
-#: The key of the object that looks for them.
+#: The key of the object that looks for Flask-Migrate and Flask-Alembic.
 SEARCH = "ibi_host_migrations"
 
 
@@ -136,8 +136,8 @@ def hide_tables_from_host(app: Flask) -> None:
     """Make the migrations of an app ignore our tables, in addition to the app's own filters.
 
     The app may initialise Flask-Migrate or Flask-Alembic before or after this call, or not at all.
-    The function therefore looks for it each time an application context begins, as each command
-    does. It stops at the first request.
+    Therefore the app is searched for these extensions each time that an application context begins:
+    each command begins one. The search stops at the first request.
     """
     if SEARCH not in app.extensions:
         search = app.extensions[SEARCH] = _Search()
@@ -147,7 +147,7 @@ def hide_tables_from_host(app: Flask) -> None:
 
 
 class _Search:
-    """Looks for the extension. After :meth:`stop`, the signals of Flask cost nothing more."""
+    """Looks for Flask-Migrate or Flask-Alembic when Flask sends signals, until :meth:`stop`."""
 
     def add_filter(self, app: Flask, **details: object) -> None:
         """Add the filter if the app has Flask-Migrate or Flask-Alembic."""

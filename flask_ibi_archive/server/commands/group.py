@@ -1,4 +1,4 @@
-"""The command group ``flask ibi``, and what its commands share: functions, options, findings."""
+"""The class of the command groups, and what the commands share: options, checks, functions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def run_check(name: str, check: Callable[[], str]) -> Finding:
 class IBIGroup(AppGroup):
     """A command group whose help page has sections. Commands are imported when they are used.
 
-    :param sections: for each title of a section, its commands, such as ``setup.init``.
+    :param sections: for each title of a section, its commands with their modules, separated by
+        spaces, such as ``setup.init setup.upgrade``.
     :param package: the package that contains the modules.
     """
 
@@ -132,9 +133,11 @@ version_option = click.version_option(
 
 
 def find_extension(name: str) -> Any:
-    """Return what an extension keeps in the app of the command; None if the app has none.
+    """Return the entry of an extension in ``app.extensions``; None if the app has no such entry.
 
-    The app is loaded now, so that a command which does not call this function needs no app.
+    The app is loaded here. Therefore a command that does not call this function needs no app.
+
+    :param name: the key of the extension.
     """
     if not has_app_context():
         context = click.get_current_context()

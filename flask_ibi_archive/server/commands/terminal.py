@@ -192,7 +192,7 @@ def read_password(path: str | None, name: str = "Password", *, is_new: bool = Fa
             option = "--new-password-file" if name == "New password" else "--password-file"
             raise click.ClickException(f"there is no terminal for the password; use {option}")
         return str(click.prompt(name, hide_input=True, confirmation_prompt=is_new, err=True))
-    place = "standard input" if path == "-" else path
+    where = "standard input" if path == "-" else path
     try:
         if path == "-":
             line = _read_line(standard_input())
@@ -202,11 +202,11 @@ def read_password(path: str | None, name: str = "Password", *, is_new: bool = Fa
         password = line.decode()
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise click.ClickException(f"{place} can't be read: {reason}") from None
+        raise click.ClickException(f"{where} can't be read: {reason}") from None
     except UnicodeDecodeError:
-        raise click.ClickException(f"the first line of {place} is not UTF-8 text") from None
+        raise click.ClickException(f"the first line of {where} is not UTF-8 text") from None
     if not password:
-        raise click.ClickException(f"the first line of {place} is empty; it should be the password")
+        raise click.ClickException(f"the first line of {where} is empty; it should be the password")
     return password
 
 

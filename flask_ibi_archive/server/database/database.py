@@ -78,7 +78,7 @@ class Database:
         self.belongs_to_host = belongs_to_host
         self.reader = make_reader(engine)
         self.find_budget = find_budget
-        # the connections of a database that nobody uses any more, or at the end of the process
+        # closes the connections when nobody uses this object any more, or when the process ends
         weakref.finalize(self, _close, self.reader, self.engine)
         self._parent_pools: list[Pool] = []
         if hasattr(os, "register_at_fork"):
@@ -107,8 +107,8 @@ class Database:
     def limit_page_cache(self, kibibytes: int) -> None:
         """Limit the cache that each SQLite connection has for pages of the file.
 
-        Without this limit, the cache grows to 2000 KiB for each connection. The limit applies to
-        connections that are opened later. PostgreSQL has no such cache in this process.
+        Without this limit, the cache grows to 2000 KiB for each connection. Only connections that
+        are opened after this call have the limit. PostgreSQL has no such cache in this process.
         """
         if self.engine.dialect.name == "sqlite":
             for engine in (self.engine, self.reader):
@@ -137,7 +137,7 @@ class Database:
             raise self.explain(error) from error
 
     def read(self, work: Callable[[Connection], Result]) -> Result:
-        """Call a function with a connection for reading, and return its result.
+        """Call a function with a connection for reading, and return the result of the function.
 
         If the connection is broken, for example after a restart of the server, the function is
         called again with a new connection.
@@ -175,7 +175,9 @@ class Database:
     def writing(
         self, lock_timeout: float | None = None, table_lock: str | None = None
     ) -> Iterator[Connection]:
-        """Yield a connection for writing, in a transaction. An exception undoes all changes.
+        """Yield a connection for writing, in a transaction.
+
+        An exception in the ``with`` block rolls back all changes.
 
         :param lock_timeout: the maximum time to wait for locks, in seconds. None sets no limit for
             this transaction. A request never waits longer than the time budget of the request.
@@ -251,6 +253,10 @@ class Database:
         return current_revision(connection, self.history)
 
     def _check_writable(self) -> None:
+        """Check that the database can be written.
+
+        :raises NotReady: if the database is read-only, or locked for too long.
+        """
         try:
             with self.writing(CHECK_LOCK_TIMEOUT) as connection:
                 # the statement changes no data, but fails if the database is read-only
@@ -264,7 +270,7 @@ class Database:
 
 
 def _connect(engine: Engine, find_budget: FindBudget) -> Connection:
-    with find_budget() or nullcontext():  # the thread may have to wait for a free connection
+    with find_budget() or nullcontext():  # the budget includes the wait for a free connection
         return engine.connect()
 
 
@@ -280,7 +286,7 @@ def _reconnect_after_fork(reference: weakref.ref[Database]) -> None:
     """
     database = reference()
     if database is not None:
-        # the list prevents the garbage collector from closing their connections
+        # the list prevents the garbage collector from closing the connections of the parent
         database._parent_pools += [database.engine.pool, database.reader.pool]
         database.engine.dispose(close=False)
         database.reader.dispose(close=False)
@@ -318,15 +324,15 @@ def check_writable_folder(name: str, folder: Path, setting: str) -> None:
     :param setting: the key of the setting that contains the folder.
     :raises NotReady: if the file cannot be written, or if the disk is full.
     """
-    place = folder.absolute()
-    while not os.path.lexists(place):
-        place = place.parent
+    existing = folder.absolute()
+    while not os.path.lexists(existing):
+        existing = existing.parent
     try:
-        with tempfile.TemporaryFile(dir=place) as file:
+        with tempfile.TemporaryFile(dir=existing) as file:
             file.write(bytes(TEST_SIZE))
             file.flush()
     except OSError as error:
-        detail = f"{place}: {error.strerror or error}"
+        detail = f"{existing}: {error.strerror or error}"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise NotReady(f"the disk of {name} is full", "free some space", detail) from error
         advice = f"set {setting} to a folder that this process may write"

@@ -110,9 +110,10 @@ def is_one_of(
 
 
 def array_element(column_type: TypeEngine[Any]) -> TypeEngine[Any]:
-    """Return the type of the elements of an array of values for a column.
+    """Return the type to which values that are compared with a column must be cast.
 
-    PostgreSQL would silently cut texts at the length of a String type.
+    This is the type of the column, but for texts a type without a length, because PostgreSQL would
+    silently cut longer values.
     """
     return Text() if isinstance(column_type, String) else column_type
 
@@ -125,7 +126,7 @@ def batched(values: Iterable[Value], size: int = MAX_VALUES) -> Iterator[list[Va
 
 
 class UTCTime(FunctionElement[str]):
-    """An SQL function that returns a time in UTC as the database writes it."""
+    """An SQL function that returns a time in UTC as text, in the form of the database."""
 
     type = String()
     inherit_cache = True
@@ -171,6 +172,7 @@ def read_pages(
     The rows are read in pages: each page is one statement.
 
     :param read: a function that executes a statement and returns its rows.
+    :param statement: the SELECT, without an order and a limit.
     :param key: the columns that identify a row. The statement must select these columns.
     :param start: a column that is equal to the first column of the key. The statement gets an extra
         condition with this column, which can make the statement faster.

@@ -36,8 +36,8 @@ LOOPBACK = ("", "localhost", "127.0.0.1", "::1")
 #: part to create an error page.
 LOCK_SHARE = 0.8
 
-#: In other time zones, Python cannot represent the first and the last date that are allowed;
-#: psycopg reads no other style of dates.
+#: The settings of a PostgreSQL connection for times. In other time zones, Python could not
+#: represent the first and the last allowed date. psycopg reads only the style ISO.
 TIMES = "SET TIME ZONE 'UTC'; SET DateStyle = 'ISO'"
 
 #: The names of execution options of a connection. The option BEGIN contains the statement that
@@ -58,8 +58,7 @@ def make_engine(
 
     The engine is in autocommit mode, so statements that read need no transaction. SQLite checks
     foreign keys, and locks the database when a write transaction begins. A commit returns after the
-    data is on the disk. Therefore no identifier is issued twice, even after a
-    power failure.
+    data is on the disk. Therefore no identifier is issued twice, even after a power failure.
 
     :param timeout: the number of seconds to wait for a new connection. The engine also waits this
         time for a server that does not respond.
@@ -92,7 +91,8 @@ def begin(connection: Connection, budget: Budget | None) -> None:
     milliseconds = limit_lock_wait(budget, options.get(LOCK_TIMEOUT))
     if name == "sqlite":
         driver: Any = connection.connection.dbapi_connection
-        if driver.in_transaction:  # all users of a database in memory have the same connection
+        # a database in memory has one connection, which another thread may be using
+        if driver.in_transaction:
             raise NotReady("another transaction uses the database in memory", "try again later")
         wait = milliseconds or BUSY_TIMEOUT * 1000
         connection.exec_driver_sql(f"PRAGMA busy_timeout = {wait}")
@@ -123,8 +123,7 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
         engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
         event.listen(engine, "connect", _prepare_postgresql)
         return engine
-    # Commands have no deadline. With these options, the connection fails if the server does not
-    # respond.
+    # Commands have no time budget. These options end their waits if the server does not respond.
     options = {
         "connect_timeout": str(max(2, ceil(timeout))),  # 2 is the smallest value that is allowed
         "tcp_user_timeout": str(max(1, int(timeout * 1000))),
@@ -150,7 +149,8 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
 def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:
     options: dict[str, Any] = {"connect_args": {"timeout": timeout}}
     if is_in_memory(url):
-        # another user of the connection may be in a transaction when this one returns it
+        # All threads share one connection. It is not reset when a thread returns it to the pool,
+        # because another thread may be in a transaction.
         options |= {"poolclass": StaticPool, "pool_reset_on_return": None}
         options["connect_args"]["check_same_thread"] = False
     else:
@@ -184,14 +184,14 @@ def find_sqlite_file(url: URL) -> Path | None:
     return Path(name)
 
 
-def is_same_database(one: str, other: str) -> bool:
+def is_same_database(first: str, second: str) -> bool:
     """Return whether two URLs name the same database.
 
     The URLs may have different users, drivers and options.
 
     :raises ArgumentError: if SQLAlchemy does not accept one of the URLs.
     """
-    return identify_database(make_url(one)) == identify_database(make_url(other))
+    return identify_database(make_url(first)) == identify_database(make_url(second))
 
 
 def identify_database(url: URL) -> str:
@@ -204,8 +204,8 @@ def identify_database(url: URL) -> str:
         host = "localhost"
     # two schemas of a database may contain tables with the same names
     schema = re.search(r"search_path=(\S+)", str(url.query.get("options", "")))
-    place = f"{url.get_backend_name()} {host}:{url.port or 5432}/{name or url.username}"
-    return f"{place} ({schema[1]})" if schema else place
+    text = f"{url.get_backend_name()} {host}:{url.port or 5432}/{name or url.username}"
+    return f"{text} ({schema[1]})" if schema else text
 
 
 def describe_place(url: URL) -> str:
@@ -220,16 +220,16 @@ def describe_place(url: URL) -> str:
 
 
 def _prepare_psycopg(connection: Any, record: Any) -> None:
-    """Prepare a connection, also to a pooler such as PgBouncer.
+    """Set the options of a new connection to PostgreSQL or to a pooler such as PgBouncer.
 
-    In the transaction mode of a pooler, each transaction may run in another session of the server.
-    Settings that the pooler does not know, and prepared statements, would then belong to sessions
-    that other clients use too. PgBouncer knows the time zone and the style of dates.
+    In the transaction mode of a pooler, each transaction may run in another session of the server,
+    and other clients use these sessions too. Therefore the connection uses no prepared statements,
+    and sets only what PgBouncer keeps for each client: the time zone and the style of dates.
     """
     [session] = connection.execute("SELECT pg_backend_pid()").fetchone()
     if session == connection.info.backend_pid:
         _prepare_postgresql(connection, record)
-    else:
+    else:  # a pooler has sent another process ID than that of the session
         connection.prepare_threshold = None
         connection.execute(TIMES)
 
@@ -244,8 +244,10 @@ def _prepare_postgresql(connection: Any, record: Any) -> None:
 
 
 def make_reader(engine: Engine) -> Engine:
-    """Return an engine for the same database that does not begin transactions."""
-    # The new engine has no event listeners, because they would make each statement slower.
+    """Return an engine for the same database that does not begin transactions.
+
+    It has no event listeners, because they would make each statement slower.
+    """
     if isinstance(engine.pool, StaticPool):
         pool: Pool = engine.pool
     else:
@@ -254,9 +256,9 @@ def make_reader(engine: Engine) -> Engine:
 
 
 def refuse_missing_file(engine: Engine, file: Path, advice: str) -> None:
-    """Refuse connections while the database file is missing.
+    """Let an engine refuse connections while the database file is missing.
 
-    Without this function, SQLite would create an empty file.
+    Otherwise SQLite would create an empty file.
 
     :param advice: the part of the message that tells users how to create the file.
     :raises NotADirectoryError: if a name above the database file belongs to a file instead of a

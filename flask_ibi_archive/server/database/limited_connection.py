@@ -3,12 +3,12 @@
 This module is only imported if psycopg is installed.
 
 libpq and psycopg offer a timeout for connecting (``connect_timeout``), but none for the answer to a
-statement. ``statement_timeout`` is applied by the server, and so not by a server that hangs.
-``tcp_user_timeout`` and the keepalives do not help if the kernel of the server, or a proxy, still
-confirms that it received the statement. Therefore, :meth:`LimitedConnection.wait` extends the
-method with which psycopg waits for all answers. The method is public, but it is not documented that
-psycopg resumes its generator several times per second while there is no answer. Tested with psycopg
-3.2.1 and 3.3.9; ``tests/archive/items/test_waiting.py`` fails if psycopg changes it.
+statement. The server applies ``statement_timeout``, but not if it hangs. ``tcp_user_timeout`` and
+the keepalives do not help if the kernel of the server, or a proxy, still confirms that it received
+the statement. Therefore :meth:`LimitedConnection.wait` extends the method with which psycopg waits
+for all answers. This method is public, but it is not documented that psycopg resumes its generator
+several times per second while there is no answer. Tested with psycopg 3.2.1 and 3.3.9;
+``tests/archive/items/test_waiting.py`` fails if psycopg changes this.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NoAnswer(OperationalError, TimeoutError):
 
 
 class LimitedConnection(Connection[Any]):
-    """A connection with a deadline."""
+    """A connection whose waits end when the time budget of the current request is spent."""
 
     find_budget: FindBudget = staticmethod(no_budget)
 
@@ -56,7 +56,10 @@ class LimitedConnection(Connection[Any]):
 
 
 def _stop_at(budget: Budget, steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Run the steps of psycopg until they end or the budget is spent."""
+    """Run the steps of psycopg until they end or the budget is spent.
+
+    :param steps: the generator of psycopg. It yields what it waits for, and gets what is ready.
+    """
     deadline = monotonic() + budget.left
     try:
         waits_for = next(steps)

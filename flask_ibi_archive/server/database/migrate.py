@@ -1,7 +1,7 @@
 """Creates, upgrades, downgrades and removes the tables with alembic.
 
-A host can have migrations of its own in the same database. :func:`include_name` hides the tables of
-this package from them. A host can also add our migrations to its own history
+A host can have its own migrations in the same database. :func:`include_name` hides the tables of
+this package from these migrations. A host can also add our migrations to its own history
 (:attr:`History.is_shared`).
 
 The module imports alembic only inside functions. Most commands and servers do not need alembic, and
@@ -72,7 +72,7 @@ RESOLVER = History(
     "flask ibi-resolver init",
     "ibi_resolver_archive",
 )
-#: The command with which a host runs its own migrations and ours, if they are one history.
+#: The command with which a host runs its own migrations and ours, if both are in one history.
 HOST_UPGRADE = "flask db upgrade heads (with alembic alone: alembic upgrade heads)"
 
 
@@ -94,7 +94,7 @@ def archive_history(version_table: str) -> History:
 
 
 def replica_history(history: History) -> History:
-    """Return the history of a replica, whose tables follow those of its database."""
+    """Return the history of a replica, which copies the tables of the main database."""
     return replace(
         history,
         setting="IBI_READ_DATABASE_URI",
@@ -106,7 +106,7 @@ def replica_history(history: History) -> History:
 def refuse_shared(history: History, command: str) -> NoReturn:
     """Refuse to run migrations that are part of the history of the host.
 
-    :param command: the command with which the host runs them.
+    :param command: the command with which the host runs the migrations.
     :raises StorageError: always.
     """
     raise StorageError(
@@ -181,7 +181,7 @@ def head_revision(history: History = ARCHIVE) -> str:
 
 def is_known(revision: str, history: History = ARCHIVE) -> bool:
     """Return whether this version of the package knows a revision."""
-    return revision in {one.revision for one in _scripts(history).walk_revisions()}
+    return revision in {script.revision for script in _scripts(history).walk_revisions()}
 
 
 def current_revision(connection: Connection, history: History = ARCHIVE) -> str | None:
@@ -193,9 +193,9 @@ def current_revision(connection: Connection, history: History = ARCHIVE) -> str 
 
 
 def _find_heads(connection: Connection, history: History) -> tuple[str, ...]:
-    """Return the revision of the tables; an empty tuple if the version table has none.
+    """Return the revision of our tables, without revisions of the host.
 
-    Revisions of the host are left out.
+    :returns: a tuple with the revision; an empty tuple if the version table has none.
     """
     from alembic.runtime.migration import MigrationContext
 
@@ -251,7 +251,7 @@ def check_revision(connection: Connection, history: History = ARCHIVE) -> None:
 
 
 def _refuse_tables_without_revision(connection: Connection, history: History) -> None:
-    """Check that the tables do not exist. Call this if their revision is not known.
+    """Check that tables whose revision is not in the version table do not exist.
 
     :raises NotReady: if the tables exist. The error says what to do.
     """
@@ -363,6 +363,7 @@ def _scripts(history: History) -> ScriptDirectory:
 def _run(
     move: Callable[[Config, str], None], connection: Connection, revision: str, history: History
 ) -> None:
+    """Run the command upgrade or downgrade of alembic; see :func:`upgrade`."""
     from alembic.util import CommandError
 
     if current_revision(connection, history) is None:

@@ -17,10 +17,10 @@ DEFAULT_TIMEOUT = 5.0
 class Budget:
     """The time that a request may wait for databases, in seconds.
 
-    A ``with`` block of the budget subtracts the time that the block takes. If blocks are nested,
-    their time is subtracted only once.
+    The time that a ``with`` block takes is subtracted from the budget. If blocks are nested, their
+    time is subtracted only once.
 
-    :ivar total: the time at the beginning of the request.
+    :ivar total: the budget at the beginning of the request.
     """
 
     __slots__ = ("_deadline", "_depth", "_left", "total")

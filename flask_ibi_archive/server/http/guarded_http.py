@@ -82,10 +82,10 @@ def look_up(host: str, inner_hosts: InnerHosts | None) -> tuple[str, ...]:
     :raises UnicodeError: if the text is not a valid name of a host.
     """
     infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    found = dict.fromkeys(str(info[4][0]) for info in infos)
+    addresses = dict.fromkeys(str(info[4][0]) for info in infos)
     allowed = tuple(
         address
-        for address in found
+        for address in addresses
         if inner_hosts is None or inner_hosts.allow(host, ip_address(address))
     )
     if not allowed:
@@ -103,17 +103,14 @@ def sending(
     inner_hosts: InnerHosts | None,
     body: bytes | None = None,
 ) -> Iterator[requests.Response]:
-    """Return a context manager that sends a request and returns the response.
-
-    The body of the response has not been read yet.
+    """Send a request, and yield the response, whose body has not been read yet.
 
     :param url: a URL with the scheme http or https.
     :param seconds: the time until the deadline, which includes reading the body.
-    :param inner_hosts: the internal hosts that are allowed. None is used for a URL from the
-        settings of the app. Then every host is allowed, and proxies from environment variables are
-        used.
+    :param inner_hosts: the internal hosts that are allowed. None: every host is allowed, and
+        proxies from environment variables are used. This is only for URLs from the settings.
     :param body: the body of the request; None for a request without a body.
-    :raises DeadlinePassed: if the deadline passes before the context ends.
+    :raises DeadlinePassed: if the deadline passes before the ``with`` block ends.
     :raises InternalAddress: if the host is internal and not allowed.
     :raises requests.RequestException: if there is no response. In this case an exception of urllib3
         may also be raised.
@@ -191,18 +188,19 @@ class _Guard:
             except Exception as error:  # noqa: BLE001 - the calling thread raises it
                 return error
 
-        found = run_within(self.left, work)
-        if isinstance(found, Exception):
-            raise found
-        if found is None:
+        result = run_within(self.left, work)
+        if isinstance(result, Exception):
+            raise result
+        if result is None:
             self.expired = True
             raise DeadlinePassed
-        return found
+        return result
 
     def watch(self, connection: socket.socket) -> None:
         """Make sure that a connection is shut down at the deadline.
 
-        A duplicate is stored, because a TLS connection must not be changed in another thread.
+        A duplicate of its socket is stored, because the timer is another thread, which must not
+        change a TLS connection.
         """
         with self._lock:
             fd = connection.fileno()
@@ -232,8 +230,8 @@ def _is_unguarded(record: logging.LogRecord) -> bool:
 class _GuardedConnection(HTTPConnection):
     """A connection to an address that the guard has checked.
 
-    ``host`` is the address while the connection is opened, so that no other look-up can follow.
-    Otherwise it is the name, which the Host header contains.
+    While the connection is opened, ``host`` is the address, so that the name is not looked up
+    again. Before and after, ``host`` is the name, which the Host header contains.
     """
 
     def connect(self) -> None:
@@ -241,7 +239,7 @@ class _GuardedConnection(HTTPConnection):
         guard: _Guard = _guards.current
         name = self.host
         addresses = list(guard.look_up(name.strip("[]")))
-        if self.proxy:  # the settings of the app name it, and TLS needs its name
+        if self.proxy:  # a proxy is trusted, and TLS needs its name
             addresses = [name]
         while self.sock is None:
             self.host, self.timeout = addresses.pop(0), guard.left
@@ -257,7 +255,7 @@ class _GuardedConnection(HTTPConnection):
 
 class _SecureConnection(_GuardedConnection, HTTPSConnection):
     def connect(self) -> None:
-        """Connect, and compare the name of the host with the certificate, not the address."""
+        """Connect, and check that the certificate is for the name of the host (not the address)."""
         if not self.proxy:
             self.server_hostname = self.host.strip("[]")
         super().connect()

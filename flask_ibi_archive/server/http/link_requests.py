@@ -92,6 +92,9 @@ class HostExcluded(Exception):
 
 @dataclass
 class _Host:
+    """The state of the requests to one host."""
+
+    #: The thread that sends a request to the host holds this lock.
     lock: Lock = field(default_factory=Lock)
     #: The number of threads that send a request to the host, or wait for the host.
     users: int = 0
@@ -206,7 +209,7 @@ class LinkClient:
 
     :param limits: the rate limit for each host.
     :param user_agent: the value of the User-Agent header.
-    :param inner_hosts: the internal hosts that the client may send requests to.
+    :param inner_hosts: the internal hosts to which the client may send requests.
     :param timeout: the timeout in seconds for a URL, including all redirects of the URL.
     :param inner_setting: the name of the setting that contains ``inner_hosts``.
     """
@@ -274,6 +277,11 @@ class LinkClient:
         return self._send("GET", url, budget)
 
     def _send(self, method: str, url: str, budget: _Budget) -> _Answer:
+        """Send one request when the host allows it, and return the answer.
+
+        :raises HostExcluded: if the host refuses further requests.
+        :raises TransportError: if there is no answer in time.
+        """
         host = host_of(url)
         with self.limits.turn(host):
             if budget.left <= 0:

@@ -120,6 +120,7 @@ def _send(
     inner_hosts: InnerHosts | None,
     form: str | None,
 ) -> HttpResponse | TransportError:
+    """Send a request, and return the response or an error; see :func:`fetch`."""
     hide_keys(URLLIB3_LOGGERS)
     shown = without_password(url)
     full_url = f"{url}?{query}" if query else url
@@ -138,10 +139,14 @@ def _send(
 
 
 def _read(url: str, response: requests.Response, limit: int) -> HttpResponse | TransportError:
+    """Read a response up to a number of bytes, and return the response or an error.
+
+    :param url: the URL that an error shows.
+    """
     headers = {name.lower(): value for name, value in response.headers.items()}
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
-        # An unknown encoding is not shown, because the server may have sent the query as the text.
+        # An unknown encoding is not shown, because the server may have put the query into it.
         known = f" ({encoding})" if encoding in COMPRESSIONS else ""
         reason = f"sends the answer in an encoding{known} that was not requested"
         return TransportError(url, "encoding", reason, False)
@@ -172,10 +177,10 @@ def explain(url: str, error: Exception) -> TransportError:
 
     if has(InternalAddress):
         return TransportError(url, INTERNAL, "has an internal IP address", False)
-    unknown = next((cause for cause in errors if isinstance(cause, socket.gaierror)), None)
-    if unknown is not None:
+    look_up_error = next((cause for cause in errors if isinstance(cause, socket.gaierror)), None)
+    if look_up_error is not None:
         reason = f"can't be reached: the host name is not known{_detail(errors)}"
-        return TransportError(url, "name", reason, unknown.errno == socket.EAI_AGAIN)
+        return TransportError(url, "name", reason, look_up_error.errno == socket.EAI_AGAIN)
     if has(NewConnectionError):
         return TransportError(url, "unreachable", f"can't be reached{_detail(errors)}", True)
     if has(ConnectTimeoutError, requests.ConnectTimeout):
@@ -199,7 +204,7 @@ def explain(url: str, error: Exception) -> TransportError:
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, its causes, and the exceptions that it contains."""
+    """Yield an exception, its causes, and the exceptions in its arguments and attributes."""
     waiting: list[Any] = [error]
     seen: set[int] = set()
     while waiting:

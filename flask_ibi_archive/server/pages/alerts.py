@@ -53,7 +53,7 @@ class AlertTexts(NamedTuple):
     """The texts of an alert.
 
     :param heading: what happened.
-    :param about: what it means.
+    :param about: an explanation of what happened; may be empty.
     :param advice: what the reader can do next.
     """
 
@@ -172,6 +172,7 @@ def describe_alert(name: str, alert: Alert | None) -> AlertTexts:
     """Return the texts of an alert in the language of the page.
 
     :param name: a key of :data:`TEXTS`.
+    :param alert: the alert; None if the texts do not depend on it.
     """
     heading, about, advice = TEXTS[name]
     if alert is not None and alert.missing_part is not None:
@@ -221,7 +222,7 @@ def prefers_page() -> bool:
     return page > 0 and "text/html" in named and "text/plain" not in named
 
 
-def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
+def redirect_response(redirect: Redirect, requested: PersistentUrl) -> Response:
     """Return the redirect to the URL of the item.
 
     Some query pairs of the persistent URL are not for the resolver. These pairs are added to the
@@ -230,7 +231,7 @@ def redirect_response(redirect: Redirect, wanted: PersistentUrl) -> Response:
     Source: [R] 6.2.
     """
     response = Response(status=302)
-    response.headers["Location"] = add_query(encode_word(redirect.url), wanted.passed_query)
+    response.headers["Location"] = add_query(encode_word(redirect.url), requested.passed_query)
     response.headers["Cache-Control"] = "private"
     if redirect.depends_on_language:
         response.headers["Vary"] = "Accept-Language"
@@ -288,6 +289,11 @@ def unready_response(error: NotReady | ConfigError) -> Response:
 def _page_response(
     name: str, status: int, retries: bool = False, alert: Alert | None = None, **values: object
 ) -> Response:
+    """Return an alert as a page.
+
+    :param retries: whether the page offers to try again.
+    :param values: variables of the template.
+    """
     has_front = RESOLVER_EXTENSION in current_app.extensions
     response = render_page(
         "alert",
@@ -321,21 +327,21 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
     :returns: the variables of the template that contain the links.
     """
     try:
-        wanted = parse_persistent_target(request_target())
+        requested = parse_persistent_target(request_target())
     except MalformedPersistentUrl:
         return {}
     if name == "suspects":
-        return {"any_copy": _find_path(replace(wanted, requires_original=False))}
+        return {"any_copy": _find_path(replace(requested, requires_original=False))}
     if name == "too_long" and alert.ibi is not None:
         return {"reached": _find_path(PersistentUrl(alert.ibi))}
     if name == "missing" and alert.ibi is not None:
         item = PersistentUrl(alert.ibi)
-        found = [
-            (_find_path(url), describe_part(url)) for url in alert.alternatives if url != wanted
+        parts = [
+            (_find_path(url), describe_part(url)) for url in alert.alternatives if url != requested
         ]
-        return {"bare": None if wanted == item else _find_path(item), "found": found}
-    if name == "unknown" and wanted != PersistentUrl(wanted.ibi):
-        return {"bare": _find_path(PersistentUrl(wanted.ibi))}
+        return {"bare": None if requested == item else _find_path(item), "found": parts}
+    if name == "unknown" and requested != PersistentUrl(requested.ibi):
+        return {"bare": _find_path(PersistentUrl(requested.ibi))}
     return {}
 
 

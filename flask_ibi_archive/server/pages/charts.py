@@ -82,19 +82,20 @@ def draw_bars(
     highest = max(max(bar.first, bar.second) for bar in bars)
     step = find_step(highest)
     lines = max(1, -(-highest // step))
+    # a slot is the space for a period; empty slots are on both sides of the bars
     slots = max(len(bars), MIN_PERIODS)
     left = (slots - len(bars)) / 2
     drawn = [_draw_line(count / lines, number(count * step), height) for count in range(lines + 1)]
-    for place, bar in enumerate(bars, 1):
-        for side, count in enumerate((bar.first, bar.second)):
-            if count:
-                text = f"{bar.name}: {kinds[side]} {number(count)}"
-                part = count / (lines * step)
-                drawn.append(_draw_bar(left + place - 1, slots, side, part, text, height))
+    for index, bar in enumerate(bars):
+        for side, value in enumerate((bar.first, bar.second)):
+            if value:
+                text = f"{bar.name}: {kinds[side]} {number(value)}"
+                part = value / (lines * step)
+                drawn.append(_draw_bar(left + index, slots, side, part, text, height))
     every = -(-len(bars) // MAX_NAMES)
-    for count, place in enumerate(range(0, len(bars), every)):
-        kind = ' class="minor"' if count % 2 else ""
-        drawn.append(_draw_name((left + place + 0.5) / slots, bars[place].name, kind, height))
+    for count, index in enumerate(range(0, len(bars), every)):
+        kind = ' class="minor"' if count % 2 else ""  # narrow screens hide these names
+        drawn.append(_draw_name((left + index + 0.5) / slots, bars[index].name, kind, height))
     return (
         f'<svg class="ibi-chart" role="img" aria-labelledby="{name}-title {name}-about"'
         f' width="100%" overflow="visible" height="{TOP + height + FOOT}">\n'
@@ -124,6 +125,12 @@ def _draw_line(part: float, text: str, height: int) -> str:
 
 
 def _draw_bar(slot: float, slots: int, side: int, part: float, text: str, height: int) -> str:
+    """Return a bar.
+
+    :param slot: the number of the slot, from 0; may be a half.
+    :param side: 0 for the filled bar, 1 for the outlined bar.
+    :param part: the height of the bar, as a fraction of the height of the chart.
+    """
     x = _percent((slot + 0.12 + 0.4 * side) / slots)
     # a bar has a height of at least two pixels, because smaller bars would not be visible
     base = TOP + height

@@ -1,8 +1,8 @@
-"""What this package needs from Flask and Werkzeug, but for which they document no way.
+"""What this package needs of Flask and Werkzeug, but what these document no way to do.
 
-There is one function or class for each case; its docstring says why. They work with Flask 3.0 and
-3.1, and Werkzeug 3.0 and 3.1. ``tests/server/pages/test_flask_interfaces.py`` fails if another
-version behaves differently.
+There is one function or class for each case, whose docstring states the reason. All of them work
+with Flask 3.0 and 3.1, and Werkzeug 3.0 and 3.1. If another version behaves differently,
+``tests/server/pages/test_flask_interfaces.py`` fails.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from flask_ibi_archive.server.pages.requests import current_flask, current_reque
 
 
 def answer_before_hooks(app: Flask, answer: Callable[[Callable[[], Any]], Any]) -> None:
-    """Let a function decide about the answers of the ``before_request`` functions of the app.
+    """Call a function of this package before the ``before_request`` functions of the app.
 
-    Flask calls these functions in the order of their registration, up to the first that answers. A
-    function of this package would not be called if one that was registered earlier answers.
-    ``preprocess_request`` is documented, but only a subclass is meant to replace it.
+    Flask calls the ``before_request`` functions in the order of their registration, up to the first
+    that answers. If a function of this package were one of them, it would not be called after an
+    answer. ``preprocess_request`` is documented, but only a subclass is meant to replace it.
 
-    :param answer: gets the function that calls those of the app, and returns an answer or None.
+    :param answer: returns the answer to the request, or None. Its argument is the function that
+        calls the ``before_request`` functions of the app, and returns their answer or None.
     """
     run_hooks = app.preprocess_request
     app.preprocess_request = lambda: answer(run_hooks)  # type: ignore[method-assign]
@@ -32,8 +33,9 @@ def answer_before_hooks(app: Flask, answer: Callable[[Callable[[], Any]], Any]) 
 def finish_last(app: Flask, finish: Callable[[Response], Response]) -> None:
     """Call a function with each response after all ``after_request`` functions of the app.
 
-    Flask calls those that were registered first at the end. ``process_response`` is documented, but
-    only a subclass is meant to replace it.
+    Flask calls the ``after_request`` functions in reverse order of their registration, so this
+    package cannot register the last one. ``process_response`` is documented, but only a subclass is
+    meant to replace it.
     """
     process = app.process_response
     app.process_response = lambda response: finish(process(response))  # type: ignore[method-assign]
@@ -42,8 +44,11 @@ def finish_last(app: Flask, finish: Callable[[Response], Response]) -> None:
 def select_view(endpoint: str, **view_args: Any) -> None:
     """Let a view answer the current request, although Flask has found another one or none.
 
-    The functions of the app then see the endpoint, too. A route that matches only some values is
-    not possible: Werkzeug does not try the next rule if a converter refuses a value.
+    Functions of the app, such as ``before_request``, then see this endpoint. A route that matches
+    only some values is no solution: if a converter refuses a value, Werkzeug does not try the next
+    rule.
+
+    :param view_args: the arguments of the view.
     """
     request = current_request()
     request.routing_exception = None

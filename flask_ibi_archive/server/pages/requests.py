@@ -226,15 +226,16 @@ def forwarded_addresses(
     current = find_address(peer)
     if current is None:
         return ()
-    found = [current]
-    claims = [claim for value in forwarded_for for claim in value.split(",")]
+    addresses = [current]
+    # each proxy appends the address of its client; the last address was added last
+    claims = ",".join(forwarded_for).split(",") if forwarded_for else []
     while claims and any(current in network for network in trusted):
         claimed = find_address(claims.pop().strip())
-        if claimed is None or len(found) > MAX_PROXIES:
+        if claimed is None or len(addresses) > MAX_PROXIES:
             return ()
-        found.append(claimed)
+        addresses.append(claimed)
         current = claimed
-    return tuple(str(address) for address in reversed(found))
+    return tuple(str(address) for address in reversed(addresses))
 
 
 @lru_cache(maxsize=256)  # proxies and resolvers send many requests
