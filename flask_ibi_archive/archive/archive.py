@@ -1,6 +1,6 @@
-"""The Archive that an app serves. Hosts, web pages and commands use it.
+"""The Archive that an app serves. Hosts, web pages and commands use this class.
 
-Several methods are functions of the modules about their subject, whose first argument is the
+Several methods are defined as functions in the module of their subject. Their first argument is the
 Archive.
 """
 
@@ -66,8 +66,8 @@ class Archive:
     :param clock: returns the current time, with a time zone. Embargoes, the timestamps of items and
         the times of accesses depend on the clock. New identifiers and URL keys always contain the
         real time.
-    :param formats: the metadata formats. URL lists contain those that the registry contains when
-        the Archive answers its first request.
+    :param formats: the metadata formats. Formats that are added after the first answer of the
+        Archive do not appear in URL lists.
     :param replica: a copy of the database that answers urlRequests, if the Archive has one.
     """
 
@@ -99,7 +99,10 @@ class Archive:
 
     @cached_property
     def minter(self) -> Minter:
-        """The object that mints identifiers; a ConfigError if the settings allow no minting."""
+        """The object that mints identifiers.
+
+        :raises ConfigError: if the settings allow no minting.
+        """
         host, ip = self.config.check_minting()
         port = self.config.mint_port
         subsystem = Subsystem(host, ip, port or 80, port or 800)
@@ -168,7 +171,10 @@ class Archive:
         return (self._served or self._find())[0]
 
     def facts(self) -> ArchiveFacts:
-        """Return what the Archive publishes about itself; the same errors as :meth:`served`."""
+        """Return the facts that the Archive publishes about itself.
+
+        The errors are those of :meth:`served`.
+        """
         return (self._served or self._find())[1]
 
     def _find(self) -> tuple[archives.ServedArchive, ArchiveFacts]:

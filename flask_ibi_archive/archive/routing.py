@@ -19,10 +19,10 @@ from flask_ibi_archive.server.pages.requests import current_archive
 from flask_ibi_archive.server.pages.responses import add_static_files, health_response
 
 NAME = "ibi_archive"
-#: The name of the converter that the app may use in its routes. The app may already use a short
-#: name such as "ibi".
+#: The name of the URL converter that the app may use in its own routes. It is long, because the app
+#: may already have a converter with a short name such as "ibi".
 CONVERTER = "flask_ibi_archive_item"
-#: The name of the converter in the routes of this package.
+#: The name of the URL converter in the routes of this package.
 OWN_ITEM = "flask_ibi_archive_own_item"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -40,16 +40,17 @@ def show_command(ibi: str, as_json: bool) -> None:
             write(line)
 
 
-def _format_field(name: str, value: Any) -> list[str]:
-    """Return the lines "name value" for a field and its nested fields."""
+def _format_field(name: str, value: Any) -> Iterator[str]:
+    """Yield a line "name value" for a field, or for each of its nested fields."""
     if isinstance(value, dict):
-        return [
-            line for key, inner in value.items() for line in _format_field(f"{name}.{key}", inner)
-        ]
-    if isinstance(value, list):
-        return [line for inner in value for line in _format_field(name, inner)]
-    shown = str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
-    return [f"{name} {shown}"]
+        for key, inner in value.items():
+            yield from _format_field(f"{name}.{key}", inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _format_field(name, inner)
+    else:
+        shown = str(value).lower() if isinstance(value, bool) else " ".join(str(value).split())
+        yield f"{name} {shown}"
 
 
 @click.command("list")

@@ -214,9 +214,9 @@ class Spool:
 
     def _names_for(self, archive: int) -> Iterator[str]:
         """Yield the names of the files of an Archive and of the files whose Archive is unknown."""
-        wanted = (f"{archive}-", "0-")
+        prefixes = (f"{archive}-", "0-")
         for name in self._names():
-            if name.startswith(wanted) and name.endswith(SUFFIX):
+            if name.startswith(prefixes) and name.endswith(SUFFIX):
                 yield name
 
     def _names(self) -> Iterator[str]:

@@ -117,6 +117,10 @@ class Acknowledgments:
     def _record(
         self, acknowledgment: Acknowledgment, agents: Agents, sender: str | None
     ) -> Outcome:
+        """Check an acknowledgment, and store its access in the database or in the spool.
+
+        :raises NotCounted: if the acknowledgment does not count.
+        """
         key = self._check_key(acknowledgment, sender)
         user = (acknowledgment.client_addresses or ("",))[0]
         access, claim = self._build_access(acknowledgment, key, user, agents)

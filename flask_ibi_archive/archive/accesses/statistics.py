@@ -352,6 +352,7 @@ def _show_page(statistics: Statistics, choice: Choice, item: ItemView | None) ->
 
 
 def _create_sections(statistics: Statistics, begin: int, end: int) -> list[Section]:
+    """Return the sections of the page, with the periods from index ``begin`` to before ``end``."""
     kinds = {"asked": statistics.asked}
     if statistics.delivered and any(_sum_numbers(statistics.delivered)):
         kinds["delivered"] = statistics.delivered
@@ -369,6 +370,7 @@ def _create_sections(statistics: Statistics, begin: int, end: int) -> list[Secti
 
 
 def _draw_chart(name: str, periods: Sequence[Period], by: str) -> str | None:
+    """Return the chart of some periods; None if no access was counted in these periods."""
     if not any(period.views or period.downloads for period in periods):
         return None
     views, downloads, _, _ = _sum_numbers(periods)

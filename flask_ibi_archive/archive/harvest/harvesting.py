@@ -194,6 +194,7 @@ class StoredHarvests:
     def _set_finder(
         self, connection: Connection
     ) -> Callable[[Sequence[int]], Mapping[int, Iterable[str]]] | None:
+        """Return the function that returns the sets of items; None if there are no sets."""
         if self._sets.find is None:
             return None
         return lambda ids: {
@@ -238,6 +239,10 @@ class HostHarvests:
     def _iterate(
         self, selection: Selection, limit: int
     ) -> Iterator[tuple[tuple[datetime, str], Record]]:
+        """Yield the positions and records of a selection that harvesters may see, in order.
+
+        :param limit: the number of records that are read together.
+        """
         after: tuple[datetime, str] | None = selection.after  # type: ignore[assignment]
         while True:
             batch = list(self._records.iterate_changes(selection.since, after, limit))
@@ -332,6 +337,7 @@ def _write_part(
     with_works: bool,
     write: Callable[[HarvestedRecord], str],
 ) -> Part:
+    """Return the next part of a list, which may be empty; see :func:`list_part`."""
     part = Part()
     position = selection.after
     for record in _iterate_records(harvests, selection, limit + 1, with_works):

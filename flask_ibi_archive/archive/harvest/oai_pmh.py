@@ -179,6 +179,7 @@ class _Answer:
         return record
 
     def _list(self, arguments: Mapping[str, str]) -> str:
+        """Return the answer to ListIdentifiers or ListRecords."""
         verb, token = arguments["verb"], arguments.get(TOKEN)
         if token is None:
             selection = messages.parse_selection(arguments)

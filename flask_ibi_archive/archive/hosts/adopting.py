@@ -133,6 +133,10 @@ class Adopter:
         )
 
     def _count(self) -> int:
+        """Return the number of rows to adopt.
+
+        :raises StorageError: if the condition is wrong, or if the identifier columns are missing.
+        """
         statement = self._select(func.count())
         try:
             return int(self.session.execute(statement).scalar_one())
@@ -196,6 +200,10 @@ class Adopter:
                     self.report(error)
 
     def _adopt(self, context: OperationContext, rows: Sequence[IdentifiedItem]) -> None:
+        """Assign identifiers to rows, and write their items.
+
+        :raises RowError: if a row cannot be adopted. Then no row is adopted.
+        """
         minted: list[Minted] = []
 
         def mint(context: OperationContext, number: int) -> list[Minted]:

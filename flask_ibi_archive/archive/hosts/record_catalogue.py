@@ -153,16 +153,16 @@ def read_record(catalogue: RecordCatalogue, ibi: str) -> Record | None:
     :param ibi: an identifier of the item, in canonical case.
     :raises StorageError: if the description is wrong. The message names the field.
     """
-    given = catalogue.record(ibi)
-    if given is None:
+    described = catalogue.record(ibi)
+    if described is None:
         return None
-    if not isinstance(given, Mapping):
+    if not isinstance(described, Mapping):
         raise StorageError(
-            f"{ibi}: record() returned {quoted(given)}, not a CatalogueRecord or None"
+            f"{ibi}: record() returned {quoted(described)}, not a CatalogueRecord or None"
         )
-    if given.get("state") == "Reserved":
+    if described.get("state") == "Reserved":
         return None
-    record = parse_catalogue_record(given, ibi)
+    record = parse_catalogue_record(described, ibi)
     if ibi not in record.identifiers:
         raise StorageError(
             f"{ibi}: the record has the identifiers {', '.join(record.identifiers)}; record() must "
@@ -174,6 +174,7 @@ def read_record(catalogue: RecordCatalogue, ibi: str) -> Record | None:
 def parse_catalogue_record(given: Mapping[str, Any], name: str | None = None) -> Record:
     """Return the record that a description of a host contains.
 
+    :param given: the description, a :class:`CatalogueRecord`.
     :param name: an identifier of the item, for messages.
     :raises StorageError: if the description is wrong. The message names the field.
     """

@@ -145,6 +145,7 @@ class RowLinks:
                     self._link_translation(link, link.translation_of)
 
     def _link_edition(self, link: RowLink) -> None:
+        """Store the previous edition that a row states, or that there is none."""
         editions = self.store.relations.editions
         stated = link.edition_of
         previous = editions.find_all_previous([link.item_id]).get(link.item_id)
@@ -164,6 +165,7 @@ class RowLinks:
         note_changed_item(self.store, item_id, ["next_edition"])
 
     def _link_translation(self, link: RowLink, translation_of: str) -> None:
+        """Put the item of a row into the group of the item that the row translates."""
         translations = self.store.relations.translations
         other_id = find_related(self.store, None, translation_of)
         members = [member.id for member in translations.find_members(link.item_id)]

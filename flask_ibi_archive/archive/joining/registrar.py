@@ -182,6 +182,7 @@ class Registrar:
         return self._request(EXCLUSION_REQUEST, moved)
 
     def _request(self, subject: str, moved: bool) -> RegistrationResult:
+        """Send an inclusion or exclusion request, and store the result; see :meth:`include`."""
         archive = self.archive
         request = build_request(archive, subject)
         archive_id = archive.served().id

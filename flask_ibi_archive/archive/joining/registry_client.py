@@ -142,6 +142,7 @@ class RegistryClient:
     def _send(
         self, request: RegistryRequest, endpoint: Endpoint
     ) -> RegistryAnswer | ResolverError | DocumentRegistryError:
+        """Send a request, and return the answer or an error, neither of which shows a password."""
         try:
             answer = self.fetch(
                 self.url,
@@ -162,6 +163,7 @@ class RegistryClient:
     def _read(
         self, endpoint: Endpoint, answer: HttpResponse
     ) -> RegistryAnswer | ResolverError | DocumentRegistryError:
+        """Return the answer of the registry that a response contains, or an error."""
         if 300 <= answer.status < 400:
             return endpoint.explain_redirect(answer)
         if not answer.complete:
