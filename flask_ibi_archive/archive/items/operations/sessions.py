@@ -291,17 +291,19 @@ def begin_transaction(connection: Connection) -> None:
     :raises StorageError: if the connection is in autocommit mode.
     """
     driver: Any = connection.connection.dbapi_connection
-    is_sqlite = connection.dialect.name == "sqlite"
-    if is_sqlite and driver.in_transaction:
-        return
-    # sqlite3 has an attribute autocommit, which need not be a bool, since Python 3.12
-    if driver.isolation_level is None if is_sqlite else driver.autocommit is True:
+    if connection.dialect.name == "sqlite":
+        if driver.in_transaction:
+            return
+        has_rollback, statement = driver.isolation_level is not None, "BEGIN IMMEDIATE"
+    else:
+        has_rollback, statement = driver.autocommit is not True, None
+    if not has_rollback:
         raise StorageError(
             "the connection of the session is in autocommit mode, which has no rollback; "
             "configure another isolation level for the engine"
         )
-    if is_sqlite:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    if statement is not None:  # other drivers begin transactions themselves
+        connection.exec_driver_sql(statement)
 
 
 def in_transaction(connection: Connection) -> bool:
