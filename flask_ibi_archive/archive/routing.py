@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response
+import re
+
+from flask import Blueprint, Response, current_app
 from flask.blueprints import BlueprintSetupState
+from werkzeug.exceptions import NotFound
 
 from flask_ibi_archive.archive.accesses import statistics
 from flask_ibi_archive.archive.checking import check_ready
@@ -15,7 +18,7 @@ from flask_ibi_archive.archive.service.views import answer_service_request, rout
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.pages import flask_interfaces
 from flask_ibi_archive.server.pages.app_hooks import SERVICE, add_page, answer_first, prepare_app
-from flask_ibi_archive.server.pages.requests import current_archive
+from flask_ibi_archive.server.pages.requests import current_archive, current_request
 from flask_ibi_archive.server.pages.responses import add_static_files, health_response
 
 NAME = "ibi_archive"
@@ -24,6 +27,8 @@ NAME = "ibi_archive"
 CONVERTER = "flask_ibi_archive_item"
 #: The name of the URL converter in the routes of this package.
 OWN_ITEM = "flask_ibi_archive_own_item"
+
+_ITEM_ADDRESS = re.compile(rf"/col/({flask_interfaces.IBIConverter.regex})(?:/.*)?", re.DOTALL)
 
 
 def create_blueprint() -> Blueprint:
@@ -35,6 +40,7 @@ def create_blueprint() -> Blueprint:
     blueprint = Blueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
+    blueprint.record_once(lambda state: answer_first(state.app, explain_mistyped_address))
     blueprint.record_once(lambda state: answer_first(state.app, answer_persistent_url))
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
@@ -65,6 +71,21 @@ def create_blueprint() -> Blueprint:
         provide_automatic_options=False,
     )
     return blueprint
+
+
+def explain_mistyped_address() -> Response | None:
+    """Return the page that says what is wrong in the address of an item.
+
+    :returns: None if the app has a route for the path, or if the path is not the address of an
+        item, or if the identifier in it is well-formed.
+    """
+    request = current_request()
+    if request.method not in ("GET", "HEAD") or type(request.routing_exception) is not NotFound:
+        return None
+    address = _ITEM_ADDRESS.fullmatch(request.path)
+    if address is None or re.fullmatch(flask_interfaces.OwnItemConverter.regex, address[1]):
+        return None
+    return current_app.make_response(item_pages.landing(address[1]))
 
 
 def _add_item_functions(state: BlueprintSetupState) -> None:

@@ -7,12 +7,14 @@ with Flask 3.0 and 3.1, and Werkzeug 3.0 and 3.1. If another version behaves dif
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from flask import Flask, Response
 from werkzeug.routing import AnyConverter, BaseConverter
 
+from flask_ibi_archive.core.identifiers.grammar import IBIP, LEGACY, REPOSITORY
 from flask_ibi_archive.server.pages.requests import current_flask, current_request
 
 
@@ -73,11 +75,16 @@ class IBIConverter(BaseConverter):
 
 
 class OwnItemConverter(IBIConverter):
-    """Matches an identifier in the routes of this package.
+    """Matches an identifier in the routes of this package, and no other text.
 
-    The large weight gives rules of the app precedence, whichever converter they use.
+    The large weight gives rules of the app precedence, whichever converter they use. Other paths
+    that begin as ours, such as ``/col/of/photos``, remain for a route of the app for all paths.
     """
 
+    # werkzeug allows no groups
+    regex = "|".join(
+        re.sub(r"\((?!\?)", "(?:", form.pattern) for form in (REPOSITORY, IBIP, LEGACY)
+    )
     weight = 1_000_000
 
 

@@ -120,7 +120,7 @@ def test_persistent_urls_of_our_items_are_answered_before_a_catch_all(
         assert ask(app, f"/{text}{end}", "HEAD").status == 302
         assert ask(app, f"/{text}{end}", "PUT").text == f"own {rule}"
     assert ask(app, f"/{GONE}{end}").status == 410
-    for page in ("some/page", NOBODY, "%ff", f"{REPORT}!x"):
+    for page in ("some/page", NOBODY, "%ff", f"{REPORT}!x", "col/of/photos", "col/a/b/files"):
         assert ask(app, f"/{page}{end}").text == f"own {rule}"
     query = "servicesubject=urlRequest"
     assert ask(app, f"/{REPORT}{end}?{query}").text == f"own {rule}"
