@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from flask import Response, current_app
+from flask import Response, current_app, request
 
 from flask_ibi_archive.archive.items.archives import find_archives, find_served
 from flask_ibi_archive.archive.service.item_catalogue import RecordSource
@@ -161,16 +161,36 @@ def _check_catalogue(archive: Archive, records: RecordSource) -> str:
 
 
 def _check_pages(archive: Archive) -> str:
-    """Let the app show a page of the Archive."""
+    """Let the app show a page of the Archive, and answer a harvester."""
     if EXTENSION not in current_app.blueprints:
         return "this app serves no pages (routes=False)"
     path = archive.addresses.archive_statistics().removeprefix(archive.config.base_url)
-    answer = _dispatch(archive, path)
+    answer, is_ours = _dispatch(archive, path)
     if answer.status_code >= 500:
         raise CheckFailed(f"the app answers {path} with status {answer.status_code}; see its log")
-    if answer.status_code != 200:
-        return f"the app itself answers {path}, with status {answer.status_code}"
-    return f"{path} can be shown"
+    if answer.status_code == 200:
+        _check_harvests(archive)
+        return f"{path} can be shown"
+    text = f"the app itself answers {path}, with status {answer.status_code}"
+    if answer.location and answer.location == f"https{archive.config.base_url[4:]}{path}":
+        return f"{text}, a redirect to https; set PREFERRED_URL_SCHEME to 'https'"
+    if is_ours:
+        text += (
+            "; if the pages of the Archive are public, let requests pass whose request.blueprint "
+            f"is '{EXTENSION}' (see docs/howto/your-app-has.rst)"
+        )
+    return text
+
+
+def _check_harvests(archive: Archive) -> None:
+    """Check that a harvester may use POST, which a protection of forms may refuse."""
+    path = "/ibi/oai"
+    answer, is_ours = _dispatch(archive, path, "POST", data={"verb": "Identify"})
+    if is_ours and answer.status_code == 400:
+        raise CheckFailed(
+            f"the app refuses POST requests of harvesters to {path}; if it has CSRFProtect of "
+            f"Flask-WTF, call csrf.exempt(app.blueprints['{EXTENSION}']) after ibi.init_app(app)"
+        )
 
 
 def _check_persistent_urls(archive: Archive) -> str:
@@ -187,7 +207,7 @@ def _check_persistent_urls(archive: Archive) -> str:
         return "not checked, because there is no item yet"
     path = f"/{item.ibi}"
     outcome = resolve_locally(archive, parse_persistent_target(path), (), ("127.0.0.1",))
-    answer = _dispatch(archive, path, "HEAD")
+    answer, _ = _dispatch(archive, path, "HEAD")
     if isinstance(outcome, Redirect) and answer.headers.get("Location") != outcome.url:
         raise CheckFailed(
             f"a route of the app answers {path}; its view should begin with "
@@ -196,14 +216,19 @@ def _check_persistent_urls(archive: Archive) -> str:
     return f"the app answers {path}"
 
 
-def _dispatch(archive: Archive, path: str, method: str = "GET") -> Response:
+def _dispatch(
+    archive: Archive, path: str, method: str = "GET", **options: Any
+) -> tuple[Response, bool]:
     """Let the app answer a request as for a reader, without a server.
 
+    :param options: further arguments of the request.
+    :returns: the response, and whether the path has a route of this package.
     :raises CheckFailed: if the app raises an exception.
     """
-    with current_app.test_request_context(path, base_url=archive.config.base_url, method=method):
+    base_url = archive.config.base_url
+    with current_app.test_request_context(path, base_url=base_url, method=method, **options):
         try:
-            return current_app.full_dispatch_request()
+            return current_app.full_dispatch_request(), request.blueprint == EXTENSION
         except Exception as error:
             name = type(error).__name__
             raise CheckFailed(f"{path} fails: {name}: {one_line(error)}") from error
@@ -213,7 +238,8 @@ def _check_address(archive: Archive) -> str:
     from flask_ibi_archive.archive.joining.registration_state import call_own_address
 
     try:
-        return f"{call_own_address(archive, TIMEOUT)} answers"
+        url = call_own_address(archive, TIMEOUT)
+        _check_scheme(archive)
     except TransportError as error:
         advice = "check that IBI_ARCHIVE_ADDRESS is right and that the server runs"
         raise CheckFailed(f"{error}; {advice}") from error
@@ -223,6 +249,26 @@ def _check_address(archive: Archive) -> str:
             f"check, answers; it must let requests for /{archive.served().service_ibi} pass"
         )
         raise CheckFailed(f"{error}; {advice}") from error
+    return f"{url} answers"
+
+
+def _check_scheme(archive: Archive) -> None:
+    """Check that a page at an address with https is not redirected to itself.
+
+    An app that redirects to https does so for ever if the web server in front of it does not say
+    which requests have https.
+    """
+    from flask_ibi_archive.server.http.transport import fetch
+
+    page = archive.addresses.archive_statistics()
+    if EXTENSION not in current_app.blueprints or archive.config.url_scheme != "https":
+        return
+    answer = fetch(page, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
+    if answer.headers.get("location") == page:
+        raise CheckFailed(
+            f"{page} is redirected to itself; the web server in front of the app must send the "
+            "header X-Forwarded-Proto (see docs/howto/reverse-proxy.rst)"
+        )
 
 
 def _check_resolver(archive: Archive) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import requests
 import responses
-from flask import Flask
+from flask import Flask, redirect, request
 from support.accesses import stored
 from support.archives import SERVICE, archive_of
 from support.commands import Outcome, command
@@ -171,6 +171,21 @@ def ask_for_login(app: Flask) -> None:
     app.before_request(lambda: ("log in first", 401))
 
 
+def replace_page(app: Flask) -> None:
+    """Add a page of a host at the same address."""
+    app.add_url_rule("/ibi/statistics", "own", lambda: ("gone", 410))
+
+
+def use_https(app: Flask) -> None:
+    """Redirect to https, as Flask-Talisman does."""
+    app.before_request(lambda: redirect(request.url.replace("http:", "https:")))
+
+
+def refuse_forms(app: Flask) -> None:
+    """Refuse forms without a token, as Flask-WTF does."""
+    app.before_request(lambda: ("no token", 400) if request.method == "POST" else None)
+
+
 @pytest.mark.parametrize(
     ("step", "ok", "text"),
     [
@@ -180,7 +195,26 @@ def ask_for_login(app: Flask) -> None:
             "/ibi/statistics fails: ZeroDivisionError: integer division or modulo by zero",
         ),
         (show_failures, False, "the app answers /ibi/statistics with status 500; see its log"),
-        (ask_for_login, True, "the app itself answers /ibi/statistics, with status 401"),
+        (
+            ask_for_login,
+            True,
+            "the app itself answers /ibi/statistics, with status 401; if the pages of the Archive "
+            "are public, let requests pass whose request.blueprint is 'ibi_archive' (see "
+            "docs/howto/your-app-has.rst)",
+        ),
+        (replace_page, True, "the app itself answers /ibi/statistics, with status 410"),
+        (
+            use_https,
+            True,
+            "the app itself answers /ibi/statistics, with status 302, a redirect to https; set "
+            "PREFERRED_URL_SCHEME to 'https'",
+        ),
+        (
+            refuse_forms,
+            False,
+            "the app refuses POST requests of harvesters to /ibi/oai; if it has CSRFProtect of "
+            "Flask-WTF, call csrf.exempt(app.blueprints['ibi_archive']) after ibi.init_app(app)",
+        ),
     ],
 )
 def test_check_finds_a_page_that_cannot_be_shown(
@@ -192,6 +226,24 @@ def test_check_finds_a_page_that_cannot_be_shown(
 ) -> None:
     step(app)
     assert findings(command(app, "check"))["pages"] == (ok, text)
+
+
+def test_check_finds_that_https_is_redirected_to_itself(
+    new_app: NewApp, mocked: responses.RequestsMock
+) -> None:
+    """The web server in front of the app does not say that the request had https."""
+    app = new_app(PREFERRED_URL_SCHEME="https")
+    command(app, "init")
+    page = "https://mtc-m16c.sid.inpe.br/ibi/statistics"
+    mocked.get(ADDRESS.replace("http:", "https:"), body=CONFIRMS)
+    mocked.get(page, status=302, headers={"Location": page})
+    assert findings(command(app, "check"))["address"] == (
+        False,
+        f"{page} is redirected to itself; the web server in front of the app must send the header "
+        "X-Forwarded-Proto (see docs/howto/reverse-proxy.rst)",
+    )
+    mocked.replace(responses.GET, page, body="a page")
+    assert findings(command(app, "check"))["address"][0]
 
 
 def test_check_prints_json(app: Flask, mocked: responses.RequestsMock) -> None:
