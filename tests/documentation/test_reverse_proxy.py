@@ -35,7 +35,8 @@ MODULES_FOLDER = Path("/usr/lib/apache2/modules")
 @Request.application
 def app(request: Request) -> Response:
     """Answer with the request as it arrived."""
-    seen = [request.environ["RAW_URI"], *(request.headers[n] for n in ("Host", "X-Forwarded-For"))]
+    names = ("Host", "X-Forwarded-For", "X-Forwarded-Proto")
+    seen = [request.environ["RAW_URI"], *(request.headers[name] for name in names)]
     return Response(json.dumps(seen), content_type="application/json")
 
 
@@ -60,7 +61,7 @@ class Proxy:
         return text
 
     def get(self, scheme: str, target: str) -> list[str]:
-        """Return the request that the app got: raw URI, Host, X-Forwarded-For."""
+        """Return what the app got: raw URI, Host, X-Forwarded-For, X-Forwarded-Proto."""
         trusting = ssl._create_unverified_context()
         port = self.ports[scheme]
         connection = (
@@ -69,7 +70,8 @@ class Proxy:
             else HTTPSConnection("127.0.0.1", port, timeout=PATIENCE, context=trusting)
         )
         with closing(connection):
-            connection.request("GET", target, headers={"Host": HOST, "X-Forwarded-For": "1.2.3.4"})
+            headers = {"Host": HOST, "X-Forwarded-For": "1.2.3.4", "X-Forwarded-Proto": "gopher"}
+            connection.request("GET", target, headers=headers)
             answer = connection.getresponse()
             body = answer.read()
         assert answer.status == 200, body
@@ -154,8 +156,8 @@ def test_a_proxy_passes_urls_host_and_address_on_and_logs_no_query(
 ) -> None:
     with serving(app) as backend, run(tmp_path, backend) as proxy:
         for scheme in proxy.ports:
-            # the header of the user is replaced
-            assert proxy.get(scheme, TARGET) == [TARGET, HOST, "127.0.0.1"]
+            # the headers of the user are replaced
+            assert proxy.get(scheme, TARGET) == [TARGET, HOST, "127.0.0.1", scheme]
         log = proxy.read_log(lines=2)
     assert log.count("GET /8JMKD3MGP8W/35MMLL8!") == 2
     assert "secret" not in log

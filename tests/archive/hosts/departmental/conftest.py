@@ -75,11 +75,13 @@ def run(app: Flask, *words: str) -> tuple[int, str]:
 
 
 def build(folder: Path, mode: str) -> Built:
-    """Copy the app, embed an Archive in the mode "embedded", and write the migrations."""
+    """Copy the app, embed an Archive unless the mode is "plain", and write the migrations."""
     shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("__pycache__", "*test*", "con*"))
-    if mode == "embedded":
+    if mode != "plain":
         command = ["git", "apply", str(HERE / "embedding.diff")]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    if mode == "early":
+        move_start(folder / "app.py")
     catalogue = folder / "translations/pt/LC_MESSAGES/messages.po"
     with catalogue.open("rb") as source, catalogue.with_suffix(".mo").open("wb") as target:
         write_mo(target, read_po(source))
@@ -99,11 +101,18 @@ def build(folder: Path, mode: str) -> Built:
     return Built(folder, module, folder / "first.sqlite")
 
 
+def move_start(file: Path) -> None:
+    """Let the app start the Archive before all other extensions but its database."""
+    text, start, database = file.read_text(), "    ibi.init_app(app)\n", "    db.init_app(app)\n"
+    assert text.count(start) == text.count(database) == 1
+    file.write_text(text.replace(start, "").replace(database, database + start))
+
+
 def migrate(app: Flask, migrations: Path, mode: str) -> None:
     """Bring the database up to date as the page about embedding says."""
     folder = ("-d", str(migrations))
     assert run(app, "db", "upgrade", *folder)[0] == 0
-    if mode == "embedded":
+    if mode != "plain":
         if len(list((migrations / "versions").glob("*.py"))) == 2:
             assert run(app, "db", "migrate", "-m", "Add identifiers", *folder)[0] == 0
             assert run(app, "db", "upgrade", *folder)[0] == 0
@@ -154,7 +163,7 @@ def schemas(built: Callable[[str], Built]) -> Iterator[Callable[[str], str]]:
         department = Department(found.module, found.folder / "postgresql", uri)
         app = department.create()
         if names:
-            if mode == "embedded":
+            if mode != "plain":
                 archive_of(app).init()
         else:
             migrate(app, found.folder / "migrations", mode)
