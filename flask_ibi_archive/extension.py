@@ -99,9 +99,8 @@ class IBIArchive:
         operations such as ``deposit`` are refused.
     :param clock: returns the current time, with a time zone; see
         :class:`~flask_ibi_archive.archive.archive.Archive`. Tests use a clock that stands still.
-    :param routes: False for an app that does not serve the Archive, such as an API or a worker.
-        It deposits and changes items; another app with the same settings answers readers and
-        resolvers.
+    :param routes: False for an app that deposits and changes items, but does not serve the Archive,
+        such as an API or a worker.
     """
 
     def __init__(
@@ -176,9 +175,8 @@ class IBIArchive:
             ibi.refresh(db.session.get(Thesis, 5))
 
         Call this method after statements that change rows without the session, such as bulk updates
-        and bulk inserts, and after changes of other rows that ``ibi_record()`` uses. The pending
-        changes of the session are written first. If the record of the item does not differ, nothing
-        changes. A row without an identifier gets one.
+        and bulk inserts, and after changes of other rows that ``ibi_record()`` uses. If the record
+        of the item does not differ, nothing changes. A row without an identifier gets one.
 
         :raises StorageError: if the row is not in a session, or if its record is wrong.
         """
@@ -211,8 +209,8 @@ class IBIArchive:
             def show(owner, name):
                 return ibi.answer_persistent_url() or show_page(owner, name)
 
-        Call this method in a view whose route matches identifiers, too. A route for all paths, such
-        as ``/<path:page>``, does not need it: the Archive answers before such a route.
+        Call this method in a view whose route matches identifiers, too. A route for all paths
+        (``/<path:page>``) does not need it.
 
         :returns: None if the request is for another page.
         """
@@ -261,7 +259,7 @@ class IBIArchive:
                 config.database_uri,
                 config.database_timeout,
                 history,
-                belongs_to_host=session is not None,
+                host=None if session is None else app,
             )
             replica = config.read_database_uri and open_database(
                 config.read_database_uri, config.database_timeout, replica_history(history)

@@ -77,29 +77,39 @@ def add_connection_options(app: Flask, uri: str) -> str:
     as ``search_path``, our tables would be in another schema.
     """
     url = make_url(uri)
-    key = app.config.get(BIND)
-    options = app.config["SQLALCHEMY_BINDS"][key] if key else app.config.get(ENGINE_OPTIONS)
-    if url.get_backend_name() != "postgresql" or not isinstance(options, Mapping):
+    if url.get_backend_name() != "postgresql":
         return uri
-    arguments = options.get("connect_args") or {}
+    arguments = _find_engine_options(app).get("connect_args") or {}
     # others, such as prepare_threshold, are no options of libpq but arguments of the driver
     texts = {name: value for name, value in arguments.items() if isinstance(value, str)}
     return url.update_query_dict(texts).render_as_string(hide_password=False)
 
 
+def _find_engine_options(app: Flask) -> Mapping[str, Any]:
+    """Return the arguments that the app has set for the engine of its session."""
+    key = app.config.get(BIND)
+    options = app.config["SQLALCHEMY_BINDS"][key] if key else app.config.get(ENGINE_OPTIONS)
+    return options if isinstance(options, Mapping) else {}
+
+
 def open_database(
-    uri: str, timeout: float, history: History = ARCHIVE, belongs_to_host: bool = False
+    uri: str,
+    timeout: float,
+    history: History = ARCHIVE,
+    host: Flask | None = None,
 ) -> Database:
     """Return the database with a URL. The function does not connect to the database.
 
     :param timeout: the largest number of seconds that a request may wait for databases.
     :param history: the migrations of the tables. ``history.setting`` is the key of the URL setting.
-    :param belongs_to_host: whether the database belongs to the host.
+    :param host: the app, if the database is that of its session.
     :raises ConfigError: if the URL is invalid, the driver is not installed, or the folder of an
         SQLite file can't be created.
     """
     try:
-        return Database.at(uri, history, timeout, partial(find_budget, timeout), belongs_to_host)
+        budget = partial(find_budget, timeout)
+        creator = None if host is None else _find_engine_options(host).get("creator")
+        return Database.at(uri, history, timeout, budget, host is not None, creator)
     except OSError as error:
         expected = (
             "the URL of an SQLite file in a folder that exists or can be created "

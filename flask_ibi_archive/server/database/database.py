@@ -29,6 +29,7 @@ from flask_ibi_archive.server.database.engines import (
     LOCK_TIMEOUT,
     SNAPSHOT,
     TABLE_LOCK,
+    Creator,
     create_sqlite_file,
     describe_place,
     find_sqlite_file,
@@ -92,14 +93,15 @@ class Database:
         timeout: float = DEFAULT_TIMEOUT,
         find_budget: FindBudget = no_budget,
         belongs_to_host: bool = False,
+        creator: Creator | None = None,
     ) -> Database:
         """Return the database at a URL.
 
         This method does not create a missing SQLite file. :meth:`create` creates the file. The
-        parameters ``uri``, ``timeout`` and ``find_budget`` are the same as those of
+        parameters ``uri``, ``timeout``, ``find_budget`` and ``creator`` are the same as those of
         :func:`make_engine`, and ``belongs_to_host`` is that of the class.
         """
-        engine = make_engine(uri, timeout, find_budget)
+        engine = make_engine(uri, timeout, find_budget, creator)
         if file := find_sqlite_file(engine.url):
             refuse_missing_file(engine, file, f"run: {history.init}")
         return cls(engine, history, find_budget, belongs_to_host)

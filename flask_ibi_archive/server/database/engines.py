@@ -7,10 +7,11 @@ import os
 import re
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError as ArgumentError
@@ -24,6 +25,9 @@ from flask_ibi_archive.server.database.request_budget import (
     FindBudget,
     no_budget,
 )
+
+#: Opens a connection of the driver.
+Creator: TypeAlias = "Callable[[], Any]"
 
 #: A transaction that writes to an SQLite file waits at most this number of seconds for other
 #: transactions that write.
@@ -52,7 +56,10 @@ SNAPSHOT = {"sqlite": "BEGIN", "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE R
 
 
 def make_engine(
-    uri: str, timeout: float = DEFAULT_TIMEOUT, find_budget: FindBudget = no_budget
+    uri: str,
+    timeout: float = DEFAULT_TIMEOUT,
+    find_budget: FindBudget = no_budget,
+    creator: Creator | None = None,
 ) -> Engine:
     """Return an engine for a database.
 
@@ -64,18 +71,19 @@ def make_engine(
         time for a server that does not respond.
     :param find_budget: a function that returns the time that the current request may wait. The
         function returns None outside of requests.
+    :param creator: the function with which the host opens its connections. Then the waits of a
+        request for a server that hangs are not limited.
     :raises ArgumentError: if ``uri`` is not a URL that SQLAlchemy accepts.
     :raises NoSuchModuleError: if the database is neither SQLite nor PostgreSQL.
     :raises ImportError: if the driver is not installed.
     """
     url = make_url(uri)
     if url.get_backend_name() == "postgresql":
-        engine = _make_postgresql_engine(url, timeout, find_budget)
+        engine = _make_postgresql_engine(url, timeout, find_budget, creator)
     elif url.get_backend_name() == "sqlite":
-        engine = _make_sqlite_engine(url, timeout, find_budget)
+        engine = _make_sqlite_engine(url, timeout, creator)
     else:
         raise NoSuchModuleError(f"{url.get_backend_name()} is neither SQLite nor PostgreSQL")
-
     event.listen(engine, "begin", lambda connection: begin(connection, find_budget()))
     return engine
 
@@ -116,7 +124,9 @@ def limit_lock_wait(budget: Budget | None, lock_timeout: float | None = None) ->
     return max(1, int(min(limits) * 1000)) if limits else 0
 
 
-def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:
+def _make_postgresql_engine(
+    url: URL, timeout: float, find_budget: FindBudget, creator: Creator | None
+) -> Engine:
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     if url.get_driver_name() != "psycopg":
@@ -136,6 +146,8 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
     engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_timeout=timeout)
 
     def open_connection(dialect: Any, record: Any, arguments: Any, options: Any) -> Any:
+        if creator is not None:
+            return creator()
         # psycopg is only installed for PostgreSQL
         from flask_ibi_archive.server.database.limited_connection import connect
 
@@ -146,7 +158,7 @@ def _make_postgresql_engine(url: URL, timeout: float, find_budget: FindBudget) -
     return engine
 
 
-def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> Engine:
+def _make_sqlite_engine(url: URL, timeout: float, creator: Creator | None) -> Engine:
     options: dict[str, Any] = {"connect_args": {"timeout": timeout}}
     if is_in_memory(url):
         # All threads share one connection. It is not reset when a thread returns it to the pool,
@@ -163,6 +175,8 @@ def _make_sqlite_engine(url: URL, timeout: float, find_budget: FindBudget) -> En
             connection.execute(f"PRAGMA {pragma}")
 
     event.listen(engine, "connect", prepare)
+    if creator is not None:
+        event.listen(engine, "do_connect", lambda *connecting: creator())
     return engine
 
 

@@ -20,7 +20,17 @@ from flask_alembic import Alembic
 from flask_ibi_archive.migrations import include_name
 from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
-from sqlalchemy import Column, Integer, String, Table, create_engine, event, inspect, text
+from sqlalchemy import (
+    Column,
+    Integer,
+    String,
+    Table,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+    text,
+)
 from support.archives import SERVICE, archive_of, back_up, close, make_app, restore
 from support.cases import for_each
 from support.commands import ROOT, command
@@ -738,6 +748,43 @@ def test_our_tables_are_in_the_schema_of_the_hosts_connections(
     assert set(inspect(engine).get_table_names("public")) & OURS == set()
     assert set(inspect(engine).get_table_names(schema)) >= OURS
     engine.dispose()
+
+
+@for_each("key", [None, "archive"])
+def test_our_connections_are_opened_by_the_creator_of_the_host(
+    uri: str, new_host: NewHost, tmp_path: Path, key: str | None
+) -> None:
+    """The URL of the session leads nowhere; only the function knows the database."""
+    url, opened = make_url(uri), []
+
+    def create() -> Any:
+        opened.append(url)
+        dialect = url.get_dialect()()
+        arguments, options = dialect.create_connect_args(url)
+        return dialect.import_dbapi().connect(*arguments, **options)
+
+    nowhere = str(url.set(database="nowhere")) if url.host else f"sqlite:///{tmp_path}/nowhere"
+    options = {"creator": create}
+    host = new_host(
+        **(
+            {"SQLALCHEMY_ENGINE_OPTIONS": options, "uri": nowhere}
+            if key is None
+            else {
+                "SQLALCHEMY_BINDS": {key: {"url": nowhere, **options}},
+                "IBI_DATABASE_BIND": key,
+            }
+        )
+    )
+    host.flask("ibi", "init")
+    with host.app.app_context():
+        item = host.archive.deposit(title="Report")
+        host.db.session.commit()
+        assert host.archive.get(item.rep) is not None
+        host.db.session.remove()
+    engine = create_engine(uri)
+    assert set(inspect(engine).get_table_names()) >= OURS
+    engine.dispose()
+    assert len(opened) > 1
 
 
 def test_init_refuses_a_session_with_another_schema(
