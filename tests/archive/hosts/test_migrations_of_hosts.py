@@ -35,6 +35,7 @@ from support.archives import SERVICE, archive_of, back_up, close, make_app, rest
 from support.cases import for_each
 from support.commands import ROOT, command
 from support.databases import new_database
+from support.documentation import blocks
 from support.tables import SECOND, fill
 from support.web import ask
 
@@ -332,6 +333,38 @@ def test_flask_alembic_ignores_our_tables(
         assert alembic.compare_metadata() == []
         alembic.downgrade()
         archive.database.check()
+        db.session.remove()
+        db.engine.dispose()
+    close(app)
+
+
+def test_flask_alembic_may_have_one_history(uri: str, tmp_path: Path) -> None:
+    app = Flask("host", instance_path=str(tmp_path / "instance"))
+    [lines] = [block.text for block in blocks("howto/migrations.rst") if "ALEMBIC" in block.text]
+    exec(lines, {"app": app})
+    app.config["ALEMBIC"]["script_location"] = str(tmp_path / "migrations")
+    app.config.update(
+        SETTINGS,
+        SQLALCHEMY_DATABASE_URI=uri,
+        IBI_FILES_FOLDER=str(tmp_path / "files"),
+        IBI_VERSION_TABLE="alembic_version",
+    )
+    db, alembic = SQLAlchemy(app), Alembic(app)
+    Table("thesis", db.metadata, Column("id", Integer, primary_key=True))
+    IBIArchive(app, session=db.session)
+    assert "run: flask db upgrade heads" in command(app, "init").error
+    with app.app_context():
+        alembic.upgrade("heads")
+        assert set(inspect(db.engine).get_table_names()) >= OURS - {"ibi_alembic_version"}
+        assert command(app, "init").data == f"{SERVICE}\n"
+        alembic.revision("first")
+        [script] = (tmp_path / "migrations").glob("*.py")
+        found = re.findall(r"op\.(\w+)\(\W*(\w+)", script.read_text())
+        assert found == [("create_table", "thesis"), ("drop_table", "thesis")]
+        alembic.upgrade("heads")
+        archive_of(app).database.check()
+        alembic.downgrade("ibi@base")
+        assert not set(inspect(db.engine).get_table_names()) & OURS
         db.session.remove()
         db.engine.dispose()
     close(app)
