@@ -4,6 +4,7 @@
 
     IBIError
       ConfigError                 a setting is missing or wrong
+        NoDatabaseYet             the session of the host has no database, or not yet
       RefusedText                 a text does not follow its grammar (also a ValueError)
       IdentifierError             a text is not an identifier (also a ValueError)
       MintingError                no identifier can be assigned now
@@ -78,6 +79,10 @@ class ConfigError(IBIError):
         self.expected = expected
         found = "is not set" if value is None else f"is {value!r}"
         super().__init__(f"{key} {found}; it should be {expected}")
+
+
+class NoDatabaseYet(ConfigError):
+    """The session of the host has no database, or not yet."""
 
 
 class RefusedText(IBIError, ValueError):

@@ -5,20 +5,18 @@ The extension reads the settings, opens the database, and registers routes and c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 from flask import Flask, Response, current_app, has_app_context, has_request_context
-from flask.cli import ScriptInfo
 
 from flask_ibi_archive import host_functions
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.commands import create_group
 from flask_ibi_archive.archive.commands import ibi as commands
 from flask_ibi_archive.archive.hosts.flushes import announce_removal, refresh
 from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem, set_finder
@@ -30,7 +28,7 @@ from flask_ibi_archive.archive.pages.item_pages import landing
 from flask_ibi_archive.archive.routing import create_blueprint
 from flask_ibi_archive.archive.service.local_resolution import OwnArchive, answer_own_item
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
-from flask_ibi_archive.errors import ConfigError
+from flask_ibi_archive.errors import ConfigError, NoDatabaseYet
 from flask_ibi_archive.server.commands.group import is_flask_command
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database.engines import ArgumentError, is_same_database
@@ -44,11 +42,13 @@ from flask_ibi_archive.server.pages.requests import (
 from flask_ibi_archive.server.start import (
     BIND,
     StartError,
+    WaitingArchive,
     add_connection_options,
     find_bind,
     hide_password,
     hide_tables_from_host,
     open_database,
+    open_later,
     warn_of_unknown_keys,
 )
 from flask_ibi_archive.signals import Notifier
@@ -216,27 +216,13 @@ class IBIArchive:
         """
         return answer_own_item()
 
-    def commands(self, create_app: Callable[[], Flask] | None = None) -> click.Group:
-        """Return the commands ``ibi ...`` for a command line that is not Flask's.
-
-        ::
-
-            @click.group()
-            def repository(): ...
-
-            repository.add_command(ibi.commands(create_app))
-
-        :param create_app: returns the app. None: the command line opens an application context
-            before it runs a command.
-        """
-        group = copy(commands)
-        if create_app is not None:
-            script = ScriptInfo(create_app=create_app, set_debug_flag=False)
-            group.context_settings = {**commands.context_settings, "obj": script}
-        return group
+    commands = staticmethod(create_group)
 
     def init_app(self, app: Flask) -> None:
         """Add the Archive to an app. The app must already have all settings.
+
+        If the session has no database yet, because Flask-SQLAlchemy is initialised later, the
+        settings are read when an application context begins.
 
         :raises ConfigError: if a setting is missing or wrong. The error names the first of them.
         :raises RuntimeError: if the app already has an Archive.
@@ -248,25 +234,42 @@ class IBIArchive:
             )
         if EXTENSION in app.extensions:
             raise RuntimeError("this app already has an IBIArchive; an app can have only one")
+        warn_of_unknown_keys(app)
         try:
-            if not isinstance(self.catalogue, RecordCatalogue | None):
-                expected = "an object of a subclass of RecordCatalogue"
-                raise ConfigError("catalogue", self.catalogue, expected)
-            session, settings = self._session(app)
-            config = ArchiveConfig.from_mapping(settings, app.instance_path)
-            history = archive_history(config.version_table)
-            database = open_database(
-                config.database_uri,
-                config.database_timeout,
-                history,
-                host=None if session is None else app,
-            )
-            replica = config.read_database_uri and open_database(
-                config.read_database_uri, config.database_timeout, replica_history(history)
-            )
+            self._open(app)
+        except NoDatabaseYet as error:
+            open_later(app, WaitingArchive(self._open, self.functions, StartError(error)))
         except ConfigError as error:
             raise StartError(error) from None
-        warn_of_unknown_keys(app)
+        if self.routes:
+            app.register_blueprint(create_blueprint())
+        app.cli.add_command(commands)
+        app.add_template_global(
+            lambda item: self.archive.persistent_url(item), "ibi_persistent_url"
+        )
+        hide_tables_from_host(app)
+
+    def _open(self, app: Flask) -> None:
+        """Read the settings of an app, and open the database of its Archive.
+
+        :raises ConfigError: if a setting is missing or wrong.
+        :raises NoDatabaseYet: if the session of the app has no database yet.
+        """
+        if not isinstance(self.catalogue, RecordCatalogue | None):
+            expected = "an object of a subclass of RecordCatalogue"
+            raise ConfigError("catalogue", self.catalogue, expected)
+        session, settings = self._session(app)
+        config = ArchiveConfig.from_mapping(settings, app.instance_path)
+        history = archive_history(config.version_table)
+        database = open_database(
+            config.database_uri,
+            config.database_timeout,
+            history,
+            host=None if session is None else app,
+        )
+        replica = config.read_database_uri and open_database(
+            config.read_database_uri, config.database_timeout, replica_history(history)
+        )
         addresses = self._create_addresses(app, config)
         archive = Archive(
             config,
@@ -281,13 +284,6 @@ class IBIArchive:
         )
         app.extensions[EXTENSION] = ExtensionState(archive, self.functions)
         app.extensions[OWN_ARCHIVE] = OwnArchive(archive)
-        if self.routes:
-            app.register_blueprint(create_blueprint())
-        app.cli.add_command(commands)
-        app.add_template_global(
-            lambda item: self.archive.persistent_url(item), "ibi_persistent_url"
-        )
-        hide_tables_from_host(app)
         if config.register_on_start and not is_flask_command():
             # imported here, because apps without this setting do not need the module
             from flask_ibi_archive.archive.joining.start import register_on_start

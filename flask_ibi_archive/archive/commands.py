@@ -7,10 +7,14 @@ other modules only when the command runs.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from copy import copy
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
+from flask import Flask
+from flask.cli import ScriptInfo
 
 from flask_ibi_archive.server.commands.group import (
     IBIGroup,
@@ -56,6 +60,26 @@ def ibi() -> None:
       flask --app example_app ibi init
       flask --app example_app ibi add report.pdf --title "Annual report"
     """
+
+
+def create_group(create_app: Callable[[], Flask] | None = None) -> click.Group:
+    """Return the commands ``ibi ...`` for a command line that is not Flask's.
+
+    ::
+
+        @click.group()
+        def repository(): ...
+
+        repository.add_command(ibi.commands(create_app))
+
+    :param create_app: returns the app. None: the command line opens an application context before
+        it runs a command.
+    """
+    group = copy(ibi)
+    if create_app is not None:
+        script = ScriptInfo(create_app=create_app, set_debug_flag=False)
+        group.context_settings = {**ibi.context_settings, "obj": script}
+    return group
 
 
 @click.command("init")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, appcontext_pushed
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import create_engine, event, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from support.archives import SERVICE, archive_of, close
+from support.commands import command
 
 from flask_ibi_archive import IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -91,9 +93,57 @@ def test_a_value_in_place_of_the_app_is_refused_with_advice(value: Any) -> None:
         IBIArchive(value)
 
 
-def test_an_archive_before_flask_sqlalchemy_is_refused_with_advice() -> None:
-    with pytest.raises(ConfigError, match=r"call db.init_app\(app\) before ibi.init_app\(app\)"):
-        IBIArchive(session=SQLAlchemy().session).init_app(bare_app())
+@pytest.mark.parametrize("has_flask_sqlalchemy", [False, True])
+def test_an_archive_without_a_database_is_refused_with_advice(has_flask_sqlalchemy: bool) -> None:
+    """Only what needs the Archive fails; the rest of the app works."""
+    app, db = bare_app(), SQLAlchemy()
+    app.add_url_rule("/", "home", lambda: "home")
+    bind = {"IBI_DATABASE_BIND": "archive"} if has_flask_sqlalchemy else {}
+    app.config.update(bind, PROPAGATE_EXCEPTIONS=True)
+    ibi = IBIArchive(session=db.session)
+    ibi.init_app(app)
+    with pytest.raises(RuntimeError, match="already has an IBIArchive"):
+        ibi.init_app(app)
+    if has_flask_sqlalchemy:
+        app.config["SQLALCHEMY_DATABASE_URI"] = "sqlite:///host.sqlite"
+        db.init_app(app)
+        advice = "it should be unset, because SQLALCHEMY_BINDS is empty"
+    else:
+        advice = r"with Flask-SQLAlchemy, call db.init_app\(app\) "
+    assert app.test_client().get("/").text == "home"
+    for _ in range(2):
+        with app.app_context(), pytest.raises(StartError, match=advice):
+            _ = ibi.archive
+        with pytest.raises(StartError, match=advice):
+            app.test_client().get(f"/{SERVICE}")
+        assert re.search(advice, command(app, "check").error)
+
+
+def test_an_archive_may_precede_the_database(uri: str, tmp_path: Path) -> None:
+    app, db = bare_app(), SQLAlchemy()
+    app.instance_path = str(tmp_path / "instance")
+    app.config.update(
+        SQLALCHEMY_DATABASE_URI=uri,
+        IBI_FILES_FOLDER=str(tmp_path / "files"),
+        IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
+        IBI_ARCHIVE_SERVICE_IBI=SERVICE,
+        IBI_ARCHIVE_IP="150.163.34.243",
+    )
+    ibi = IBIArchive(session=db.session)
+    ibi.init_app(app)
+    with app.app_context():
+        pass  # another extension may need a context before the database is known
+    db.init_app(app)
+    assert command(app, "init").data == f"{SERVICE}\n"
+    with app.app_context():
+        item = ibi.archive.deposit(title="Report")
+        db.session.commit()
+        assert ibi.archive.get(item.rep) is not None
+        db.session.remove()
+        db.engine.dispose()
+    assert app.test_client().get(f"/col/{item.rep}/").status_code == 200
+    assert not list(appcontext_pushed.receivers_for(app))
+    close(app)
 
 
 def bare_app() -> Flask:

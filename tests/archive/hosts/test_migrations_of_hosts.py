@@ -885,7 +885,7 @@ def test_a_wrong_bind_stops_the_start_with_one_line(uri: str, tmp_path: Path) ->
         app.config.update(SETTINGS, SQLALCHEMY_DATABASE_URI=uri, **config)
         db = SQLAlchemy(app) if flask_sqlalchemy else SQLAlchemy()
         with pytest.raises(ConfigError) as refused:
-            IBIArchive(app, session=db.session if session else None)
+            archive_of(IBIArchive(app, session=db.session if session else None) and app)
         return str(refused.value)
 
     assert refusal(SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="archve") == (
@@ -898,7 +898,7 @@ def test_a_wrong_bind_stops_the_start_with_one_line(uri: str, tmp_path: Path) ->
         "IBI_DATABASE_BIND is ['archive']; it should be a text"
     )
     assert refusal(flask_sqlalchemy=False, IBI_DATABASE_BIND="archive") == (
-        "IBI_DATABASE_BIND is 'archive'; it should be unset, or used after init_app() of "
+        "IBI_DATABASE_BIND is 'archive'; it should be unset, or the app should have "
         "Flask-SQLAlchemy"
     )
     assert refusal(session=False, SQLALCHEMY_BINDS=binds, IBI_DATABASE_BIND="archive") == (

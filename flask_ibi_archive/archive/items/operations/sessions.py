@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, SessionTransaction, class_mapper, scoped_session, sessionmaker
 
 from flask_ibi_archive.archive.items.tables import Item
-from flask_ibi_archive.errors import ConfigError, StorageError
+from flask_ibi_archive.errors import ConfigError, NoDatabaseYet, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.engines import is_in_memory
 from flask_ibi_archive.signals import Notice, Notifier
@@ -62,8 +62,8 @@ class HostSession:
     def find_uri(self) -> str:
         """Return the URL of the database. Call this in the application context of the host.
 
-        :raises ConfigError: if the session has no database, or if other connections cannot open the
-            database.
+        :raises NoDatabaseYet: if the session has no database.
+        :raises ConfigError: if other connections cannot open the database.
         """
         try:
             session = self._get_session()
@@ -72,11 +72,11 @@ class HostSession:
             bind = session.get_bind(**self._bind)
         except (SQLAlchemyError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise ConfigError(
+            raise NoDatabaseYet(
                 "session",
                 "bound to no database yet",
                 "a session that is bound to a database; with Flask-SQLAlchemy, call "
-                f"db.init_app(app) before ibi.init_app(app) ({reason})",
+                f"db.init_app(app) ({reason})",
             ) from error
         engine = bind if isinstance(bind, Engine) else bind.engine
         if engine.dialect.name == "sqlite":
