@@ -183,7 +183,10 @@ def read_layout(name: str) -> tuple[Template, list[str]]:
 
 @lru_cache(maxsize=8)
 def _list_missing_blocks(template: Template) -> list[str]:
-    """Return the blocks that neither a layout nor the templates that it extends define."""
+    """Return the blocks that neither a layout nor the templates that it extends define.
+
+    They are logged once, unless the layout is an error (:func:`read_layout`).
+    """
     environment, name = template.environment, template.name
     found: set[str] = set()
     while name is not None and environment.loader is not None:
@@ -193,7 +196,11 @@ def _list_missing_blocks(template: Template) -> list[str]:
         if parent is not None and not isinstance(parent, nodes.Const):
             return []  # the app chooses the parent when the page is built
         name = None if parent is None else parent.value
-    return [block for block in LAYOUT_BLOCKS if block not in found]
+    missing = [block for block in LAYOUT_BLOCKS if block not in found]
+    if missing and LAYOUT_BLOCKS[0] not in missing:
+        names = " and no block ".join(missing)
+        current_app.logger.warning("IBI_BASE_TEMPLATE: %s has no block %s", template.name, names)
+    return missing
 
 
 def set_headers(response: Response, policy: str | None = None, *, private: bool = True) -> Response:

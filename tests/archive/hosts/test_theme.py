@@ -116,10 +116,17 @@ def test_browsers_keep_the_style_sheet_until_it_changes(host: Host) -> None:
     assert ask(app, address, headers=known).status == 304
 
 
-def test_a_layout_needs_only_the_block_for_the_content(host: Host, tmp_path: Path) -> None:
+def test_a_layout_needs_only_the_block_for_the_content(
+    host: Host, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The other blocks that it lacks are logged once."""
     layout = "<title>Library</title><main>{% block content %}{% endblock %}</main>"
     app = host(templates={"a/b.html": layout}, place=tmp_path, IBI_BASE_TEMPLATE="a/b.html")
-    assert see(app, f"/col/{REPORT}/").startswith("<title>Library</title><main>\n<div class")
+    for _ in range(2):
+        assert see(app, f"/col/{REPORT}/").startswith("<title>Library</title><main>\n<div class")
+    assert [record.getMessage() for record in caplog.records] == [
+        "IBI_BASE_TEMPLATE: a/b.html has no block title and no block head"
+    ]
 
 
 def test_a_missing_layout_is_logged_and_our_own_is_used(
