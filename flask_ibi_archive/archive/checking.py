@@ -211,7 +211,7 @@ def _check_persistent_urls(archive: Archive) -> str:
     if isinstance(outcome, Redirect) and answer.headers.get("Location") != outcome.url:
         raise CheckFailed(
             f"a route of the app answers {path}; its view should begin with "
-            "ibi.answer_persistent_url() (see docs/howto/embed.rst)"
+            "ibi.answer_persistent_url() (see docs/howto/your-app-has.rst)"
         )
     return f"the app answers {path}"
 

@@ -152,7 +152,7 @@ def test_check_finds_a_route_that_takes_the_persistent_urls(
     found = findings(command(filled, "check"))["persistent URLs"]
     assert found[0] is ok
     assert found[1].startswith(text)
-    assert ok or found[1].endswith("ibi.answer_persistent_url() (see docs/howto/embed.rst)")
+    assert ok or found[1].endswith("ibi.answer_persistent_url() (see docs/howto/your-app-has.rst)")
 
 
 def fail_in_templates(app: Flask) -> None:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import flask
 import pytest
 import responses
 from celery import Celery, Task
 from celery.contrib.testing.worker import start_worker
 from flask import Flask
+from flask_login import current_user
 from flask_wtf import CSRFProtect
 from sqlalchemy import select
-from support.archives import SERVICE, archive_of
-from support.documentation import read
+from support.archives import archive_of
+from support.documentation import blocks, read
 from support.web import SERVICE_PATH, Answer, ask, query_of
 from werkzeug.middleware.proxy_fix import ProxyFix
 
@@ -75,6 +76,13 @@ def network() -> Iterator[responses.RequestsMock]:
     with responses.RequestsMock(assert_all_requests_are_fired=False) as mock:
         mock.get(re.compile("http://"), body="confirmation yes")
         yield mock
+
+
+def run_block(word: str, **names: Any) -> dict[str, Any]:
+    """Run the code block of the page that contains a word, and return its names."""
+    [text] = [block.text for block in blocks("howto/your-app-has.rst") if word in block.text]
+    exec(text, names)
+    return names
 
 
 def check(app: Flask) -> list[str]:
@@ -222,15 +230,20 @@ def test_resolvers_are_answered_whatever_hooks_the_app_has(
     assert ask(app, SERVICE_PATH, "POST").status == 405
 
 
-def test_the_exemptions_of_the_page_let_pages_pass(
-    new_app: Callable[..., Flask], department: Any, monkeypatch: pytest.MonkeyPatch
+def test_the_lines_of_the_page_let_pages_pass(
+    new_app: Callable[..., Flask], department: Any
 ) -> None:
     app = new_app(LIMIT="1 per hour")
-    department.module.limiter.exempt(app.blueprints["ibi_archive"])
+    [exemption] = re.findall(r"``(limiter\.exempt\(.*?\))``", PAGE)
+    eval(exemption, {"app": app, "limiter": department.module.limiter})
+    run_block("csrf.exempt", app=app, csrf=CSRFProtect(app))
+    names = {name: getattr(flask, name) for name in ("request", "redirect", "url_for")}
+    run_block("require_login", app=app, current_user=current_user, **names)
+    app.add_url_rule("/members", "login", lambda: "log in")
+    assert app.test_client().post("/ibi/oai", data={"verb": "Identify"}).status_code == 200
     for _ in range(3):
         see(app, "/ibi/statistics")
-    client = app.test_client()
-    assert client.post("/ibi/oai", data={"verb": "Identify"}).status_code == 200
+    assert app.test_client().get("/").location == "/members"
 
 
 @in_both_orders
@@ -250,8 +263,8 @@ def test_a_view_may_answer_persistent_urls_itself(
     new_app: Callable[..., Flask], department: Any
 ) -> None:
     app = new_app()
-    ibi = department.module.ibi
-    app.add_url_rule("/<a>/<b>", "two", lambda a, b: ibi.answer_persistent_url() or f"page {a} {b}")
+    show = {"show_page": lambda owner, name: f"page {owner} {name}"}
+    run_block("answer_persistent_url", app=app, ibi=department.module.ibi, **show)
     assert see(app, "/some/page") == "page some page"
     assert ask(app, f"/{find_thesis(app, department)}").status == 302
 
@@ -349,17 +362,12 @@ def test_forms_of_the_administration_hide_identifiers(
     new_app: Callable[..., Flask], department: Any
 ) -> None:
     app, module = new_app(), department.module
-    fields = set()
+    hiding = run_block("ThesisView", ModelView=module.ModelView)["ThesisView"]
     with app.test_request_context():
-        for excluded in (None, ("ibi_rep", "ibi_ibip")):
-            view = module.ModelView(
-                module.Thesis, module.db, endpoint=str(excluded), name=str(excluded)
-            )
-            view.form_excluded_columns = excluded
-            view.form_columns = None
-            view._refresh_cache()
-            fields = set(view.get_create_form()()._fields) - {"chapters", "advisor"}
-            assert bool(fields & {"ibi_rep", "ibi_ibip"}) is (excluded is None)
+        for view_class in (module.ModelView, hiding):
+            view = view_class(module.Thesis, module.db, name=view_class.__name__)
+            fields = set(view.get_create_form()()._fields)
+            assert bool(fields & {"ibi_rep", "ibi_ibip"}) is (view_class is module.ModelView)
 
 
 def test_a_proxy_fix_tells_the_address_of_the_user(
@@ -378,7 +386,7 @@ def test_a_proxy_fix_tells_the_address_of_the_user(
         )
     path, headers = f"/col/{item.ibi}/doc/a.txt", {"X-Forwarded-For": "198.51.100.7"}
     assert ask(app, path, headers=headers).status == 403
-    app.wsgi_app = ProxyFix(app.wsgi_app, x_for=1, x_proto=1)  # type: ignore[method-assign]
+    run_block("ProxyFix", app=app, ProxyFix=ProxyFix)
     assert ask(app, path, headers=headers).status == 200
 
 
@@ -393,14 +401,12 @@ def test_a_task_deposits_rows(
 ) -> None:
     app, module = new_app(), department.module
 
-    class FlaskTask(Task):  # type: ignore[misc]
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            with app.app_context():
-                return self.run(*args, **kwargs)
-
-    celery = Celery(app.name, broker="memory://", backend="cache+memory://", task_cls=FlaskTask)
+    app.config["BROKER"] = "memory://"
+    celery = run_block("FlaskTask", app=app, Celery=Celery, Task=Task)["celery"]
     celery.conf.update(
-        task_always_eager=is_eager, broker_transport_options={"polling_interval": 0.05}
+        task_always_eager=is_eager,
+        result_backend="cache+memory://",
+        broker_transport_options={"polling_interval": 0.05},
     )
 
     @celery.task(shared=False)  # type: ignore[untyped-decorator]
@@ -432,7 +438,7 @@ def test_an_app_without_routes_changes_rows_that_another_app_shows(
         module.db.session.commit()
         url = row.persistent_url
     assert "On snow" in see(pages, f"/col/{urlsplit(url).path[1:]}/", **BROWSER)
+    namespace = {"app": worker, "db": module.db, "Thesis": module.Thesis}
+    run_block("/api/theses/<int:number>", **namespace)
+    assert ask(worker, "/api/theses/1").text == f'{{"title":"On snow","url":"{url}"}}\n'
     assert ask(worker, SERVICE_PATH).status == 404
-    assert SERVICE in SERVICE_PATH
-    with closing(worker.test_client().get("/")) as answer:
-        assert answer.status_code == 404
