@@ -38,7 +38,7 @@ from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply, Target
-from flask_ibi_archive.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.resolver.resolution_context import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.http.transport import HEADERS
 

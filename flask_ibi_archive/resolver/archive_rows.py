@@ -23,6 +23,7 @@ from flask_ibi_archive.core.identifiers import (
 )
 from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.protocol.inclusion import RegistrationRequest
+from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update
@@ -82,6 +83,11 @@ class IncludedArchive(NamedTuple):
     def service_url(self) -> str:
         """The URL of the Archive's service ([R] 4.1)."""
         return f"http://{self.address}/{self.service_ibi}"
+
+    @property
+    def source(self) -> ArchiveSource:
+        """The service and the address of the Archive, as the source of its answers."""
+        return ArchiveSource(self.service_ibi, self.address)
 
     def may_mint(self, ibi: Identifier) -> bool:
         """Return whether an identifier contains the host or the IP address of this Archive.

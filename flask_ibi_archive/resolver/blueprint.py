@@ -26,8 +26,11 @@ from flask_ibi_archive.errors import (
 )
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
-from flask_ibi_archive.resolver.resolution_context import find_own_archive, open_own_archive
-from flask_ibi_archive.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.resolver.resolution_context import (
+    ResolutionRequest,
+    find_own_archive,
+    open_own_archive,
+)
 from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.server.pages.alerts import (
     alert_response,

@@ -13,7 +13,6 @@ to do.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import re
@@ -35,8 +34,6 @@ from flask_ibi_archive.resolver.host_names import HostNames, is_valid_url
 from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TransferResult
 from flask_ibi_archive.server.http.transport import HEADERS
 
-#: Maximum seconds that an ending process waits for pending acknowledgments.
-EXIT_SECONDS = 1.0
 try:
     import resource
 except ImportError:  # Windows
@@ -245,10 +242,8 @@ class FanOut:
         #: The engines of the parent process. A forked process neither uses nor closes them.
         self._parent_engines: list[Engine] = []
         self._reset()
-        itself = weakref.ref(self)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_reset_after_fork, itself))
-        atexit.register(_close_at_exit, itself)
+            os.register_at_fork(after_in_child=partial(_reset_after_fork, weakref.ref(self)))
 
     def _reset(self) -> None:
         self._lock = Lock()
@@ -399,9 +394,3 @@ def _reset_after_fork(reference: weakref.ref[FanOut]) -> None:
     if fan_out is not None:
         fan_out._parent_engines += fan_out._engines
         fan_out._reset()
-
-
-def _close_at_exit(reference: weakref.ref[FanOut]) -> None:
-    fan_out = reference()
-    if fan_out is not None:
-        fan_out.close(EXIT_SECONDS)

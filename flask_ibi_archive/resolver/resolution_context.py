@@ -1,4 +1,4 @@
-"""The data that all rounds of a resolution share, and the events that describe a resolution.
+"""The request of a user, the data that all rounds share, and the events of a resolution.
 
 The resolver asks the Archive of its own app without HTTP. The Archive puts the object that answers
 (:class:`LocalArchive`) into ``app.extensions``, because a resolver imports nothing of an Archive.
@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Protocol, TypeAlias, cast
 
 from flask import Response, current_app
 
 from flask_ibi_archive.core.protocol.languages import LanguageRange
-from flask_ibi_archive.core.protocol.pairs import Pair
-from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.core.resolution.answer import Answer, Question
 from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
-from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
+from flask_ibi_archive.resolver.concurrent_requests import (
+    ArchiveResult,
+    FanOut,
+    Reply,
+    Target,
+)
+from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.pages.requests import OWN_ARCHIVE
 
 # --- trace events: the command "resolve --trace" prints these events -----------------------------
@@ -29,58 +35,18 @@ from flask_ibi_archive.server.pages.requests import OWN_ARCHIVE
 class Asked:
     """A question is sent to an Archive.
 
-    :param url: the complete URL of the request.
     :param by_hint: True if a hint is the reason that this Archive is asked before the others.
     """
 
-    source: ArchiveSource
-    url: str
+    target: Target
     by_hint: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An Archive answered.
-
-    :param pairs: the pair list. The list is empty if the Archive does not know the item.
-    :param seconds: the response time of the Archive.
-    """
-
-    source: ArchiveSource
-    pairs: tuple[Pair, ...]
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """An Archive did not answer correctly.
-
-    :param reason: the reason in one line. In messages, the reason follows the address of
-        the Archive.
-    :param seconds: the time from the request to the failure.
-    """
-
-    source: ArchiveSource
-    reason: str
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
     """The circuit breaker skips an Archive, because the Archive failed repeatedly."""
 
-    source: ArchiveSource
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """The document registry has an answer.
-
-    :param source: the actor that registered the document.
-    """
-
-    source: ArchiveSource
-    pairs: tuple[Pair, ...]
+    archive: IncludedArchive
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +66,35 @@ class Decided:
 class Acknowledged:
     """An acknowledgment is sent to an Archive."""
 
-    source: ArchiveSource
+    archive: IncludedArchive
     url: str
 
 
-TraceEvent: TypeAlias = Asked | Answered | Failed | Skipped | Registered | Decided | Acknowledged
+#: The result of a request to an Archive, and an answer of the document registry, are events too.
+TraceEvent: TypeAlias = Asked | ArchiveResult | Skipped | Answer | Decided | Acknowledged
 Trace: TypeAlias = Callable[[TraceEvent], None]
 
 
 # --- the shared data -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ResolutionRequest:
+    """A user's request for a persistent URL ([R] 6.2, Table 6.6).
+
+    :param wanted: the parsed persistent URL.
+    :param persistent_url: the complete persistent URL that the user requested, with host and port.
+        The acknowledgment contains this URL.
+    :param client_addresses: the IP address of the user, followed by the addresses of the proxies.
+    :param ranges: the languages that the user prefers. These languages are not sent to Archives.
+    :param user_agent: the User-Agent header of the user's program.
+    """
+
+    wanted: PersistentUrl
+    persistent_url: str
+    client_addresses: tuple[str, ...]
+    ranges: tuple[LanguageRange, ...] = ()
+    user_agent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +126,14 @@ ReadDocuments: TypeAlias = Callable[
 class ResolutionContext:
     """The data that all rounds of a resolution share.
 
-    :param hinted_id: the id of the Archive in the hint. None if there is no hint.
+    :param archives: the included Archives.
+    :param hinted_id: the id of the Archive in the hint (hints.py). This Archive is asked before the
+        other Archives. None if there is no hint.
+    :param own: the Archive in this process. None if this process has no Archive.
     :param documents: reads the document registry. None if the resolver has none.
-    :param end: the time at which the resolution must end, as ``clock`` returns the time.
+    :param trace: a function that receives each trace event.
+    :param clock: returns the time in seconds.
+    :ivar end: the time at which the resolution must end, as ``clock`` returns the time.
     :param rounds: the number of rounds that have started.
     :param silent: the highest number of Archives that did not answer in a round.
     :param is_patient: True if each round waits for all Archives until ``end``.
@@ -151,21 +142,25 @@ class ResolutionContext:
         a known result are not sent again.
     """
 
-    client_addresses: tuple[str, ...]
+    request: ResolutionRequest
     archives: Sequence[IncludedArchive]
     hinted_id: int | None
+    config: ResolverConfig
     fan_out: FanOut
     circuit_breaker: CircuitBreaker
-    end: float
-    own: OwnArchive | None
-    documents: ReadDocuments | None
-    trace: Trace | None
-    clock: Callable[[], float]
+    own: OwnArchive | None = None
+    documents: ReadDocuments | None = None
+    trace: Trace | None = None
+    clock: Callable[[], float] = monotonic
+    end: float = field(init=False)
     rounds: int = 0
     silent: int = 0
     is_patient: bool = False
     results: list[ArchiveResult] = field(default_factory=list)
     known: dict[tuple[int, Question], ArchiveResult] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.end = self.clock() + self.config.deadline
 
     def list_unknown(self, questions: Sequence[Question]) -> list[Question]:
         """Return the questions about items that no Archive has known so far."""

@@ -8,13 +8,8 @@ questions for the next round. An example is a question about the next edition of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from time import monotonic
 from typing import NamedTuple, cast
 
-from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
-from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import (
@@ -24,37 +19,10 @@ from flask_ibi_archive.core.resolution.outcome import (
     NextRound,
     Redirect,
 )
-from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
-from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
-from flask_ibi_archive.resolver.concurrent_requests import FanOut, Reply
-from flask_ibi_archive.resolver.resolution_context import (
-    Decided,
-    OwnArchive,
-    ReadDocuments,
-    ResolutionContext,
-    Trace,
-)
+from flask_ibi_archive.resolver.concurrent_requests import Reply
+from flask_ibi_archive.resolver.resolution_context import Decided, ResolutionContext
 from flask_ibi_archive.resolver.rounds import Round
-
-
-@dataclass(frozen=True, slots=True)
-class ResolutionRequest:
-    """A user's request for a persistent URL ([R] 6.2, Table 6.6).
-
-    :param wanted: the parsed persistent URL.
-    :param persistent_url: the complete persistent URL that the user requested, with host and port.
-        The acknowledgment contains this URL.
-    :param client_addresses: the IP address of the user, followed by the addresses of the proxies.
-    :param ranges: the languages that the user prefers. These languages are not sent to Archives.
-    :param user_agent: the User-Agent header of the user's program.
-    """
-
-    wanted: PersistentUrl
-    persistent_url: str
-    client_addresses: tuple[str, ...]
-    ranges: tuple[LanguageRange, ...] = ()
-    user_agent: str | None = None
 
 
 class ResolutionResult(NamedTuple):
@@ -69,51 +37,10 @@ class ResolutionResult(NamedTuple):
 
 
 class Resolution:
-    """The resolution of one persistent URL.
+    """The resolution of one persistent URL."""
 
-    :param archives: the included Archives.
-    :param hinted_id: the id of the Archive in the hint (hints.py). This Archive is asked before the
-        other Archives. None if there is no hint.
-    :param deadline: the maximum time of the whole resolution in seconds.
-    :param max_rounds: the maximum number of rounds.
-    :param inner_hosts: the internal hosts that a redirect may lead to.
-    :param own: the Archive in this process. None if this process has no Archive.
-    :param documents: reads the document registry. None if the resolver has none.
-    :param trace: a function that receives each trace event (resolution_context.py).
-    :param clock: returns the time in seconds.
-    """
-
-    def __init__(
-        self,
-        request: ResolutionRequest,
-        archives: Sequence[IncludedArchive],
-        hinted_id: int | None,
-        fan_out: FanOut,
-        circuit_breaker: CircuitBreaker,
-        *,
-        deadline: float,
-        max_rounds: int,
-        inner_hosts: InnerHosts = NO_INNER_HOSTS,
-        own: OwnArchive | None = None,
-        documents: ReadDocuments | None = None,
-        trace: Trace | None = None,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self._request = request
-        self._max_rounds = max_rounds
-        self._inner_hosts = inner_hosts
-        self._context = ResolutionContext(
-            client_addresses=request.client_addresses,
-            archives=archives,
-            hinted_id=None if request.wanted.requires_original else hinted_id,
-            fan_out=fan_out,
-            circuit_breaker=circuit_breaker,
-            end=clock() + deadline,
-            own=own,
-            documents=documents,
-            trace=trace,
-            clock=clock,
-        )
+    def __init__(self, context: ResolutionContext) -> None:
+        self._context = context
         self._has_late_answers = False
         self._is_in_time = True
 
@@ -137,7 +64,7 @@ class Resolution:
             if isinstance(result, Reply) and result.pairs
         }
         archives = [archive for archive in context.archives if archive.id in known]
-        search = AlternativesSearch(alert, self._inner_hosts)
+        search = AlternativesSearch(alert, context.config.inner_hosts)
         context.rounds += 1
         Round(search, context, archives).run()
         return search.finish_round()
@@ -165,8 +92,10 @@ class Resolution:
         return result
 
     def _run_attempt(self) -> ResolutionResult:
-        context, request = self._context, self._request
-        analysis = Analysis(request.wanted, request.ranges, self._max_rounds, self._inner_hosts)
+        context, config = self._context, self._context.config
+        analysis = Analysis(
+            context.request.wanted, context.request.ranges, config.max_rounds, config.inner_hosts
+        )
         while True:
             context.rounds += 1
             current = Round(analysis, context, context.archives)
@@ -187,10 +116,8 @@ class Resolution:
             source = outcome.sources[0]
         else:
             return None
-        found = (
-            archive for archive in self._context.archives if archive.service_ibi == source.service
-        )
-        return next((archive for archive in found if archive.address == source.address), None)
+        archives = self._context.archives
+        return next((archive for archive in archives if archive.source == source), None)
 
     def _create_timeout_alert(self, analysis: Analysis) -> Alert:
         # the last questions were not sent to any Archive

@@ -39,7 +39,7 @@ from typing import cast
 
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
-from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.core.resolution.answer import Answer, Question
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import Alert, AlternativesSearch, NextRound, Redirect
 from flask_ibi_archive.errors import NotReady
@@ -52,12 +52,9 @@ from flask_ibi_archive.resolver.concurrent_requests import (
     Target,
 )
 from flask_ibi_archive.resolver.resolution_context import (
-    Answered,
     Asked,
-    Failed,
     OwnArchive,
     ReadDocuments,
-    Registered,
     ResolutionContext,
     Skipped,
 )
@@ -139,10 +136,10 @@ class Round:
             if not any(archive.may_mint(question.ibi) for archive in absent)
         ]
         redirect = None
-        for answer in read(questions, context.client_addresses, silent) if questions else ():
+        addresses = context.request.client_addresses
+        for answer in read(questions, addresses, silent) if questions else ():
             if context.trace is not None:
-                pairs = tuple([Pair(name, words) for name, words in answer.pairs.items()])
-                context.trace(Registered(answer.source, pairs))
+                context.trace(answer)
             redirect = redirect or self._analysis.add_answer(answer)
         return redirect
 
@@ -159,7 +156,7 @@ class Round:
         if result is not None:
             context.results.append(result)
             if context.trace is not None:
-                context.trace(_create_result_event(result))
+                context.trace(result)
         return result
 
     def _has_pending(self) -> bool:
@@ -170,7 +167,7 @@ class Round:
         started = context.clock()
         try:
             answer = cast(OwnArchive, context.own).answer
-            pairs = answer(cast(Question, target.tag), context.client_addresses)
+            pairs = answer(cast(Question, target.tag), context.request.client_addresses)
         except NotReady as error:
             return Failure(target, error.summary, context.clock() - started)
         except Exception:  # the other Archives may still answer
@@ -205,7 +202,8 @@ class Round:
         :returns: None if the other Archives must be asked immediately.
         """
         context = self._context
-        if context.rounds > 1 or context.hinted_id is None:
+        # if the Original is required, all answers are awaited, so that a hint saves no time
+        if context.rounds > 1 or context.hinted_id is None or self._analysis.waits_for_all:
             return None
         first = [archive for archive in self._waiting if archive.id == context.hinted_id]
         self._ask(first, by_hint=True)
@@ -217,9 +215,9 @@ class Round:
         self._ask(waiting)
 
     def _ask(self, archives: Sequence[IncludedArchive], by_hint: bool = False) -> None:
-        context = self._context
+        context, addresses = self._context, self._context.request.client_addresses
         questions = [
-            (question, format_request(question.create_request(context.client_addresses)))
+            (question, format_request(question.create_request(addresses)))
             for question in self._analysis.questions
         ]
         targets: list[Target] = []
@@ -238,7 +236,7 @@ class Round:
                     (self._own if is_own else targets).append(target)
         if context.trace is not None:
             for target in (*self._own, *targets):
-                context.trace(Asked(get_source(target.archive), target.url, by_hint))
+                context.trace(Asked(target, by_hint))
         if targets:
             seconds = context.end - context.clock()
             self._replies = context.fan_out.ask(targets, seconds, self._replies)
@@ -257,7 +255,7 @@ class Round:
             return True
         self._failed.add(archive.id)
         if self._context.trace is not None:
-            self._context.trace(Skipped(get_source(archive)))
+            self._context.trace(Skipped(archive))
         if self._analysis.waits_for_all:
             self._skipped[archive.id] = questions
         return self._analysis.waits_for_all
@@ -272,7 +270,7 @@ class Round:
             return None
         question = cast(Question, result.target.tag)
         pairs = pairs_as_dict(result.pairs)
-        redirect = self._analysis.add_answer(Answer(get_source(archive), question, pairs))
+        redirect = self._analysis.add_answer(Answer(archive.source, question, pairs))
         waits_for_all = self._analysis.waits_for_all or context.is_patient
         waits = redirect is None and self._grace_ends is None and not waits_for_all
         if waits and self._analysis.has_follow_up():
@@ -292,15 +290,3 @@ class Round:
             del left[archive_id]
         if self._skipped and not self._pending and self._grace_ends is None:
             self._grace_ends = self._context.clock() + GRACE
-
-
-def get_source(archive: IncludedArchive) -> ArchiveSource:
-    """Return the service and the address of an Archive. Both values come from the registration."""
-    return ArchiveSource(archive.service_ibi, archive.address)
-
-
-def _create_result_event(result: ArchiveResult) -> Answered | Failed:
-    source = get_source(result.target.archive)
-    if isinstance(result, Failure):
-        return Failed(source, result.reason, result.seconds)
-    return Answered(source, tuple(result.pairs), result.seconds)

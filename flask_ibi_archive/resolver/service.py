@@ -24,8 +24,14 @@ from flask_ibi_archive.resolver.hints import HintWriter
 from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.registry_2008.new_identifiers import ask_archives
 from flask_ibi_archive.resolver.registry_2008.sources import list_answers
-from flask_ibi_archive.resolver.resolution_context import Acknowledged, OwnArchive, Trace
-from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
+from flask_ibi_archive.resolver.resolution_context import (
+    Acknowledged,
+    OwnArchive,
+    ResolutionContext,
+    ResolutionRequest,
+    Trace,
+)
+from flask_ibi_archive.resolver.resolving import Resolution
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 from flask_ibi_archive.server.database.migrate import RESOLVER
@@ -88,20 +94,18 @@ class ResolverService:
         """
         find = partial(list_included, ibi=request.wanted.ibi.text)
         archives, hinted_id = self.database.read(find)
-        resolution = Resolution(
+        context = ResolutionContext(
             request,
             archives,
             hinted_id,
+            self.config,
             self.fan_out,
             self.circuit_breaker,
-            deadline=self.config.deadline,
-            max_rounds=self.config.max_rounds,
-            inner_hosts=self.config.inner_hosts,
-            own=own,
-            documents=self._read_documents if self.config.registry else None,
-            trace=trace,
+            own,
+            self._read_documents if self.config.registry else None,
+            trace,
         )
-        outcome, archive = resolution.run()
+        outcome, archive = Resolution(context).run()
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, request.wanted.ibi)
         if archive is not None:
@@ -139,7 +143,7 @@ class ResolverService:
         agent = request.user_agent
         headers = {} if agent is None else {"X-Forwarded-User-Agent": agent}
         if self.fan_out.send_acknowledgment(url, headers) and trace is not None:
-            trace(Acknowledged(redirect.source, url))
+            trace(Acknowledged(archive, url))
 
     def _record_result(self, result: ArchiveResult) -> None:
         """Update the circuit breaker and the metrics of an Archive."""

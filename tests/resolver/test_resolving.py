@@ -40,16 +40,15 @@ from flask_ibi_archive.core.resolution.persistent_url import MAX_PATH, format_pe
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver import acknowledgments, circuit_breaker, rounds
 from flask_ibi_archive.resolver.archive_rows import list_included
+from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply
 from flask_ibi_archive.resolver.resolution_context import (
     Acknowledged,
-    Answered,
     Asked,
     Decided,
-    Failed,
+    ResolutionRequest,
     Skipped,
     TraceEvent,
 )
-from flask_ibi_archive.resolver.resolving import ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
@@ -112,7 +111,9 @@ def test_every_archive_is_asked_every_question_once(run: Run) -> None:
     for archive in archives:
         assert archive.questions == [f"{X}!:", f"{Y}!:"]
     asked = of_kind(events, Asked)
-    assert [event.source.address for event in asked] == [one.address for one in archives] * 2
+    assert [event.target.archive.address for event in asked] == [
+        one.address for one in archives
+    ] * 2
     assert not [event for event in asked if event.by_hint]
 
 
@@ -166,7 +167,7 @@ def test_all_archives_are_waited_for_if_the_original_is_required(run: Run, hosts
 
     def tell(event: TraceEvent) -> None:
         events.append(event)
-        if isinstance(event, Answered) and event.source.address == early.address:
+        if isinstance(event, Reply) and event.target.archive.address == early.address:
             late.server.wait()  # its request has arrived, and all others have answered
             hosts.release(late.server, http(leads(THERE)))
 
@@ -192,7 +193,7 @@ def test_an_archive_times_out(run: Run) -> None:
     outcome, events = traced(resolver, X)
     assert isinstance(outcome, Alert)
     assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 1)
-    [failed] = of_kind(events, Failed)
+    [failed] = of_kind(events, Failure)
     assert failed.reason == "took too long"
 
 
@@ -348,7 +349,7 @@ def test_an_archive_that_fails_repeatedly_is_skipped_and_counts_as_silent(run: R
     outcome, events = traced(resolver, X)
     assert isinstance(outcome, Alert)
     assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 2)
-    assert [event.source.address for event in of_kind(events, Skipped)] == [bad.address]
+    assert [event.archive.address for event in of_kind(events, Skipped)] == [bad.address]
     assert len(bad.asked) == circuit_breaker.MAX_FAILURES
     assert led_to(resolver, Y) == HERE
     assert len(good.questions) == circuit_breaker.MAX_FAILURES + 2
@@ -517,10 +518,10 @@ def test_trace_events_are_in_order(run: Run) -> None:
     )
     outcome, events = traced(resolver, f"{X}!")
     kinds = [type(event) for event in events]
-    assert kinds == [Asked, Answered, Decided, Asked, Answered, Decided, Acknowledged]
-    asked = [event.url for event in of_kind(events, Asked)]
+    assert kinds == [Asked, Reply, Decided, Asked, Reply, Decided, Acknowledged]
+    asked = [event.target.url for event in of_kind(events, Asked)]
     assert asked == [f"http://{archive.address}{target}" for target in archive.asked[:2]]
-    first, last = of_kind(events, Answered)
+    first, last = of_kind(events, Reply)
     assert [pair.name for pair in first.pairs] == ["ibi.nextedition"]
     assert len(last.pairs) == 4
     decided = of_kind(events, Decided)
@@ -615,7 +616,7 @@ import sys
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.resolver.service import ResolverService
-from flask_ibi_archive.resolver.resolving import ResolutionRequest
+from flask_ibi_archive.resolver.resolution_context import ResolutionRequest
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
 resolver = ResolverService(

@@ -21,7 +21,8 @@ from support.resolving import (
 
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
 from flask_ibi_archive.resolver.circuit_breaker import MAX_FAILURES, CircuitBreaker
-from flask_ibi_archive.resolver.resolution_context import Answered, Decided, TraceEvent
+from flask_ibi_archive.resolver.concurrent_requests import Reply
+from flask_ibi_archive.resolver.resolution_context import Decided, TraceEvent
 from flask_ibi_archive.resolver.rounds import GRACE, HEAD_START
 
 HERE, THERE = "http://here.br/a.pdf", "http://there.br/b.pdf"
@@ -90,7 +91,7 @@ def test_an_answer_in_time_counts_even_if_read_late() -> None:
     network = Network({X: (1, "")}, {X: (2, leads(HERE))})
 
     def delay(event: TraceEvent) -> None:
-        if isinstance(event, Answered):
+        if isinstance(event, Reply):
             network.now += DEADLINE
 
     assert url_of(network.resolve(X, trace=delay)) == HERE

@@ -25,8 +25,13 @@ from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, Failure, Reply, Target
-from flask_ibi_archive.resolver.resolution_context import ReadDocuments, TraceEvent
-from flask_ibi_archive.resolver.resolving import Resolution, ResolutionRequest
+from flask_ibi_archive.resolver.resolution_context import (
+    ReadDocuments,
+    ResolutionContext,
+    ResolutionRequest,
+    TraceEvent,
+)
+from flask_ibi_archive.resolver.resolving import Resolution
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.database.database import Database
 from support.archive_servers import Servers, http
@@ -270,19 +275,18 @@ class Network:
         def clock() -> float:
             return self.now
 
-        resolution = Resolution(
+        context = ResolutionContext(
             wants(text, language),
             self.archives,
             hinted,
+            a_config(IBI_RESOLVER_DEADLINE=DEADLINE, IBI_RESOLVER_MAX_ROUNDS=max_rounds),
             fan_out,
             breaker or CircuitBreaker(clock),
-            deadline=DEADLINE,
-            max_rounds=max_rounds,
             trace=trace,
             documents=documents,
             clock=clock,
         )
-        return resolution.run().outcome
+        return Resolution(context).run().outcome
 
     def times(self, name: str) -> dict[int, float]:
         """Return when each Archive received a question."""

@@ -13,9 +13,11 @@ from flask_ibi_archive.server.commands.group import json_option
 from flask_ibi_archive.server.commands.terminal import say, standard_output, write, write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from flask_ibi_archive.core.protocol.hosts import InnerHosts
     from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
-    from flask_ibi_archive.resolver.resolution_context import Answered, Registered, TraceEvent
+    from flask_ibi_archive.resolver.resolution_context import TraceEvent
 
 #: The default IP address of the user. The questions to Archives contain this address.
 LOCALHOST = "127.0.0.1"
@@ -51,7 +53,7 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
     from flask_ibi_archive.core.protocol.languages import parse_accept_language
     from flask_ibi_archive.core.resolution.outcome import Redirect
     from flask_ibi_archive.core.resolution.persistent_url import add_query, read_persistent_url
-    from flask_ibi_archive.resolver.resolving import ResolutionRequest
+    from flask_ibi_archive.resolver.resolution_context import ResolutionRequest
 
     try:
         addresses = parse_client_addresses(ip)
@@ -105,40 +107,48 @@ def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str
 
 
 def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
-    from flask_ibi_archive.resolver import resolution_context as events
+    from flask_ibi_archive.core.resolution.answer import Answer
+    from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply
+    from flask_ibi_archive.resolver.resolution_context import Asked, Decided, Skipped
 
-    if isinstance(event, events.Asked):
-        why = " (asked first, because the item was last found there)" if event.by_hint else ""
-        say(f"-> {event.source.address}{why}\n     {event.url}")
-    elif isinstance(event, events.Answered):
-        say(f"<- {event.source.address}, {event.seconds * 1000:.0f} ms")
-        say(_format_answer(event, inner_hosts))
-    elif isinstance(event, events.Registered):
-        say(f"<> registered by actor {event.source.service} at {event.source.address}")
-        say(_format_answer(event, inner_hosts))
-    elif isinstance(event, events.Failed):
-        say(f"<- {event.source.address} {event.reason} ({event.seconds * 1000:.0f} ms)")
-    elif isinstance(event, events.Skipped):
-        say(f"-- {event.source.address} is skipped because it failed repeatedly")
-    elif isinstance(event, events.Decided):
-        late = f" (did not wait for {event.late} Archives)" if event.late else ""
-        say(f"== round {event.round}{late}: {_summarise(event.outcome)}")
+    match event:
+        case Asked(target, by_hint):
+            why = " (asked first, because the item was last found there)" if by_hint else ""
+            say(f"-> {target.archive.address}{why}\n     {target.url}")
+        case Reply(target, pairs, seconds):
+            say(f"<- {target.archive.address}, {seconds * 1000:.0f} ms")
+            say(_format_pairs(pairs, target.archive.address, inner_hosts))
+        case Answer(source=source):
+            say(f"<> registered by actor {source.service} at {source.address}")
+            say(_format_pairs(event.pairs.items(), source.address, inner_hosts))
+        case Failure(target, reason, seconds):
+            say(f"<- {target.archive.address} {reason} ({seconds * 1000:.0f} ms)")
+        case Skipped(archive):
+            say(f"-- {archive.address} is skipped because it failed repeatedly")
+        case Decided():
+            late = f" (did not wait for {event.late} Archives)" if event.late else ""
+            say(f"== round {event.round}{late}: {_summarise(event.outcome)}")
     sys.stderr.flush()
 
 
-def _format_answer(event: Answered | Registered, inner_hosts: InnerHosts) -> str:
+def _format_pairs(
+    pairs: Collection[tuple[str, tuple[str, ...]]], address: str, inner_hosts: InnerHosts
+) -> str:
     """Return the pairs of an answer, one pair on each line.
 
     After the pairs, a line is added for each URL that is not usable.
+
+    :param address: the host and port of the Archive or actor.
     """
     from flask_ibi_archive.core.protocol.pairs import format_pairs
     from flask_ibi_archive.core.resolution.answer import find_usable_url
 
-    lines = (format_pairs(event.pairs) or "(this Archive does not know the item)").splitlines()
-    for pair in event.pairs:
-        is_url = pair.name == "url" or pair.name.startswith("url.")
-        if is_url and find_usable_url(pair.words, event.source.address, inner_hosts) is None:
-            lines.append(f"({pair.name} is ignored, because a redirect to this URL is not allowed)")
+    text = format_pairs(pairs) or "(this Archive does not know the item)"
+    lines = text.splitlines()
+    for name, words in pairs:
+        is_url = name == "url" or name.startswith("url.")
+        if is_url and find_usable_url(words, address, inner_hosts) is None:
+            lines.append(f"({name} is ignored, because a redirect to this URL is not allowed)")
     return "\n".join(f"     {line}" for line in lines)
 
 

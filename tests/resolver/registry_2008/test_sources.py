@@ -51,14 +51,14 @@ from support.web import resolver_app
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.registry_2008.model import ChangeActor
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
-from flask_ibi_archive.core.resolution.answer import ArchiveSource, Question
+from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import format_persistent_target
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.hints import store_hints
 from flask_ibi_archive.resolver.registry_2008.sources import MAX_REGISTRATIONS, list_answers
-from flask_ibi_archive.resolver.resolution_context import Registered, TraceEvent
+from flask_ibi_archive.resolver.resolution_context import TraceEvent
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.pages.alerts import alert_response
 
@@ -282,8 +282,8 @@ def test_the_answer_names_the_actor_and_has_no_key(here: Database) -> None:
     assert (found.source.service, found.source.address) == (actor_of(1), address_of(1))
     assert (found.state, found.content_type, found.url_key) == ("Original", "Data", None)
     assert [ibi.text for ibi in found.ibi] == [X]
-    [registered] = [event for event in events if isinstance(event, Registered)]
-    assert {pair.name: pair.words for pair in registered.pairs} == {
+    [registered] = [event for event in events if isinstance(event, Answer)]
+    assert registered.pairs == {
         "archiveaddress": (address_of(1),),
         "ibi": ("rep", X),
         "url": (DOC,),
