@@ -39,13 +39,7 @@ from flask_ibi_archive.errors import (
 from flask_ibi_archive.resolver import archive_rows
 from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.secret_checks import (
-    COST,
-    KeyRateLimit,
-    group_sender,
-    hash_secret,
-    matches_hash,
-)
+from flask_ibi_archive.resolver.secret_checks import COST, hash_secret, limit_keys, matches_hash
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import INTERNAL, HttpResponse, fetch
 from flask_ibi_archive.signals import NOBODY, Notifier
@@ -155,7 +149,7 @@ class Registry:
         known = self._find_key(service_ibi)
         if known is None:
             raise RegistrationRefused(service_ibi)
-        limit = KeyRateLimit(self.database, group_sender(sender), self.now(), known.id)
+        limit = limit_keys(self.database, sender, self.now(), known.id)
         wait = limit.count_attempt()
         if wait is not None:
             raise TooManyWrongKeys(service_ibi, wait)

@@ -11,29 +11,27 @@ the limit ends at most one minute after the last wrong secret.
 
 There are two reasons for the rate limit. A registration key may have only ten digits. And each
 comparison of a secret takes 16 MiB of memory and some hundredths of a second. If an Archive is not
-registered,
-its keys are refused without a comparison and are not counted. The limit for an Archive does not
-apply to the IP address in its last inclusion request.
+registered, its keys are refused without a comparison and are not counted. The limit for an Archive
+does not apply to the IP address in its last inclusion request.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import IPv6Network, ip_address
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     ScalarSelect,
-    String,
+    Select,
     and_,
     delete,
     insert,
-    literal,
     null,
     or_,
     select,
@@ -42,7 +40,6 @@ from werkzeug.security import check_password_hash, generate_password_hash
 
 from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import UTCDateTime
 
 #: The cost of a hash (N of scrypt). A hash takes 16 MiB and some hundredths of a second.
 COST = 2**14
@@ -61,70 +58,42 @@ def matches_hash(secret: str, secret_hash: str) -> bool:
     return check_password_hash(secret_hash, secret)
 
 
+#: The period in which attempts are counted.
 WINDOW = timedelta(minutes=1)
+#: The maximum number of attempts in this period from one sender, and for one target.
+MAX_OF_SENDER, MAX_OF_TARGET = 10, 30
 
 
 @dataclass(frozen=True)
-class RateLimit(ABC):
+class RateLimit:
     """The rate limit that applies to one received secret.
-
-    A subclass defines what is counted and where the attempts are stored.
 
     :param sender: the address or network that :func:`group_sender` returned for the sender.
     :param now: the time when the secret was received.
-    :cvar table: the model of the attempts, with the columns ``sender`` and ``attempted_at``.
-    :cvar lock: the statement that makes processes count attempts one after another on PostgreSQL.
+    :param table: the model of the attempts, with the columns ``sender`` and ``attempted_at``.
+    :param values: the values of the other columns of this attempt.
+    :param lock: the statement that makes processes count attempts one after another on PostgreSQL.
         Without this lock, a sender could exceed the limit with many simultaneous requests. SQLite
         needs no such lock, because SQLite has only one writer at a time.
-    :cvar max_of_sender: the maximum number of attempts in a minute from one sender.
-    :cvar max_of_target: the maximum number of attempts in a minute for one target.
+    :param of_sender: the condition for the attempts of this sender.
+    :param of_target: the condition for the attempts for this target.
+    :param deletable: the condition for the attempts that may be deleted when they are outdated.
+    :param own_ip: the SELECT of the IP address that the target registered, or NULL.
+    :param locked: the SELECT that locks the row to which the attempt refers. None if the attempt
+        refers to no row.
     """
 
     database: Database
     sender: str
     now: datetime
-
-    table: ClassVar[Any]
-    lock: ClassVar[str]
-    max_of_sender: ClassVar[int]
-    max_of_target: ClassVar[int]
-
-    @property
-    def period_start(self) -> datetime:
-        """The start of the period in which attempts are counted."""
-        return self.now - WINDOW
-
-    @property
-    def period_end(self) -> datetime:
-        """The end of the period in which attempts are counted.
-
-        The period ends one minute after the present, because the clocks of several servers may
-        differ. Attempts with a later date are ignored. Such attempts were stored before the clock
-        was set back.
-        """
-        return self.now + WINDOW
-
-    @property
-    def of_sender(self) -> ColumnElement[bool]:
-        """The condition for the attempts of this sender."""
-        condition: ColumnElement[bool] = self.table.sender == self.sender
-        return condition
-
-    @property
-    @abstractmethod
-    def of_target(self) -> ColumnElement[bool]:
-        """The condition for the attempts for this target."""
-
-    @property
-    def outdated(self) -> ColumnElement[bool]:
-        """The condition for the attempts that are no longer needed."""
-        condition: ColumnElement[bool] = self.table.attempted_at <= self.period_start
-        return condition
-
-    @property
-    def own_ip(self) -> ScalarSelect[Any]:
-        """The SELECT statement of the IP address that the target registered, or NULL."""
-        return select(null()).scalar_subquery()
+    table: Any
+    values: Mapping[str, Any]
+    lock: str
+    of_sender: ColumnElement[bool]
+    of_target: ColumnElement[bool]
+    deletable: ColumnElement[bool]
+    own_ip: ScalarSelect[Any] | None = None
+    locked: Select[Any] | None = None
 
     def count_attempt(self) -> int | None:
         """Count the attempt as a wrong secret, unless the rate limit is reached.
@@ -138,47 +107,59 @@ class RateLimit(ABC):
         wait = self.database.read(self._find_wait_seconds)
         if wait is None:
             with self.database.writing(table_lock=self.lock) as connection:
-                self.lock_target(connection)
+                target_exists = self._lock_target(connection)
                 wait = self._find_wait_seconds(connection)
                 if wait is None:
-                    connection.execute(delete(self.table).where(self.outdated))
-                    self.store_attempt(connection)
+                    connection.execute(delete(self.table).where(self._is_outdated()))
+                    if target_exists:
+                        self.store_attempt(connection)
         return wait
 
     def clear_attempts(self) -> None:
         """Delete the attempts of this sender for this target, because the secret was right."""
         with self.database.writing(table_lock=self.lock) as connection:
-            self.lock_target(connection)
+            self._lock_target(connection)
             of_both = and_(self.of_target, self.of_sender)
-            connection.execute(delete(self.table).where(or_(of_both, self.outdated)))
+            connection.execute(delete(self.table).where(or_(of_both, self._is_outdated())))
 
-    def lock_target(self, connection: Connection) -> None:  # noqa: B027 - optional
-        """Lock the row that the attempts refer to until the end of the transaction."""
-
-    @abstractmethod
     def store_attempt(self, connection: Connection) -> None:
         """Store the attempt."""
+        row = {**self.values, "sender": self.sender, "attempted_at": self.now}
+        connection.execute(insert(self.table).values(row))
+
+    def _lock_target(self, connection: Connection) -> bool:
+        """Lock the row to which the attempt refers; return False if it was deleted meanwhile."""
+        return self.locked is None or connection.execute(self.locked).first() is not None
+
+    def _is_outdated(self) -> ColumnElement[bool]:
+        return and_(self.deletable, self.table.attempted_at <= self.now - WINDOW)
 
     def _find_wait_seconds(self, connection: Connection) -> int | None:
         """Return the seconds until a secret may be compared, or None if no limit is reached."""
         first, first_of_target, own_ip = connection.execute(
             select(
-                self._find_nth_latest(self.max_of_sender, self.of_sender),
-                self._find_nth_latest(self.max_of_target, self.of_target),
-                self.own_ip,
+                self._find_nth_latest(MAX_OF_SENDER, self.of_sender),
+                self._find_nth_latest(MAX_OF_TARGET, self.of_target),
+                null() if self.own_ip is None else self.own_ip,
             )
         ).one()
         if first is None and (own_ip is None or group_sender(own_ip) != self.sender):
             first = first_of_target
-        return None if first is None else max(ceil((first - self.period_start).total_seconds()), 1)
+        return None if first is None else max(ceil((first + WINDOW - self.now).total_seconds()), 1)
 
     def _find_nth_latest(
         self, number: int, condition: ColumnElement[bool]
     ) -> ScalarSelect[datetime | None]:
-        """Return the SELECT of the date of the n-th latest attempt; NULL if there are fewer."""
+        """Return the SELECT of the date of the n-th latest attempt; NULL if there are fewer.
+
+        Attempts with a date of more than one minute in the future were stored before the clock was
+        set back, and are ignored. Other future dates count, because the clocks of several servers
+        may differ.
+        """
         date = self.table.attempted_at
-        statement = select(date).where(date > self.period_start, date <= self.period_end, condition)
-        return statement.order_by(date.desc()).offset(number - 1).limit(1).scalar_subquery()
+        is_counted = and_(date > self.now - WINDOW, date <= self.now + WINDOW, condition)
+        statement = select(date).where(is_counted).order_by(date.desc())
+        return statement.offset(number - 1).limit(1).scalar_subquery()
 
 
 def group_sender(ip: str) -> str:
@@ -191,48 +172,25 @@ def group_sender(ip: str) -> str:
     return str(parsed) if parsed.version == 4 else str(IPv6Network((int(parsed), 64), strict=False))
 
 
-@dataclass(frozen=True)
-class KeyRateLimit(RateLimit):
-    """The rate limit that applies to one received key.
+def limit_keys(database: Database, ip: str, now: datetime, archive_id: int) -> RateLimit:
+    """Return the rate limit that applies to one received registration key.
 
+    :param ip: the IP address of the sender.
     :param archive_id: the id of the Archive that the key was sent for.
     """
-
-    archive_id: int
-
-    table = KeyAttempt
-    lock = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_keys', 'big')})"
-    max_of_sender = 10
-    max_of_target = 30
-
-    @property
-    def of_target(self) -> ColumnElement[bool]:
-        """The condition for the wrong keys for this Archive."""
-        return KeyAttempt.archive_id == self.archive_id
-
-    @property
-    def outdated(self) -> ColumnElement[bool]:
-        """The condition for the wrong keys for this Archive that are no longer counted."""
-        return and_(self.of_target, super().outdated)
-
-    @property
-    def own_ip(self) -> ScalarSelect[str | None]:
-        """The IP address in the Archive's last inclusion request, or NULL without a request."""
-        statement = select(RegisteredArchive.ip).where(RegisteredArchive.id == self.archive_id)
-        return statement.scalar_subquery()
-
-    def lock_target(self, connection: Connection) -> None:
-        """Lock the row of the Archive until the end of the transaction."""
-        statement = select(RegisteredArchive.id).where(RegisteredArchive.id == self.archive_id)
-        connection.execute(statement.with_for_update())
-
-    def store_attempt(self, connection: Connection) -> None:
-        """Store the wrong key if the Archive is still registered."""
-        row = select(
-            RegisteredArchive.id,
-            literal(self.sender, String()),
-            literal(self.now, UTCDateTime()),
-        ).where(RegisteredArchive.id == self.archive_id)
-        connection.execute(
-            insert(KeyAttempt).from_select(["archive_id", "sender", "attempted_at"], row)
-        )
+    sender = group_sender(ip)
+    of_target = KeyAttempt.archive_id == archive_id
+    is_target = RegisteredArchive.id == archive_id
+    return RateLimit(
+        database,
+        sender,
+        now,
+        KeyAttempt,
+        {"archive_id": archive_id},
+        lock=f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_keys', 'big')})",
+        of_sender=KeyAttempt.sender == sender,
+        of_target=of_target,
+        deletable=of_target,
+        own_ip=select(RegisteredArchive.ip).where(is_target).scalar_subquery(),
+        locked=select(RegisteredArchive.id).where(is_target).with_for_update(),
+    )

@@ -17,17 +17,17 @@ from flask_ibi_archive.errors import RegistrationRefused, TooManyWrongKeys
 from flask_ibi_archive.resolver import archive_registry as registry_module
 from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.secret_checks import (
+    MAX_OF_SENDER,
     WINDOW,
-    KeyRateLimit,
     group_sender,
     matches_hash,
 )
+from flask_ibi_archive.resolver.secret_checks import MAX_OF_TARGET as MAX_OF_ARCHIVE
 from flask_ibi_archive.resolver.tables import KeyAttempt
 from flask_ibi_archive.server.database.database import Database
 
 pytestmark = pytest.mark.no_tables
 
-MAX_OF_SENDER, MAX_OF_ARCHIVE = KeyRateLimit.max_of_sender, KeyRateLimit.max_of_target
 WRONG_KEY = "9876543210"
 OTHER = "a.br/other/2001/01.01.00.00"
 UNKNOWN = "a.br/unknown/2001/01.01.00.00"

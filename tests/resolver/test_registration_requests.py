@@ -25,7 +25,7 @@ from werkzeug.serving import WSGIRequestHandler
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.core.protocol.inclusion import format_registration_request
-from flask_ibi_archive.resolver.secret_checks import KeyRateLimit
+from flask_ibi_archive.resolver.secret_checks import MAX_OF_SENDER
 
 OTHER_KEY = "9876543210"
 RESOLVER = "/J8LNKB5R7W/3FUQHC5"
@@ -130,7 +130,7 @@ def test_wrong_keys_are_limited_with_retry_after(world: World) -> None:
             timeout=60,
         )
 
-    for number in range(KeyRateLimit.max_of_sender):
+    for number in range(MAX_OF_SENDER):
         assert send("8.8.8.8", ("GET", "HEAD")[number % 2]).status_code == 403
     for method in ("GET", "HEAD"):
         answer = send("8.8.8.8", method)

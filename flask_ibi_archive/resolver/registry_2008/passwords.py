@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 
-from sqlalchemy import ColumnElement, Connection, ScalarSelect, and_, insert, select
+from sqlalchemy import Connection, and_, select, true
 
 from flask_ibi_archive.core.protocol.registry_2008.model import Credentials
 from flask_ibi_archive.errors import DocumentRegistryError
@@ -63,7 +63,7 @@ def authenticate(
         password is not compared.
     :raises NotReady: if the database is not available.
     """
-    limit = PasswordRateLimit(database, group_sender(sender), now, credentials.actor_id)
+    limit = limit_passwords(database, sender, now, credentials.actor_id)
     _count_attempt(limit, WRONG_PASSWORDS)
     found = database.read(lambda connection: _find_actor(connection, credentials.actor_id))
     password_hash = _dummy_hash(cost) if found is None else found.password_hash
@@ -82,69 +82,40 @@ def count_registration(database: Database, sender: str, now: datetime) -> None:
     :raises DocumentRegistryError: "too-many-attempts" if the rate limit of the sender is reached.
     :raises NotReady: if the database is not available.
     """
-    _count_attempt(RegistrationRateLimit(database, group_sender(sender), now), REGISTRATIONS)
+    _count_attempt(limit_passwords(database, sender, now), REGISTRATIONS)
 
 
-@dataclass(frozen=True)
-class RegistrationRateLimit(RateLimit):
-    """The rate limit of requests to register an actor. Only the sender is limited."""
+def limit_passwords(
+    database: Database, ip: str, now: datetime, actor_id: str | None = None
+) -> RateLimit:
+    """Return the rate limit of passwords, or of requests to register an actor.
 
-    table = PasswordAttempt
-    lock = f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_pass', 'big')})"
-    max_of_sender = 10
-    max_of_target = max_of_sender
-
-    @property
-    def actor_hash(self) -> str | None:
-        """The value of the column ``actor_hash``: None for a request to register an actor."""
-        return None
-
-    @property
-    def of_sender(self) -> ColumnElement[bool]:
-        """The condition for the requests of this sender to register an actor."""
-        return and_(super().of_sender, PasswordAttempt.actor_hash.is_(None))
-
-    @property
-    def of_target(self) -> ColumnElement[bool]:
-        """The same condition, because the target is the registry."""
-        return self.of_sender
-
-    def store_attempt(self, connection: Connection) -> None:
-        """Store the attempt."""
-        values = {"actor_hash": self.actor_hash, "sender": self.sender, "attempted_at": self.now}
-        connection.execute(insert(PasswordAttempt).values(values))
-
-
-@dataclass(frozen=True)
-class PasswordRateLimit(RegistrationRateLimit):
-    """The rate limit of passwords.
-
-    :param actor_id: the actorID that was sent. The actor may be unknown.
+    :param ip: the IP address of the sender.
+    :param actor_id: the actorID that was sent. The actor may be unknown. None for a request to
+        register an actor, for which only the sender is limited.
     """
-
-    actor_id: str
-
-    max_of_target = 30
-
-    @property
-    def actor_hash(self) -> str:
-        """The hash of the actorID. It has a fixed length and can be stored in any case."""
-        return sha256(self.actor_id.encode()).hexdigest()
-
-    @property
-    def of_sender(self) -> ColumnElement[bool]:
-        """The condition for the wrong passwords of this sender for all actors."""
-        return and_(PasswordAttempt.sender == self.sender, PasswordAttempt.actor_hash.is_not(None))
-
-    @property
-    def of_target(self) -> ColumnElement[bool]:
-        """The condition for the wrong passwords for this actorID."""
-        return PasswordAttempt.actor_hash == self.actor_hash
-
-    @property
-    def own_ip(self) -> ScalarSelect[str]:
-        """The IP address that the actor registered, or NULL if the actor is unknown."""
-        return select(Actor.ip).where(Actor.actor_id == self.actor_id).scalar_subquery()
+    sender = group_sender(ip)
+    of_kind = PasswordAttempt.actor_hash.is_not(None)
+    actor_hash = own_ip = None
+    if actor_id is None:
+        of_kind = PasswordAttempt.actor_hash.is_(None)
+    else:
+        # the hash has a fixed length and can be stored in any case
+        actor_hash = sha256(actor_id.encode()).hexdigest()
+        own_ip = select(Actor.ip).where(Actor.actor_id == actor_id).scalar_subquery()
+    of_sender = and_(PasswordAttempt.sender == sender, of_kind)
+    return RateLimit(
+        database,
+        sender,
+        now,
+        PasswordAttempt,
+        {"actor_hash": actor_hash},
+        lock=f"SELECT pg_advisory_xact_lock({int.from_bytes(b'ibi_pass', 'big')})",
+        of_sender=of_sender,
+        of_target=of_sender if actor_id is None else PasswordAttempt.actor_hash == actor_hash,
+        deletable=true(),
+        own_ip=own_ip,
+    )
 
 
 def _count_attempt(limit: RateLimit, reason: str) -> None:

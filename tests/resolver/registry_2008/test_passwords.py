@@ -30,20 +30,26 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     RegisterDocument,
 )
 from flask_ibi_archive.errors import DocumentRegistryError
+from flask_ibi_archive.resolver import secret_checks
 from flask_ibi_archive.resolver.registry_2008.passwords import (
     Denied,
-    PasswordRateLimit,
-    RegistrationRateLimit,
     authenticate,
     count_registration,
+    limit_passwords,
 )
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, PasswordAttempt
-from flask_ibi_archive.resolver.secret_checks import COST, WINDOW, group_sender, hash_secret
+from flask_ibi_archive.resolver.secret_checks import (
+    COST,
+    MAX_OF_SENDER,
+    WINDOW,
+    group_sender,
+    hash_secret,
+)
+from flask_ibi_archive.resolver.secret_checks import MAX_OF_TARGET as MAX_OF_ACTOR
 from flask_ibi_archive.server.database.database import Database
 
 pytestmark = pytest.mark.no_tables
 
-MAX_OF_SENDER, MAX_OF_ACTOR = PasswordRateLimit.max_of_sender, PasswordRateLimit.max_of_target
 #: For tests that do not depend on the kind of database.
 memory = pytest.mark.parametrize("uri", ["sqlite://"])
 PASSWORD, WRONG = "right", "wrong"
@@ -252,8 +258,8 @@ def test_limits(
     with gate.database.writing() as connection:  # as the check of a wrong password does
         for count, actor_id, senders in attempts:
             for number in range(count):
-                sender = group_sender(senders[number % len(senders)])
-                limit = PasswordRateLimit(gate.database, sender, gate.time, actor_id)
+                sender = senders[number % len(senders)]
+                limit = limit_passwords(gate.database, sender, gate.time, actor_id)
                 limit.store_attempt(connection)
     assert gate.send(*last) == expected
 
@@ -287,7 +293,7 @@ def test_a_right_password_clears_the_attempts_of_its_sender_for_its_actor(gate: 
 
 @memory
 def test_requests_to_register_an_actor_are_limited_for_each_sender(gate: Gate) -> None:
-    maximum = RegistrationRateLimit.max_of_sender
+    maximum = MAX_OF_SENDER
     for sender in SENDERS[:4]:  # together they exceed the limit of an actor
         results = [gate.register(sender) for _ in range(maximum + 1)]
         assert results == [RIGHT] * maximum + [LIMITED]
@@ -380,8 +386,8 @@ def test_random_attempts_are_limited_as_a_model_says(
 @pytest.fixture
 def low_limits(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """Set lower limits for a sender and an actor, which random attempts reach."""
-    monkeypatch.setattr(PasswordRateLimit, "max_of_sender", 2)
-    monkeypatch.setattr(PasswordRateLimit, "max_of_target", 3)
+    monkeypatch.setattr(secret_checks, "MAX_OF_SENDER", 2)
+    monkeypatch.setattr(secret_checks, "MAX_OF_TARGET", 3)
     return 2, 3
 
 
