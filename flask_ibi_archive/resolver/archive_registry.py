@@ -12,34 +12,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from flask_ibi_archive import errors
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.inclusion import (
-    CONFIRMATIONS,
-    EXCLUSION_REQUEST,
-    INCLUSION_REQUEST,
-    RESULTS,
-    InclusionConfirmationRequest,
-    RegistrationRequest,
-    RegistrationStatus,
-    build_confirmation_email,
-    parse_key,
-)
+from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
-from flask_ibi_archive.errors import (
-    AlreadyRegistered,
-    InternalArchive,
-    PeerProtocolError,
-    RegistrationOvertaken,
-    RegistrationRefused,
-    TooManyWrongKeys,
-    TransportError,
-    UnknownArchive,
-)
 from flask_ibi_archive.resolver import archive_rows
 from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.secret_checks import COST, hash_secret, limit_keys, matches_hash
+from flask_ibi_archive.resolver.secret_checks import (
+    COST,
+    hash_secret,
+    limit_keys,
+    matches_hash,
+)
+from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import INTERNAL, HttpResponse, fetch
 from flask_ibi_archive.signals import NOBODY, Notifier
@@ -91,7 +78,7 @@ class Registry:
         Source: [R] 5.1.
         """
         service_ibi = parse_identifier(service_ibi).text
-        key_hash = hash_secret(parse_key(key), self.cost)
+        key_hash = hash_secret(inclusion.parse_key(key), self.cost)
         while True:
             # keys are hashed outside transactions, so that no other transaction must wait
             known = self._find_key(service_ibi)
@@ -104,10 +91,15 @@ class Registry:
                 continue
             is_same = matches_hash(key, known.key_hash)
             if not is_same and not replace:
-                raise AlreadyRegistered(service_ibi)
+                raise errors.AlreadyRegistered(service_ibi)
             with self.database.writing() as connection:
-                new_hash = known.key_hash if is_same else key_hash
-                if archive_rows.replace_key(connection, known, new_hash, email):
+                # False if the Archive was removed or another process has replaced the key
+                if archive_rows.update_archive(
+                    connection,
+                    known,
+                    key_hash=known.key_hash if is_same else key_hash,
+                    email=RegisteredArchive.email if email is None else email,
+                ):
                     return False
 
     def remove(self, service_ibi: str) -> None:
@@ -121,7 +113,7 @@ class Registry:
         service_ibi = parse_identifier(service_ibi).text
         with self.database.writing() as connection:
             if not archive_rows.remove_registration(connection, service_ibi):
-                raise UnknownArchive(service_ibi)
+                raise errors.UnknownArchive(service_ibi)
 
     def list(self) -> Sequence[RegisteredRecord]:
         """Return all registered Archives in the order of their registration."""
@@ -129,10 +121,12 @@ class Registry:
 
     def confirmation_email(self, service_ibi: str) -> tuple[str, str]:
         """Return the subject and the body of the e-mail that confirms a registration ([R] 5.1)."""
-        return build_confirmation_email(parse_identifier(service_ibi), self.config.service_url)
+        return inclusion.build_confirmation_email(
+            parse_identifier(service_ibi), self.config.service_url
+        )
 
     def authenticate(
-        self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER
+        self, request: inclusion.RegistrationRequest, sender: str = UNKNOWN_SENDER
     ) -> RegisteredKey:
         """Check the key in a request, and return the id and key hash of the Archive.
 
@@ -148,19 +142,19 @@ class Registry:
         service_ibi = request.service_ibi.text
         known = self._find_key(service_ibi)
         if known is None:
-            raise RegistrationRefused(service_ibi)
+            raise errors.RegistrationRefused(service_ibi)
         limit = limit_keys(self.database, sender, self.now(), known.id)
         wait = limit.count_attempt()
         if wait is not None:
-            raise TooManyWrongKeys(service_ibi, wait)
+            raise errors.TooManyWrongKeys(service_ibi, wait)
         if not matches_hash(request.key, known.key_hash):
-            raise RegistrationRefused(service_ibi)
+            raise errors.RegistrationRefused(service_ibi)
         limit.clear_attempts()
         return known
 
     def process(
-        self, request: RegistrationRequest, sender: str = UNKNOWN_SENDER
-    ) -> RegistrationStatus:
+        self, request: inclusion.RegistrationRequest, sender: str = UNKNOWN_SENDER
+    ) -> inclusion.RegistrationStatus:
         """Process the inclusion request or exclusion request of an Archive, and return the result.
 
         An Archive may send the same request several times. No transaction is open during the
@@ -179,12 +173,15 @@ class Registry:
         known = self.authenticate(request, sender)
         with self.database.writing() as connection:
             number = archive_rows.begin_request(connection, known)
-            if number is not None and request.subject == EXCLUSION_REQUEST:
+            if number is not None and request.subject == inclusion.EXCLUSION_REQUEST:
                 archive_rows.store_exclusion(connection, known, number, self.now())
         if number is None:
-            raise RegistrationRefused(service_ibi)
-        if request.subject == EXCLUSION_REQUEST:
-            status, confirmed = RegistrationStatus(RESULTS[EXCLUSION_REQUEST]), None
+            raise errors.RegistrationRefused(service_ibi)
+        if request.subject == inclusion.EXCLUSION_REQUEST:
+            status, confirmed = (
+                inclusion.RegistrationStatus(inclusion.RESULTS[inclusion.EXCLUSION_REQUEST]),
+                None,
+            )
         else:
             status = self._include(known, number, request)
             confirmed = status.confirmed
@@ -194,8 +191,8 @@ class Registry:
         return status
 
     def _include(
-        self, known: RegisteredKey, number: int, request: RegistrationRequest
-    ) -> RegistrationStatus:
+        self, known: RegisteredKey, number: int, request: inclusion.RegistrationRequest
+    ) -> inclusion.RegistrationStatus:
         confirmed = self._call_for_confirmation(request)
         with self.database.writing() as connection:
             if archive_rows.store_inclusion(
@@ -204,14 +201,16 @@ class Registry:
                 return _inclusion_status(confirmed)
             # meanwhile a later request was stored, or the administrator changed the registration
             valid = archive_rows.find_key(connection, request.service_ibi.text) == known
-            found = archive_rows.find_registered(connection, known.id)
-        if not valid or found is None:
-            raise RegistrationRefused(request.service_ibi.text)
+            is_known = RegisteredArchive.id == known.id
+            records = archive_rows.list_registered(connection, is_known)
+        if not valid or not records:
+            raise errors.RegistrationRefused(request.service_ibi.text)
+        [found] = records
         if found.included_at is None or found.address != request.address:
-            raise RegistrationOvertaken(request.service_ibi.text)
+            raise errors.RegistrationOvertaken(request.service_ibi.text)
         return _inclusion_status(found.confirmed_at is not None)
 
-    def _call_for_confirmation(self, request: RegistrationRequest) -> bool:
+    def _call_for_confirmation(self, request: inclusion.RegistrationRequest) -> bool:
         """Ask an Archive to confirm its inclusion, and return True if the Archive answers "yes".
 
         :raises InternalArchive: if the Archive has an internal address that is not allowed.
@@ -220,7 +219,7 @@ class Registry:
         try:
             answer = self.fetch(
                 f"http://{request.address}/{request.service_ibi.text}",
-                format_request(InclusionConfirmationRequest()),
+                format_request(inclusion.InclusionConfirmationRequest()),
                 seconds=self.config.archive_timeout,
                 limit=self.config.max_answer,
                 inner_hosts=self.config.inner_hosts,
@@ -229,9 +228,9 @@ class Registry:
             if answer.status != 200 or kind != "text/plain" or not answer.complete:
                 return False
             pairs = parse_pairs(answer.body)
-        except (TransportError, PeerProtocolError) as error:
-            if isinstance(error, TransportError) and error.kind == INTERNAL:
-                raise InternalArchive(request.service_ibi.text, request.address) from None
+        except (errors.TransportError, errors.PeerProtocolError) as error:
+            if isinstance(error, errors.TransportError) and error.kind == INTERNAL:
+                raise errors.InternalArchive(request.service_ibi.text, request.address) from None
             return False
         return [pair.text for pair in pairs if pair.name == "confirmation"] == ["yes"]
 
@@ -239,8 +238,11 @@ class Registry:
         return self.database.read(lambda connection: archive_rows.find_key(connection, service_ibi))
 
 
-def _inclusion_status(confirmed: bool) -> RegistrationStatus:
-    return RegistrationStatus(RESULTS[INCLUSION_REQUEST], CONFIRMATIONS[0 if confirmed else 1])
+def _inclusion_status(confirmed: bool) -> inclusion.RegistrationStatus:
+    return inclusion.RegistrationStatus(
+        inclusion.RESULTS[inclusion.INCLUSION_REQUEST],
+        inclusion.CONFIRMATIONS[0 if confirmed else 1],
+    )
 
 
 def get_state(record: RegisteredRecord) -> tuple[str, datetime]:

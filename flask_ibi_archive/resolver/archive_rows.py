@@ -13,7 +13,18 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, literal, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Update,
+    and_,
+    bindparam,
+    delete,
+    func,
+    literal,
+    select,
+    update,
+)
 
 from flask_ibi_archive.core.identifiers import (
     Decoded,
@@ -166,18 +177,12 @@ def find_key(connection: Connection, service_ibi: str) -> RegisteredKey | None:
     return None if row is None else RegisteredKey(*row)
 
 
-def find_registered(connection: Connection, archive_id: int) -> RegisteredRecord | None:
-    """Return the Archive with this id, or None if the Archive is no longer registered."""
-    row = connection.execute(
-        select(*_COLUMNS).where(RegisteredArchive.id == archive_id)
-    ).one_or_none()
-    return None if row is None else RegisteredRecord(*row)
-
-
-def list_registered(connection: Connection) -> list[RegisteredRecord]:
-    """Return all registered Archives in the order of their registration."""
-    rows = connection.execute(select(*_COLUMNS).order_by(RegisteredArchive.id))
-    return [RegisteredRecord(*row) for row in rows]
+def list_registered(
+    connection: Connection, *conditions: ColumnElement[bool]
+) -> list[RegisteredRecord]:
+    """Return the registered Archives that meet some conditions, in the order of registration."""
+    statement = select(*_COLUMNS).where(*conditions).order_by(RegisteredArchive.id)
+    return [RegisteredRecord(*row) for row in connection.execute(statement)]
 
 
 def list_included(
@@ -212,22 +217,6 @@ def store_registration(
     return done.one_or_none() is not None
 
 
-def replace_key(
-    connection: Connection, known_key: RegisteredKey, key_hash: str, email: str | None
-) -> bool:
-    """Replace the key of an Archive.
-
-    :param known_key: the id of the Archive and the hash of the old key.
-    :param email: the new e-mail address of the administrator. If this value is None, the e-mail
-        address does not change.
-    :returns: False if the Archive was removed, or if another process has replaced the old key.
-    """
-    values: dict[str, Any] = {"key_hash": key_hash}
-    if email is not None:
-        values["email"] = email
-    return _update_archive(connection, known_key, **values)
-
-
 def remove_registration(connection: Connection, service_ibi: str) -> bool:
     """Delete an Archive with all its hints and metrics.
 
@@ -242,14 +231,11 @@ def begin_request(connection: Connection, known_key: RegisteredKey) -> int | Non
 
     :returns: the number, or None if the key is no longer valid.
     """
-    number: int | None = connection.execute(
-        update(RegisteredArchive)
-        .where(
-            RegisteredArchive.id == known_key.id, RegisteredArchive.key_hash == known_key.key_hash
-        )
+    number: int | None = connection.scalar(
+        _update_with_key(known_key)
         .values(requests=RegisteredArchive.requests + 1)
         .returning(RegisteredArchive.requests)
-    ).scalar_one_or_none()
+    )
     return number
 
 
@@ -269,7 +255,7 @@ def store_inclusion(
     :returns: False if the result of a later request was stored, or if the key is no longer valid.
     Source: [R] 5.2.
     """
-    return _update_archive(
+    return update_archive(
         connection,
         known_key,
         number,
@@ -295,7 +281,7 @@ def store_exclusion(
     :returns: False if the result of a later request was stored, or if the key is no longer valid.
     Source: [R] 5.2.
     """
-    return _update_archive(
+    return update_archive(
         connection,
         known_key,
         number,
@@ -305,17 +291,23 @@ def store_exclusion(
     )
 
 
-def _update_archive(
+def _update_with_key(known_key: RegisteredKey) -> Update:
+    """Return the UPDATE of an Archive, which changes nothing if the key was replaced."""
+    table = RegisteredArchive
+    return update(table).where(table.id == known_key.id, table.key_hash == known_key.key_hash)
+
+
+def update_archive(
     connection: Connection, known_key: RegisteredKey, number: int | None = None, **values: Any
 ) -> bool:
-    """Update an Archive, unless its key was replaced or a later request was stored.
+    """Update columns of an Archive, unless its key was replaced or a later request was stored.
 
+    :param number: the number of the request. None if the update is not the result of a request.
     :returns: whether the Archive was updated.
     """
-    table = RegisteredArchive
-    statement = update(table).where(table.id == known_key.id, table.key_hash == known_key.key_hash)
+    statement = _update_with_key(known_key)
     if number is not None:
-        statement = statement.where(table.written < number)
+        statement = statement.where(RegisteredArchive.written < number)
         values["written"] = number
     return bool(connection.execute(statement.values(**values)).rowcount)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 
+from flask_ibi_archive import errors
 from flask_ibi_archive.core.protocol.inclusion import (
     format_registration_status,
     parse_registration_request,
@@ -18,12 +19,6 @@ from flask_ibi_archive.core.protocol.query import decode_query_string, hide_keys
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.errors import (
-    NotReady,
-    PeerProtocolError,
-    RegistrationRefused,
-    TooManyWrongKeys,
-)
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
 from flask_ibi_archive.resolver.resolution_context import (
@@ -32,6 +27,7 @@ from flask_ibi_archive.resolver.resolution_context import (
     open_own_archive,
 )
 from flask_ibi_archive.resolver.service import current_resolver
+from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import (
     alert_response,
     redirect_response,
@@ -49,14 +45,6 @@ from flask_ibi_archive.server.pages.persistent_urls import (
     refuse_registration_key,
 )
 from flask_ibi_archive.server.pages.requests import user_address
-from flask_ibi_archive.server.pages.responses import (
-    RETRY_AFTER,
-    add_static_files,
-    error_response,
-    health_response,
-    pairs_response,
-    refuse_request,
-)
 
 
 def resolve(
@@ -88,7 +76,7 @@ def resolve(
         outcome = current_resolver().resolve(
             resolution_request, acknowledges=request.method == "GET", own=open_own_archive()
         )
-    except NotReady as error:
+    except errors.NotReady as error:
         return unready_response(error)
     if isinstance(outcome, Redirect):
         return redirect_response(outcome, wanted)
@@ -110,10 +98,10 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> B
     """
     blueprint = Blueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
     blueprint.record_once(prepare_app)
-    add_static_files(blueprint, add_page)
+    responses.add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
-    add_page(blueprint, "health_live", "/ibi-resolver/health/live", health_response)
+    add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
 
     def add_service(state: BlueprintSetupState) -> None:
         add_rule_for_all_methods(state, "service", f"/{service_ibi}", answer_registration_request)
@@ -152,9 +140,9 @@ def show_readiness() -> Response:
     """
     try:
         current_resolver().database.check()
-    except NotReady as error:
-        return health_response("the resolver", error)
-    return health_response()
+    except errors.NotReady as error:
+        return responses.health_response("the resolver", error)
+    return responses.health_response()
 
 
 def answer_registration_request() -> Response:
@@ -163,22 +151,24 @@ def answer_registration_request() -> Response:
     The registration key in the request is not logged. A HEAD request is checked, but changes
     nothing (RFC 9110, 9.3.2).
     """
-    if (refusal := refuse_request()) is not None:
+    if (refusal := responses.refuse_request()) is not None:
         return refusal
     try:
         message = parse_registration_request(decode_query_string(request.query_string))
         registry = current_resolver().registry
         if request.method == "HEAD":
             registry.authenticate(message, user_address())
-            return pairs_response("")
+            return responses.pairs_response("")
         status = registry.process(message, user_address())
-    except PeerProtocolError as error:
-        return error_response(400, str(error))
-    except TooManyWrongKeys as error:
-        return error_response(error.status, str(error), Retry_After=str(error.retry_after))
-    except RegistrationRefused as error:
-        return error_response(error.status, str(error))
-    except NotReady as error:
+    except errors.PeerProtocolError as error:
+        return responses.error_response(400, str(error))
+    except errors.TooManyWrongKeys as error:
+        return responses.error_response(
+            error.status, str(error), Retry_After=str(error.retry_after)
+        )
+    except errors.RegistrationRefused as error:
+        return responses.error_response(error.status, str(error))
+    except errors.NotReady as error:
         current_app.logger.error("the resolver can't answer: %s", error)
-        return error_response(503, error.summary, Retry_After=RETRY_AFTER)
-    return pairs_response(format_registration_status(status))
+        return responses.error_response(503, error.summary, Retry_After=responses.RETRY_AFTER)
+    return responses.pairs_response(format_registration_status(status))

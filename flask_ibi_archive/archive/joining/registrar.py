@@ -15,30 +15,11 @@ from threading import Event
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from flask_ibi_archive.archive.joining.registration_state import (
-    find_move,
-    find_registration,
-    shown_url,
-    store_failure,
-    store_status,
-)
+from flask_ibi_archive import errors
+from flask_ibi_archive.archive.joining import registration_state
 from flask_ibi_archive.archive.joining.resolver_answer import Endpoint, read_answer
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.inclusion import (
-    EXCLUSION_REQUEST,
-    INCLUSION_REQUEST,
-    RegistrationRequest,
-    RegistrationStatus,
-    build_registration_email,
-    format_registration_request,
-)
-from flask_ibi_archive.errors import (
-    ConfigError,
-    NotReady,
-    ResolverError,
-    ResolverFailed,
-    TransportError,
-)
+from flask_ibi_archive.core.protocol import inclusion
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.http.transport import HttpResponse, fetch
 
@@ -64,7 +45,7 @@ class RegistrationResult:
         result was stored.
     """
 
-    status: RegistrationStatus
+    status: inclusion.RegistrationStatus
     tries: int
     not_stored: str | None = None
 
@@ -75,14 +56,14 @@ def generate_key() -> str:
     return f"{numbers[0]}-{numbers[1]}"
 
 
-def build_request(archive: Archive, subject: str) -> RegistrationRequest:
+def build_request(archive: Archive, subject: str) -> inclusion.RegistrationRequest:
     """Return an inclusion or exclusion request with the values of the settings.
 
     :raises ConfigError: if a setting is missing. The error names the first missing setting.
     :raises NotReady: if the Archive does not exist yet.
     """
     config = archive.config
-    return RegistrationRequest(
+    return inclusion.RegistrationRequest(
         subject=subject,
         key=required_key(config),
         ip=require_setting(config.archive_ip, "IBI_ARCHIVE_IP", IP_EXPECTED),
@@ -110,7 +91,7 @@ def require_setting(value: str | None, key: str, expected: str) -> str:
     :raises ConfigError: if the value is None.
     """
     if value is None:
-        raise ConfigError(key, None, expected)
+        raise errors.ConfigError(key, None, expected)
     return value
 
 
@@ -130,7 +111,7 @@ def backoff(
         delay = min(2 * delay, longest)
 
 
-def _ignore(error: ResolverFailed, delay: float) -> None:
+def _ignore(error: errors.ResolverFailed, delay: float) -> None:
     pass
 
 
@@ -152,7 +133,7 @@ class Registrar:
     wait: Callable[[float], object] = field(default_factory=lambda: Event().wait)
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     chance: Callable[[], float] = random.random
-    on_retry: Callable[[ResolverFailed, float], None] = _ignore
+    on_retry: Callable[[errors.ResolverFailed, float], None] = _ignore
 
     def include(self, *, moved: bool = False) -> RegistrationResult:
         """Request the inclusion of the Archive.
@@ -170,7 +151,7 @@ class Registrar:
             or if the answer of the resolver is not valid.
         Source: [R] 5.2, Example 5.2.
         """
-        return self._request(INCLUSION_REQUEST, moved)
+        return self._request(inclusion.INCLUSION_REQUEST, moved)
 
     def exclude(self, *, moved: bool = False) -> RegistrationResult:
         """Request the exclusion of the Archive. See :meth:`include`.
@@ -179,32 +160,36 @@ class Registrar:
 
         Source: [R] 5.2, Example 5.3.
         """
-        return self._request(EXCLUSION_REQUEST, moved)
+        return self._request(inclusion.EXCLUSION_REQUEST, moved)
 
     def _request(self, subject: str, moved: bool) -> RegistrationResult:
         """Send an inclusion or exclusion request, and store the result; see :meth:`include`."""
         archive = self.archive
         request = build_request(archive, subject)
         archive_id = archive.served().id
-        known = archive.database.read(lambda connection: find_registration(connection, archive_id))
+        known = archive.database.read(
+            lambda connection: registration_state.find_registration(connection, archive_id)
+        )
         if known is not None and not moved:
-            difference = find_move(known, archive.config)
+            difference = registration_state.find_move(known, archive.config)
             if difference is not None:
                 raise difference
         outcome, tries = self._send(request)
         not_stored = self._store(archive_id, request, outcome)
-        if isinstance(outcome, ResolverError):
+        if isinstance(outcome, errors.ResolverError):
             raise outcome
         archive.notifier.send_registration(
             "archive",
-            outcome.confirmed if subject == INCLUSION_REQUEST else None,
+            outcome.confirmed if subject == inclusion.INCLUSION_REQUEST else None,
             request.service_ibi.text,
             request.address,
-            shown_url(archive.config),
+            registration_state.shown_url(archive.config),
         )
         return RegistrationResult(outcome, tries, not_stored)
 
-    def _send(self, request: RegistrationRequest) -> tuple[RegistrationStatus | ResolverError, int]:
+    def _send(
+        self, request: inclusion.RegistrationRequest
+    ) -> tuple[inclusion.RegistrationStatus | errors.ResolverError, int]:
         """Send a request, and repeat the request after a temporary error until the deadline.
 
         :returns: the status or the error, and the number of attempts.
@@ -212,7 +197,7 @@ class Registrar:
         deadline = self.clock() + self.archive.config.registration_deadline
         for tries, delay in enumerate(backoff(self.chance), 1):
             outcome = self._send_once(request, deadline - self.clock())
-            if not isinstance(outcome, ResolverFailed) or not outcome.passing:
+            if not isinstance(outcome, errors.ResolverFailed) or not outcome.passing:
                 return outcome, tries
             pause = max(delay, outcome.retry_after or 0)
             if self.clock() + pause >= deadline:
@@ -222,56 +207,56 @@ class Registrar:
         raise AssertionError("backoff() never ends")
 
     def _send_once(
-        self, request: RegistrationRequest, left: float
-    ) -> RegistrationStatus | ResolverError:
+        self, request: inclusion.RegistrationRequest, left: float
+    ) -> inclusion.RegistrationStatus | errors.ResolverError:
         """Send a request once, and return the status or the error.
 
         :param left: the number of seconds until the deadline.
         """
-        endpoint = Endpoint(shown_url(self.archive.config))
+        endpoint = Endpoint(registration_state.shown_url(self.archive.config))
         try:
             answer = self.fetch(
                 self.archive.config.resolver_url,
-                format_registration_request(request),
+                inclusion.format_registration_request(request),
                 seconds=min(left, ANSWER_TIMEOUT),
                 limit=endpoint.limit,
                 inner_hosts=None,
             )
             answer = _without_key(answer, request.key)
             return read_answer(request.subject, endpoint, answer, self.now())
-        except TransportError as error:
+        except errors.TransportError as error:
             return endpoint.explain_failure(error)
-        except ResolverError as error:
+        except errors.ResolverError as error:
             return error
 
     def _store(
         self,
         archive_id: int,
-        request: RegistrationRequest,
-        outcome: RegistrationStatus | ResolverError,
+        request: inclusion.RegistrationRequest,
+        outcome: inclusion.RegistrationStatus | errors.ResolverError,
     ) -> str | None:
         """Store the outcome of a request.
 
         :returns: None, or the reason why the outcome could not be stored.
         """
         now = self.now()
-        url = shown_url(self.archive.config)
+        url = registration_state.shown_url(self.archive.config)
         try:
             with self.archive.database.writing() as connection:
-                if isinstance(outcome, ResolverError):
-                    store_failure(connection, archive_id, url, str(outcome), now)
+                if isinstance(outcome, errors.ResolverError):
+                    registration_state.store_failure(connection, archive_id, url, str(outcome), now)
                 else:
-                    store_status(
+                    registration_state.store_status(
                         connection,
                         archive_id,
                         url,
                         request.address,
                         request.ip,
-                        included=request.subject == INCLUSION_REQUEST,
+                        included=request.subject == inclusion.INCLUSION_REQUEST,
                         confirmed=outcome.confirmed,
                         now=now,
                     )
-        except NotReady as error:
+        except errors.NotReady as error:
             return str(error)
         return None
 
@@ -297,4 +282,4 @@ def registration_email(archive: Archive) -> tuple[str, str]:
     Source: [R] 5.1, Example 5.1.
     """
     key = required_key(archive.config)
-    return build_registration_email(parse_identifier(archive.served().service_ibi), key)
+    return inclusion.build_registration_email(parse_identifier(archive.served().service_ibi), key)

@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flask_ibi_archive.server.commands import terminal
 from flask_ibi_archive.server.commands.group import get_archive, json_option, parse_email_option
-from flask_ibi_archive.server.commands.terminal import (
-    say,
-    standard_output,
-    warn,
-    write,
-    write_json,
-    write_json_list,
-)
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -70,7 +63,7 @@ def generate_key_command() -> None:
     """
     from flask_ibi_archive.archive.joining.registrar import generate_key
 
-    write(generate_key())
+    terminal.write(generate_key())
 
 
 @click.command("registration-email")
@@ -97,8 +90,8 @@ def registration_email_command(send: bool, to: str | None) -> None:
     recipient = to or archive.config.resolver_email
     if not send:
         if recipient is not None:
-            write(f"To: {recipient}")
-        write(f"Subject: {subject}\n\n{body}")
+            terminal.write(f"To: {recipient}")
+        terminal.write(f"Subject: {subject}\n\n{body}")
         return
     if recipient is None:
         raise ConfigError(
@@ -110,7 +103,7 @@ def registration_email_command(send: bool, to: str | None) -> None:
     message = compose_email(mail, ("IBI_ARCHIVE_ADMIN_EMAIL", admin), recipient, subject, body)
     send_email(mail, message)
     if sys.stderr.isatty():
-        say(f"sent to {recipient}")
+        terminal.say(f"sent to {recipient}")
 
 
 @click.command("register-archive")
@@ -141,7 +134,7 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
     archive = get_archive()
     result = _send_request(archive, "include", moved, as_json)
     if not result.status.confirmed:
-        warn(f"the Archive is included{not_confirmed(archive.config)}")
+        terminal.warn(f"the Archive is included{not_confirmed(archive.config)}")
         raise click.exceptions.Exit(NOT_CONFIRMED)
 
 
@@ -172,29 +165,29 @@ def _send_request(archive: Archive, what: str, moved: bool, as_json: bool) -> Re
     from flask_ibi_archive.core.protocol.inclusion import format_registration_status
     from flask_ibi_archive.errors import ResolverError, ResolverRefused
 
-    standard_output()
+    terminal.standard_output()
     registrar = Registrar(archive, on_retry=_announce_retry)
     request: Callable[..., RegistrationResult] = getattr(registrar, what)
     try:
         result = request(moved=moved)
     except ResolverError as error:
         if as_json:
-            write_json(_build_status_json(archive, error=str(error)))
+            terminal.write_json(_build_status_json(archive, error=str(error)))
         refused = isinstance(error, ResolverRefused)
         raise (RefusedExit if refused else FailedExit)(str(error)) from None
     status = result.status
     if as_json:
-        write_json(_build_status_json(archive, status.archive, status.confirmation))
+        terminal.write_json(_build_status_json(archive, status.archive, status.confirmation))
     else:
-        write(format_registration_status(status))
+        terminal.write(format_registration_status(status))
     if result.not_stored is not None:
-        warn(f"the status could not be stored: {result.not_stored}")
+        terminal.warn(f"the status could not be stored: {result.not_stored}")
     return result
 
 
 def _announce_retry(error: ResolverFailed, delay: float) -> None:
     if sys.stderr.isatty():
-        say(f"{error.url} {error.reason}; the next attempt is in {delay:.0f} s")
+        terminal.say(f"{error.url} {error.reason}; the next attempt is in {delay:.0f} s")
 
 
 def _build_status_json(
@@ -223,7 +216,7 @@ def write_registration(archive: Archive) -> None:
 
     description = describe_served(archive)
     if not description.ok or sys.stderr.isatty():
-        say(f"registration: {description.text}")
+        terminal.say(f"registration: {description.text}")
 
 
 def list_archives(archive: Archive, as_json: bool) -> None:
@@ -235,11 +228,11 @@ def list_archives(archive: Archive, as_json: bool) -> None:
         for line in archive.database.read(registration_state.list_archives)
     ]
     if as_json:
-        write_json_list(lines)
+        terminal.write_json_list(lines)
         return
     for line in lines:
         shown = ("service", "address", "state", "since", "error")
-        write("\t".join(line[name] or "" for name in shown))
+        terminal.write("\t".join(line[name] or "" for name in shown))
 
 
 def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:

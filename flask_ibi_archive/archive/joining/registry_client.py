@@ -14,22 +14,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, TypeVar
 
+from flask_ibi_archive import errors
 from flask_ibi_archive.archive.items.identifiers import find_held
 from flask_ibi_archive.archive.joining.resolver_answer import REPORT, Endpoint
 from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.query import format_query_string
-from flask_ibi_archive.core.protocol.registry_2008.model import (
-    ChangePassword,
-    Credentials,
-    DocumentLocation,
-    DocumentRecord,
-    MetadataLocation,
-    RegisterActor,
-    RegisterDocument,
-    RegistryRequest,
-)
+from flask_ibi_archive.core.protocol.registry_2008 import model
 from flask_ibi_archive.core.protocol.registry_2008.requests import (
     Confirmation,
     RegisteredActor,
@@ -43,29 +35,13 @@ from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
 from flask_ibi_archive.core.records.fields import parse_timestamp
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.errors import (
-    ConfigError,
-    DocumentRegistryError,
-    ForbiddenMove,
-    PeerProtocolError,
-    ResolverError,
-    ResolverFailed,
-    StorageError,
-    TransportError,
-    UnknownItem,
-)
 from flask_ibi_archive.server.config import ArchiveConfig
-from flask_ibi_archive.server.http.transport import (
-    HttpResponse,
-    fetch,
-    make_printable,
-    without_password,
-)
+from flask_ibi_archive.server.http import transport
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-Answer = TypeVar("Answer", RegisteredActor, RegisteredDocument, Confirmation, DocumentRecord)
+Answer = TypeVar("Answer", RegisteredActor, RegisteredDocument, Confirmation, model.DocumentRecord)
 
 #: The timeout in seconds for one answer. The resolver may look up the host of an actor first.
 ANSWER_TIMEOUT = 20
@@ -95,12 +71,12 @@ class RegistryClient:
     """
 
     config: ArchiveConfig
-    fetch: Callable[..., HttpResponse] = fetch
+    fetch: Callable[..., transport.HttpResponse] = transport.fetch
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
 
     def __post_init__(self) -> None:
         if self.config.registry_url is None:
-            raise ConfigError("IBI_REGISTRY_URL", None, URL_EXPECTED)
+            raise errors.ConfigError("IBI_REGISTRY_URL", None, URL_EXPECTED)
         self.url = self.config.registry_url
 
     @property
@@ -110,10 +86,10 @@ class RegistryClient:
         :raises ConfigError: if IBI_REGISTRY_ACTOR_ID is not set.
         """
         if self.config.registry_actor_id is None:
-            raise ConfigError("IBI_REGISTRY_ACTOR_ID", None, ACTOR_EXPECTED)
+            raise errors.ConfigError("IBI_REGISTRY_ACTOR_ID", None, ACTOR_EXPECTED)
         return self.config.registry_actor_id.text
 
-    def send(self, request: RegistryRequest, expected: type[Answer]) -> Answer:
+    def send(self, request: model.RegistryRequest, expected: type[Answer]) -> Answer:
         """Send a request, and return the answer.
 
         :param expected: the class of the answer.
@@ -122,7 +98,7 @@ class RegistryClient:
         Source: [P] 4.1 to 4.7.
         """
         endpoint = Endpoint(
-            without_password(self.url),
+            transport.without_password(self.url),
             "IBI_REGISTRY_URL",
             URL_EXPECTED,
             "an answer of the registry",
@@ -132,16 +108,16 @@ class RegistryClient:
         outcome = self._send(request, endpoint)
         if isinstance(outcome, expected):
             return outcome
-        if isinstance(outcome, ResolverError | DocumentRegistryError):
+        if isinstance(outcome, errors.ResolverError | errors.DocumentRegistryError):
             # :meth:`_send` returns the error instead of raising it in an except clause, because
             # the context of the error could contain the passwords.
             raise outcome
         reason = f"sends the answer to another request ({type(outcome).__name__})"
-        raise ResolverFailed(endpoint.url, reason, REPORT)
+        raise errors.ResolverFailed(endpoint.url, reason, REPORT)
 
     def _send(
-        self, request: RegistryRequest, endpoint: Endpoint
-    ) -> RegistryAnswer | ResolverError | DocumentRegistryError:
+        self, request: model.RegistryRequest, endpoint: Endpoint
+    ) -> RegistryAnswer | errors.ResolverError | errors.DocumentRegistryError:
         """Send a request, and return the answer or an error, neither of which shows a password."""
         try:
             answer = self.fetch(
@@ -151,18 +127,18 @@ class RegistryClient:
                 limit=endpoint.limit,
                 inner_hosts=None,
             )
-        except TransportError as error:
+        except errors.TransportError as error:
             return endpoint.explain_failure(error)
         outcome = self._read(endpoint, answer)
-        if isinstance(outcome, ResolverError | DocumentRegistryError | Confirmation):
+        if isinstance(outcome, errors.ResolverError | errors.DocumentRegistryError | Confirmation):
             shown = f"{answer.headers}{answer.text}"
             if any(password in shown for password in list_passwords(request)):
                 return _hide_text(endpoint, outcome)
         return outcome
 
     def _read(
-        self, endpoint: Endpoint, answer: HttpResponse
-    ) -> RegistryAnswer | ResolverError | DocumentRegistryError:
+        self, endpoint: Endpoint, answer: transport.HttpResponse
+    ) -> RegistryAnswer | errors.ResolverError | errors.DocumentRegistryError:
         """Return the answer of the registry that a response contains, or an error."""
         if 300 <= answer.status < 400:
             return endpoint.explain_redirect(answer)
@@ -173,46 +149,50 @@ class RegistryClient:
             parsed = parse_registry_answer(answer.body)
             if answer.status < 400:
                 return parsed
-        except DocumentRegistryError as error:
-            message = make_printable(str(error), limit=MAX_ANSWER)
+        except errors.DocumentRegistryError as error:
+            message = transport.make_printable(str(error), limit=MAX_ANSWER)
             return _refuse(endpoint, error, f"refuses the request: {message}")
-        except PeerProtocolError as error:
+        except errors.PeerProtocolError as error:
             reason = str(error)
         if answer.status >= 400:
             return endpoint.explain_status(answer, self.now())
         return endpoint.explain_text(answer, reason)
 
 
-def _refuse(endpoint: Endpoint, error: DocumentRegistryError, text: str) -> DocumentRegistryError:
-    return DocumentRegistryError(
+def _refuse(
+    endpoint: Endpoint, error: errors.DocumentRegistryError, text: str
+) -> errors.DocumentRegistryError:
+    return errors.DocumentRegistryError(
         error.code, f"the resolver {endpoint.url} {text}", error.retry_after
     )
 
 
 def _hide_text(
-    endpoint: Endpoint, outcome: ResolverError | DocumentRegistryError | Confirmation
-) -> ResolverError | DocumentRegistryError | Confirmation:
+    endpoint: Endpoint, outcome: errors.ResolverError | errors.DocumentRegistryError | Confirmation
+) -> errors.ResolverError | errors.DocumentRegistryError | Confirmation:
     """Return an outcome without the text of an answer that contains a password."""
     if isinstance(outcome, Confirmation):
         return Confirmation("the resolver has carried out the request")
     hidden = "the message is not shown, because it contains a password of the request"
-    if isinstance(outcome, DocumentRegistryError):
+    if isinstance(outcome, errors.DocumentRegistryError):
         return _refuse(endpoint, outcome, f"refuses the request ({outcome.code}); {hidden}")
-    return ResolverFailed(endpoint.url, f"sends no valid answer; {hidden}", endpoint.wrong_url)
+    return errors.ResolverFailed(
+        endpoint.url, f"sends no valid answer; {hidden}", endpoint.wrong_url
+    )
 
 
-def list_passwords(request: RegistryRequest) -> tuple[str, ...]:
+def list_passwords(request: model.RegistryRequest) -> tuple[str, ...]:
     """Return the passwords that a request contains."""
-    if isinstance(request, RegisterActor):
+    if isinstance(request, model.RegisterActor):
         return (request.password,)
-    if isinstance(request, ChangePassword):
+    if isinstance(request, model.ChangePassword):
         return request.credentials.password, request.new_password
     return (request.credentials.password,)
 
 
 def build_registration(
-    archive: Archive, ibi: str, credentials: Credentials, *, allows_original: bool = True
-) -> RegisterDocument:
+    archive: Archive, ibi: str, credentials: model.Credentials, *, allows_original: bool = True
+) -> model.RegisterDocument:
     """Return the request that registers an item with the registry of a resolver.
 
     :param ibi: any identifier of the item. It becomes the documentID.
@@ -231,26 +211,26 @@ def build_registration(
         raise _explain_unknown(archive, identifier.text)
     state = item.record.state
     if state == State.DELETED.value:
-        raise ForbiddenMove(
+        raise errors.ForbiddenMove(
             identifier.text, state, "be registered", (State.ORIGINAL.value, State.COPY.value)
         )
     location = locate_document(archive, identifier, item)
     if location.url is None and not location.metadata:
-        raise StorageError(
+        raise errors.StorageError(
             f"{identifier} can't be registered: it has no URL for all readers"
             f"{_explain_hidden(item)}"
         )
     is_original = allows_original and state == State.ORIGINAL.value
-    return RegisterDocument(credentials, location, identifier.text, is_original)
+    return model.RegisterDocument(credentials, location, identifier.text, is_original)
 
 
-def _explain_unknown(archive: Archive, ibi: str) -> StorageError:
+def _explain_unknown(archive: Archive, ibi: str) -> errors.StorageError:
     archive_id = archive.served().id
     if archive.database.read(lambda connection: find_held(connection, archive_id, [ibi])):
-        return StorageError(
+        return errors.StorageError(
             f"{ibi} can't be registered: it is reserved for a draft; deposit the draft first"
         )
-    return UnknownItem(ibi)
+    return errors.UnknownItem(ibi)
 
 
 def _explain_hidden(item: ItemView) -> str:
@@ -260,7 +240,9 @@ def _explain_hidden(item: ItemView) -> str:
     return "" if rule is None else ", because its access rule excludes most of them"
 
 
-def locate_document(archive: Archive, identifier: Identifier, item: ItemView) -> DocumentLocation:
+def locate_document(
+    archive: Archive, identifier: Identifier, item: ItemView
+) -> model.DocumentLocation:
     """Return the URLs of an item and its metadata for all readers, and its other editions.
 
     The other editions are stated as persistent URLs, because they may be in any Archive.
@@ -268,7 +250,7 @@ def locate_document(archive: Archive, identifier: Identifier, item: ItemView) ->
     urls = _list_urls(archive, identifier) if item.shows_itself(ANY_READER) else {}
     # readers who may not read the files get the URL of the metadata instead of the item's URL
     url, updated_at = urls.get(EMPTY, (None, None)) if item.allows(ANY_READER) else (None, None)
-    return DocumentLocation(
+    return model.DocumentLocation(
         url=url,
         updated_at=updated_at,
         metadata=_list_metadata(urls),
@@ -295,12 +277,12 @@ def _list_urls(archive: Archive, identifier: Identifier) -> dict[Relation, _Date
     return urls
 
 
-def _list_metadata(urls: Mapping[Relation, _DatedUrl]) -> tuple[MetadataLocation, ...]:
+def _list_metadata(urls: Mapping[Relation, _DatedUrl]) -> tuple[model.MetadataLocation, ...]:
     """Return the URLs of the metadata, of its formats, and of the translations of the metadata.
 
     Each URL occurs once for each format, if possible with its language.
     """
-    locations: dict[tuple[str, str | None], MetadataLocation] = {}
+    locations: dict[tuple[str, str | None], model.MetadataLocation] = {}
     relations = [relation for relation in urls if relation.shape in ("m", "mt")]
     for relation in sorted(relations, key=lambda each: (len(each.steps), each.name)):
         url, updated_at = urls[relation]
@@ -308,7 +290,7 @@ def _list_metadata(urls: Mapping[Relation, _DatedUrl]) -> tuple[MetadataLocation
         language = translation[0].parameter if translation else None
         known = locations.get((url, metadata.parameter))
         if known is None or (known.language is None and language is not None):
-            locations[url, metadata.parameter] = MetadataLocation(
+            locations[url, metadata.parameter] = model.MetadataLocation(
                 url, updated_at, metadata.parameter, language
             )
     return tuple(locations.values())

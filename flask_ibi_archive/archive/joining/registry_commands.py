@@ -12,17 +12,7 @@ import click
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.hosts import extract_host, is_like_ipv4
-from flask_ibi_archive.core.protocol.registry_2008.model import (
-    ChangeActor,
-    ChangeEMailAddress,
-    ChangePassword,
-    Credentials,
-    DeleteDocumentRegistration,
-    DisplayIDRegistration,
-    DocumentRecord,
-    RegisterActor,
-    RegistryRequest,
-)
+from flask_ibi_archive.core.protocol.registry_2008 import model
 from flask_ibi_archive.core.protocol.registry_2008.requests import (
     Confirmation,
     RegisteredActor,
@@ -31,22 +21,7 @@ from flask_ibi_archive.core.protocol.registry_2008.requests import (
     format_registry_request,
 )
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.server.commands.group import (
-    IBIGroup,
-    get_archive,
-    json_option,
-    parse_as,
-    parse_email_option,
-    read_ibi,
-)
-from flask_ibi_archive.server.commands.terminal import (
-    new_password_option,
-    password_option,
-    read_password,
-    say,
-    standard_output,
-    write,
-)
+from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.joining.registry_client import RegistryClient
@@ -62,7 +37,7 @@ SECTIONS = {
 
 
 @click.group(
-    "registry", cls=IBIGroup, sections=SECTIONS, package="flask_ibi_archive.archive.joining"
+    "registry", cls=group.IBIGroup, sections=SECTIONS, package="flask_ibi_archive.archive.joining"
 )
 def registry_command() -> None:
     """Register documents with the registry of a resolver.
@@ -89,11 +64,13 @@ def _get_client() -> RegistryClient:
     """
     from flask_ibi_archive.archive.joining.registry_client import RegistryClient
 
-    standard_output()
-    return RegistryClient(get_archive().config)
+    terminal.standard_output()
+    return RegistryClient(group.get_archive().config)
 
 
-def _send(password_file: str | None, create: Callable[[Credentials], RegistryRequest]) -> None:
+def _send(
+    password_file: str | None, create: Callable[[model.Credentials], model.RegistryRequest]
+) -> None:
     """Send a request of the actor, and write the confirmation.
 
     :param create: returns the request.
@@ -102,8 +79,8 @@ def _send(password_file: str | None, create: Callable[[Credentials], RegistryReq
 
     client = _get_client()
     actor_id = client.actor_id
-    request = create(Credentials(actor_id, read_password(password_file)))
-    say(make_printable(client.send(request, Confirmation).text))
+    request = create(model.Credentials(actor_id, terminal.read_password(password_file)))
+    terminal.say(make_printable(client.send(request, Confirmation).text))
 
 
 def _parse_id(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -111,28 +88,30 @@ def _parse_id(context: click.Context, parameter: click.Parameter, value: str | N
 
     :raises IdentifierError: if the text is not an identifier.
     """
-    return None if value is None else parse_identifier(read_ibi(value)).text
+    return None if value is None else parse_identifier(group.read_ibi(value)).text
 
 
 @click.command("register-actor")
 @click.option(
     "--host",
-    callback=parse_as("parse_archive_address"),
+    callback=group.parse_as("parse_archive_address"),
     help="The host name. By default, IBI_ARCHIVE_ADDRESS.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="By default, that of the address.")
 @click.option(
     "--ip",
-    callback=parse_as("parse_ip"),
+    callback=group.parse_as("parse_ip"),
     help="The IP address of the host. By default, IBI_ARCHIVE_IP.",
 )
-@click.option("--email", callback=parse_email_option, help="By default, IBI_ARCHIVE_ADMIN_EMAIL.")
+@click.option(
+    "--email", callback=group.parse_email_option, help="By default, IBI_ARCHIVE_ADMIN_EMAIL."
+)
 @click.option(
     "--actor-id",
     callback=_parse_id,
     help="An IBI for the actor. By default, the resolver mints one.",
 )
-@password_option
+@terminal.password_option
 def register_actor_command(
     host: str | None,
     port: int | None,
@@ -160,7 +139,7 @@ def register_actor_command(
     client = _get_client()
     config = client.config
     computer, domain, default_port = _split_address(config, host)
-    request = RegisterActor(
+    request = model.RegisterActor(
         computer_name=computer,
         domain_name=domain,
         port=port or default_port,
@@ -168,12 +147,12 @@ def register_actor_command(
         email=require_setting(
             email or config.archive_admin_email, "IBI_ARCHIVE_ADMIN_EMAIL", EMAIL_EXPECTED
         ),
-        password=read_password(password_file, is_new=True),
+        password=terminal.read_password(password_file, is_new=True),
         actor_id=actor_id,
     )
     answer = client.send(request, RegisteredActor)
-    write(answer.actor_id)
-    say(f"the Archive is registered; now set IBI_REGISTRY_ACTOR_ID = {answer.actor_id}")
+    terminal.write(answer.actor_id)
+    terminal.say(f"the Archive is registered; now set IBI_REGISTRY_ACTOR_ID = {answer.actor_id}")
 
 
 def _split_address(config: ArchiveConfig, host: str | None) -> tuple[str, str, int]:
@@ -197,8 +176,8 @@ def _split_address(config: ArchiveConfig, host: str | None) -> tuple[str, str, i
 
 
 @click.command("change-password")
-@password_option
-@new_password_option
+@terminal.password_option
+@terminal.new_password_option
 def change_password_command(password_file: str | None, new_password_file: str | None) -> None:
     """Change the password of the actor.
 
@@ -213,15 +192,15 @@ def change_password_command(password_file: str | None, new_password_file: str | 
     """
     _send(
         password_file,
-        lambda credentials: ChangePassword(
-            credentials, read_password(new_password_file, "New password", is_new=True)
+        lambda credentials: model.ChangePassword(
+            credentials, terminal.read_password(new_password_file, "New password", is_new=True)
         ),
     )
 
 
 @click.command("change-email")
-@click.argument("address", callback=parse_email_option)
-@password_option
+@click.argument("address", callback=group.parse_email_option)
+@terminal.password_option
 def change_email_command(address: str, password_file: str | None) -> None:
     """Change the e-mail address of the actor.
 
@@ -229,17 +208,17 @@ def change_email_command(address: str, password_file: str | None) -> None:
     Example:
       flask --app example_app ibi registry change-email banon@iconet.com.br
     """
-    _send(password_file, lambda credentials: ChangeEMailAddress(credentials, address))
+    _send(password_file, lambda credentials: model.ChangeEMailAddress(credentials, address))
 
 
 # --- documents -----------------------------------------------------------------------------------
 
 
 @click.command("register")
-@click.argument("ibi", nargs=-1, required=True, type=read_ibi)
+@click.argument("ibi", nargs=-1, required=True, type=group.read_ibi)
 @click.option("--no-original", is_flag=True, help="Send originalDocument=no for an Original, too.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be sent, without a password.")
-@password_option
+@terminal.password_option
 def register_command(
     ibi: tuple[str, ...], no_original: bool, dry_run: bool, password_file: str | None
 ) -> None:
@@ -260,9 +239,9 @@ def register_command(
     """
     from flask_ibi_archive.archive.joining.registry_client import build_registration
 
-    archive = get_archive()
+    archive = group.get_archive()
     client = _get_client()
-    credentials = Credentials(client.actor_id, "")
+    credentials = model.Credentials(client.actor_id, "")
     requests = [
         build_registration(archive, text, credentials, allows_original=not no_original)
         for text in ibi
@@ -271,12 +250,12 @@ def register_command(
         for request in requests:
             for name, value in format_registry_request(request):
                 if name != "password":
-                    write(f"{name} {value}")
+                    terminal.write(f"{name} {value}")
         return
-    credentials = replace(credentials, password=read_password(password_file))
+    credentials = replace(credentials, password=terminal.read_password(password_file))
     for request in requests:
         answer = client.send(replace(request, credentials=credentials), RegisteredDocument)
-        write(answer.document_id)
+        terminal.write(answer.document_id)
 
 
 @click.command("change-actor")
@@ -289,7 +268,7 @@ def register_command(
     callback=_parse_id,
     help="The new actor.",
 )
-@password_option
+@terminal.password_option
 def change_actor_command(document_id: str, new_actor_id: str, password_file: str | None) -> None:
     """Hand a document or a copy over to another actor.
 
@@ -301,12 +280,14 @@ def change_actor_command(document_id: str, new_actor_id: str, password_file: str
       flask --app example_app ibi registry change-actor 8JMKD3MGP8W/35MME4E \\
           --to sid.inpe.br/bibdigital@80/2006/04.07.15.50
     """
-    _send(password_file, lambda credentials: ChangeActor(credentials, document_id, new_actor_id))
+    _send(
+        password_file, lambda credentials: model.ChangeActor(credentials, document_id, new_actor_id)
+    )
 
 
 @click.command("delete")
 @click.argument("document_id", metavar="IBI", callback=_parse_id)
-@password_option
+@terminal.password_option
 def delete_command(document_id: str, password_file: str | None) -> None:
     """Delete the registration of a document or of a copy.
 
@@ -317,13 +298,16 @@ def delete_command(document_id: str, password_file: str | None) -> None:
     Example:
       flask --app example_app ibi registry delete 8JMKD3MGP8W/35MME4E
     """
-    _send(password_file, lambda credentials: DeleteDocumentRegistration(credentials, document_id))
+    _send(
+        password_file,
+        lambda credentials: model.DeleteDocumentRegistration(credentials, document_id),
+    )
 
 
 @click.command("display")
 @click.argument("document_id", metavar="IBI", callback=_parse_id)
-@password_option
-@json_option
+@terminal.password_option
+@group.json_option
 def display_command(document_id: str, password_file: str | None, as_json: bool) -> None:
     """Show the record of a document: all actors that have it.
 
@@ -336,9 +320,13 @@ def display_command(document_id: str, password_file: str | None, as_json: bool) 
     """
     client = _get_client()
     actor_id = client.actor_id
-    credentials = Credentials(actor_id, read_password(password_file))
-    record = client.send(DisplayIDRegistration(credentials, document_id), DocumentRecord)
+    credentials = model.Credentials(actor_id, terminal.read_password(password_file))
+    record = client.send(
+        model.DisplayIDRegistration(credentials, document_id), model.DocumentRecord
+    )
     if as_json:
-        write(json.dumps(asdict(record), default=format_timestamp, ensure_ascii=False, indent=2))
+        terminal.write(
+            json.dumps(asdict(record), default=format_timestamp, ensure_ascii=False, indent=2)
+        )
     else:
-        write(format_registry_answer(record), nl=False)
+        terminal.write(format_registry_answer(record), nl=False)

@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from flask_ibi_archive.resolver.commands import get_resolver
-from flask_ibi_archive.server.commands.group import (
-    json_option,
-    parse_email_option,
-    read_ibi,
-    write_findings,
-)
-from flask_ibi_archive.server.commands.terminal import (
-    say,
-    standard_input,
-    standard_output,
-    write,
-    write_table,
-)
+from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
     from email.message import EmailMessage
@@ -55,17 +43,17 @@ def init_command() -> None:
     from flask_ibi_archive.resolver.registry_2008.views import PATH
 
     resolver = get_resolver()
-    standard_output()
+    terminal.standard_output()
     resolver.init()
-    write(resolver.config.service_ibi)
+    terminal.write(resolver.config.service_ibi)
     if resolver.config.service_url is not None:
-        write(resolver.config.service_url)
+        terminal.write(resolver.config.service_url)
         if resolver.config.registry:
-            write(f"{resolver.config.base_url}{PATH}")
+            terminal.write(f"{resolver.config.base_url}{PATH}")
 
 
 @click.command("check")
-@json_option
+@group.json_option
 def check_command(as_json: bool) -> None:
     """Check that the resolver works and can be reached.
 
@@ -79,14 +67,14 @@ def check_command(as_json: bool) -> None:
     """
     from flask_ibi_archive.resolver.checking import check_resolver
 
-    write_findings(check_resolver(get_resolver()), as_json)
+    group.write_findings(check_resolver(get_resolver()), as_json)
 
 
 @click.command("register")
-@click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
+@click.argument("service_ibi", metavar="SERVICEIBI", type=group.read_ibi)
 @click.option(
     "--email",
-    callback=parse_email_option,
+    callback=group.parse_email_option,
     help="The e-mail address of the Archive's administrator.",
 )
 @click.option(
@@ -116,20 +104,20 @@ def register_command(
     from flask_ibi_archive.server.mail import send_email
 
     resolver = get_resolver()
-    standard_output()
+    terminal.standard_output()
     service_ibi = parse_identifier(service_ibi).text
     subject, body = resolver.registry.confirmation_email(service_ibi)
     # composed first: if the sender address is wrong, the Archive must not be registered
     message = _compose(resolver.config, email, subject, body)
     is_new = resolver.registry.register(service_ibi, _read_key(key_file), email, replace=replace)
     if sys.stderr.isatty():
-        say(f"{service_ibi} is {'now' if is_new else 'already'} registered")
+        terminal.say(f"{service_ibi} is {'now' if is_new else 'already'} registered")
     if message is not None:
         send_email(resolver.config.mail, message)
         return
     if email is not None:
-        write(f"To: {email}")
-    write(f"Subject: {subject}\n\n{body}")
+        terminal.write(f"To: {email}")
+    terminal.write(f"Subject: {subject}\n\n{body}")
 
 
 def _compose(
@@ -150,7 +138,7 @@ def _read_key(file: BinaryIO | None) -> str:
 
     if file is not None:
         if file is getattr(sys.stdin, "buffer", None):
-            file = standard_input()
+            file = terminal.standard_input()
         text = file.readline(MAX_LINE).decode("utf-8-sig", "replace").strip()
     else:
         text = _prompt_for_key()
@@ -174,7 +162,7 @@ def _prompt_for_key() -> str:
 
 
 @click.command("list")
-@json_option
+@group.json_option
 def list_command(as_json: bool) -> None:
     """List the registered Archives.
 
@@ -187,7 +175,7 @@ def list_command(as_json: bool) -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver list
     """
-    write_table(COLUMNS, map(_list_values, get_resolver().registry.list()), as_json)
+    terminal.write_table(COLUMNS, map(_list_values, get_resolver().registry.list()), as_json)
 
 
 def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
@@ -219,7 +207,7 @@ def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
 
 
 @click.command("remove")
-@click.argument("service_ibi", metavar="SERVICEIBI", type=read_ibi)
+@click.argument("service_ibi", metavar="SERVICEIBI", type=group.read_ibi)
 def remove_command(service_ibi: str) -> None:
     """Remove the registration of an Archive.
 
@@ -234,4 +222,4 @@ def remove_command(service_ibi: str) -> None:
 
     service_ibi = parse_identifier(service_ibi).text
     get_resolver().registry.remove(service_ibi)
-    say(f"{service_ibi} is no longer registered")
+    terminal.say(f"{service_ibi} is no longer registered")

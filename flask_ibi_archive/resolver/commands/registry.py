@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flask_ibi_archive.resolver.commands import get_resolver
-from flask_ibi_archive.server.commands import terminal
-from flask_ibi_archive.server.commands.group import (
-    IBIGroup,
-    delay_option,
-    json_option,
-    read_ibi,
-    yes_option,
-)
+from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
     from flask_ibi_archive.resolver.registry_2008.actor_check import ActorChange, ActorChecker
@@ -32,7 +25,7 @@ COLUMNS = (
 
 
 @click.group(
-    "registry", cls=IBIGroup, sections=SECTIONS, package="flask_ibi_archive.resolver.commands"
+    "registry", cls=group.IBIGroup, sections=SECTIONS, package="flask_ibi_archive.resolver.commands"
 )
 def registry_command() -> None:
     """Administer the document registry of the resolver.
@@ -63,7 +56,7 @@ def get_registry() -> ResolverService:
 
 
 @click.command("actors")
-@json_option
+@group.json_option
 def actors_command(as_json: bool) -> None:
     """List the actors of the document registry.
 
@@ -97,7 +90,7 @@ def _actor_values(actor: ListedActor) -> dict[str, str | int | None]:
 
 @click.command("check")
 @click.option("--dry-run", is_flag=True, help="Check all URLs, but change nothing.")
-@delay_option
+@group.delay_option
 @click.option(
     "--threads",
     type=click.IntRange(1, 64),
@@ -105,7 +98,7 @@ def _actor_values(actor: ListedActor) -> dict[str, str | int | None]:
     show_default=True,
     help="The number of actors that are checked at the same time.",
 )
-@json_option
+@group.json_option
 def check_command(dry_run: bool, delay: float, threads: int, as_json: bool) -> None:
     """Cancel actors whose URLs have not worked for two years.
 
@@ -216,8 +209,8 @@ def format_summary(checker: ActorChecker) -> str:
 
 
 @click.command("cancel")
-@click.argument("actor_id", metavar="ACTORID", type=read_ibi)
-@yes_option
+@click.argument("actor_id", metavar="ACTORID", type=group.read_ibi)
+@group.yes_option
 def cancel_command(actor_id: str, yes: bool) -> None:
     """Cancel the registration of an actor at once.
 

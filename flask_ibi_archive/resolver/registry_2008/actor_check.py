@@ -33,18 +33,7 @@ from flask_ibi_archive.resolver.registry_2008.actors import (
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, RegisteredMetadata, Registration
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import read_pages
-from flask_ibi_archive.server.http.link_requests import (
-    DELAY,
-    MAX_HOST_FAILURES,
-    MAX_HOSTS,
-    THREADS,
-    TIMEOUT,
-    HostLimits,
-    LinkClient,
-    clean_url,
-    host_of,
-    user_agent,
-)
+from flask_ibi_archive.server.http import link_requests
 
 #: An actor is cancelled if its URLs have not worked for this time.
 PERIOD = timedelta(days=730)
@@ -125,9 +114,9 @@ class ActorChecker:
         config: ResolverConfig,
         *,
         dry_run: bool = False,
-        delay: float = DELAY,
-        threads: int = THREADS,
-        timeout: float = TIMEOUT,
+        delay: float = link_requests.DELAY,
+        threads: int = link_requests.THREADS,
+        timeout: float = link_requests.TIMEOUT,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         clock: Callable[[], float] = monotonic,
         pause: Callable[[float], object] | None = None,
@@ -141,9 +130,9 @@ class ActorChecker:
         self._now = now
         self._pause = pause
         self._stop = Event()
-        self._client = LinkClient(
-            HostLimits(delay, clock, self._wait),
-            user_agent(config.service_url or config.service_ibi),
+        self._client = link_requests.LinkClient(
+            link_requests.HostLimits(delay, clock, self._wait),
+            link_requests.user_agent(config.service_url or config.service_ibi),
             config.inner_hosts,
             timeout,
             "IBI_RESOLVER_INNER_HOSTS",
@@ -286,12 +275,12 @@ class ActorChecker:
         for url in _read_urls(self._read, actor_row_id, digest):
             if self._stop.is_set():
                 raise _Stopped
-            cleaned = clean_url(url)
+            cleaned = link_requests.clean_url(url)
             if cleaned is None:
                 error = "is not a valid URL"
                 continue
-            host = host_of(cleaned)
-            if failures[host] >= MAX_HOST_FAILURES:
+            host = link_requests.host_of(cleaned)
+            if failures[host] >= link_requests.MAX_HOST_FAILURES:
                 continue  # the host is down; requests for all URLs could take days
             status = self._client.check(cleaned)
             if status.postponed:
@@ -302,7 +291,7 @@ class ActorChecker:
             else:
                 error = status.error
                 failures[host] = failures[host] + 1 if status.failed_host == host else 0
-                if len(failures) > MAX_HOSTS:
+                if len(failures) > link_requests.MAX_HOSTS:
                     failures.clear()
         return result(PUT_OFF if postponed or error is None else FAILING)
 

@@ -16,17 +16,7 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.core.protocol.registry_2008.model import (
-    ChangeActor,
-    ChangeEMailAddress,
-    ChangePassword,
-    DeleteDocumentRegistration,
-    DisplayIDRegistration,
-    DocumentLocation,
-    DocumentRecord,
-    RegisterActor,
-    RegisterDocument,
-)
+from flask_ibi_archive.core.protocol.registry_2008 import model
 from flask_ibi_archive.core.resolution.answer import find_usable_url
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -39,8 +29,8 @@ from flask_ibi_archive.resolver.registry_2008.actors import (
 from flask_ibi_archive.resolver.registry_2008.new_identifiers import (
     Applicant,
     AskArchives,
-    RegistryMinter,
     check_archives,
+    mint,
 )
 from flask_ibi_archive.resolver.registry_2008.passwords import (
     AuthenticatedActor,
@@ -53,23 +43,23 @@ from flask_ibi_archive.resolver.secret_checks import COST, hash_secret
 from flask_ibi_archive.server.database.database import Database
 
 AuthenticatedRequest: TypeAlias = (
-    ChangePassword
-    | ChangeEMailAddress
-    | RegisterDocument
-    | ChangeActor
-    | DeleteDocumentRegistration
-    | DisplayIDRegistration
+    model.ChangePassword
+    | model.ChangeEMailAddress
+    | model.RegisterDocument
+    | model.ChangeActor
+    | model.DeleteDocumentRegistration
+    | model.DisplayIDRegistration
 )
 
 #: The messages of the error "denied". Only the verb determines the message, so that the message
 #: does not reveal which IDs exist.
 DENIED = {
-    ChangePassword: "the actorID or the password is not right",
-    ChangeEMailAddress: "the actorID or the password is not right",
-    RegisterDocument: "the actorID or the password is not right",
-    ChangeActor: "the actorID, the password, the documentID or the newActorID is not right",
-    DeleteDocumentRegistration: "the actorID, the password or the documentID is not right",
-    DisplayIDRegistration: "the actorID, the password or the documentID is not right",
+    model.ChangePassword: "the actorID or the password is not right",
+    model.ChangeEMailAddress: "the actorID or the password is not right",
+    model.RegisterDocument: "the actorID or the password is not right",
+    model.ChangeActor: "the actorID, the password, the documentID or the newActorID is not right",
+    model.DeleteDocumentRegistration: "the actorID, the password or the documentID is not right",
+    model.DisplayIDRegistration: "the actorID, the password or the documentID is not right",
 }
 
 
@@ -100,7 +90,7 @@ class DocumentRegistry:
     cost: int = COST
     wait: Callable[[float], None] = time.sleep
 
-    def find_record(self, document_id: str) -> DocumentRecord | None:
+    def find_record(self, document_id: str) -> model.DocumentRecord | None:
         """Return the record of a document, or None if the document is not registered.
 
         :param document_id: the IBI of the document in canonical case.
@@ -108,7 +98,7 @@ class DocumentRegistry:
         return self.database.read(lambda connection: rows.find_record(connection, document_id))
 
     def register_actor(
-        self, request: RegisterActor, sender: str, own: OwnArchive | None = None
+        self, request: model.RegisterActor, sender: str, own: OwnArchive | None = None
     ) -> str:
         """Register an actor and return its IBI ([P] 4.1).
 
@@ -136,19 +126,19 @@ class DocumentRegistry:
             if request.actor_id is not None:
                 raise _in_use("actorID", actor_id)
 
-    def change_password(self, request: ChangePassword, sender: str) -> None:
+    def change_password(self, request: model.ChangePassword, sender: str) -> None:
         """Replace the password of an actor ([P] 4.2)."""
         with self._authenticated(request, sender) as actor:
             password_hash = hash_secret(request.new_password, self.cost)
             self._update(actor, password_hash=password_hash)
 
-    def change_email(self, request: ChangeEMailAddress, sender: str) -> None:
+    def change_email(self, request: model.ChangeEMailAddress, sender: str) -> None:
         """Replace the e-mail address of an actor ([P] 4.3)."""
         with self._authenticated(request, sender) as actor:
             self._update(actor, email=request.new_email)
 
     def register_document(
-        self, request: RegisterDocument, sender: str, own: OwnArchive | None = None
+        self, request: model.RegisterDocument, sender: str, own: OwnArchive | None = None
     ) -> str:
         """Register a document or a copy of a document, and return the IBI of the document.
 
@@ -199,7 +189,7 @@ class DocumentRegistry:
             )
         check_archives(self.database, self.ask, ibi, applicant, self.now())
 
-    def _check_hosts(self, location: DocumentLocation) -> None:
+    def _check_hosts(self, location: model.DocumentLocation) -> None:
         """Check that the resolver may redirect readers to all URLs of a location.
 
         :raises DocumentRegistryError: "malformed" if a URL has an internal host.
@@ -219,7 +209,7 @@ class DocumentRegistry:
         document: rows.LockedDocument,
         document_id: str,
         actor: AuthenticatedActor,
-        request: RegisterDocument,
+        request: model.RegisterDocument,
     ) -> None:
         """Store the registration of a document or of a copy."""
         if document.holder_id == actor.id:
@@ -233,7 +223,7 @@ class DocumentRegistry:
             )
         rows.store_location(connection, document.id, actor.id, request.location)
 
-    def change_actor(self, request: ChangeActor, sender: str) -> None:
+    def change_actor(self, request: model.ChangeActor, sender: str) -> None:
         """Hand a document or a copy over to another actor ([P] 4.5).
 
         The registration of the old actor remains, as a copy, until the old actor deletes it. If the
@@ -257,7 +247,7 @@ class DocumentRegistry:
                 if not own.content.is_copy:
                     rows.update_document(connection, document.id, holder_id=new.id)
 
-    def delete_registration(self, request: DeleteDocumentRegistration, sender: str) -> None:
+    def delete_registration(self, request: model.DeleteDocumentRegistration, sender: str) -> None:
         """Delete the registration of a document or of a copy ([P] 4.6).
 
         :raises DocumentRegistryError: "conflict" if other actors have copies of the document. The
@@ -279,7 +269,7 @@ class DocumentRegistry:
             if not own.content.is_copy:
                 rows.delete_document(connection, document.id)
 
-    def display(self, request: DisplayIDRegistration, sender: str) -> DocumentRecord:
+    def display(self, request: model.DisplayIDRegistration, sender: str) -> model.DocumentRecord:
         """Return the record of a document ([P] 4.7).
 
         Each actor can read the records of all documents.
@@ -326,7 +316,7 @@ class DocumentRegistry:
     def _mint(self) -> str:
         host = str(self.config.registry_mint_host)  # a text if the resolver has a registry
         port = self.config.registry_mint_port
-        return RegistryMinter(self.database, host, port, self.now, self.wait).mint()
+        return mint(self.database, host, port, self.now, self.wait)
 
 
 def _in_use(name: str, ibi: str) -> DocumentRegistryError:

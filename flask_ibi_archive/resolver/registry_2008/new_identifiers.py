@@ -49,57 +49,56 @@ MAX_WAIT = 10
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryMinter:
-    """Mints identifiers with the prefix of a document registry.
+def mint(
+    database: Database,
+    host: str,
+    port: int,
+    now: Callable[[], datetime],
+    wait: Callable[[float], None],
+) -> str:
+    """Return a new identifier, and wait until its date is reached.
 
-    :param host: the host name in the identifiers.
-    :param port: the port in the identifiers.
+    No transaction is open during the wait.
+
+    :param host: the host name in the identifier.
+    :param port: the port in the identifier.
     :param now: returns the current date.
     :param wait: waits for a number of seconds.
+    :raises DocumentRegistryError: "unavailable" if the wait would be too long, because the clock
+        was set back. No date is used up.
+    :raises NotReady: if the database is not available.
     """
 
-    database: Database
-    host: str
-    port: int
-    now: Callable[[], datetime]
-    wait: Callable[[float], None]
+    def read_clock() -> Fraction:
+        return Fraction((now() - EPOCH) // timedelta(microseconds=1), 10**6)
 
-    def mint(self) -> str:
-        """Return a new identifier, and wait until its date is reached.
+    with database.writing() as connection:
+        identifier, moment = _issue(connection, host, port, read_clock)
+    identifiers.wait_until(moment, MAX_WAIT, read_clock, wait)
+    return identifier
 
-        No transaction is open during the wait.
 
-        :raises DocumentRegistryError: "unavailable" if the wait would be too long, because the
-            clock was set back. No date is used up.
-        :raises NotReady: if the database is not available.
-        """
-        with self.database.writing() as connection:
-            identifier, moment = self._issue(connection)
-        identifiers.wait_until(moment, MAX_WAIT, self._read_clock, self.wait)
-        return identifier
-
-    def _issue(self, connection: Connection) -> tuple[str, Fraction]:
-        """Return a new identifier, and the time from which it may be used."""
-        prefix = identifiers.build_repository_prefix(self.host, self.port)
-        last = _lock_last_date(connection, prefix)
-        now = self._read_clock()
-        while True:
-            last, delay = identifiers.next_suffix_date(now, last, MINT_GRANULARITY)
-            if delay > MAX_WAIT:
-                raise DocumentRegistryError(
-                    "unavailable",
-                    "no identifier can be made now, because the clock of the resolver was set back",
-                    ceil(delay),
-                )
-            identifier = identifiers.build_repository_name(self.host, self.port, last).text
-            # an actor may have chosen this identifier
-            if not _is_used(connection, identifier):
-                _store_last_date(connection, prefix, last)
-                return identifier, now + delay
-
-    def _read_clock(self) -> Fraction:
-        return Fraction((self.now() - EPOCH) // timedelta(microseconds=1), 10**6)
+def _issue(
+    connection: Connection, host: str, port: int, read_clock: Callable[[], Fraction]
+) -> tuple[str, Fraction]:
+    """Return a new identifier, and the time from which it may be used."""
+    prefix = identifiers.build_repository_prefix(host, port)
+    last = _lock_last_date(connection, prefix)
+    now = read_clock()
+    while True:
+        last, delay = identifiers.next_suffix_date(now, last, MINT_GRANULARITY)
+        if delay > MAX_WAIT:
+            raise DocumentRegistryError(
+                "unavailable",
+                "no identifier can be made now, because the clock of the resolver was set back",
+                ceil(delay),
+            )
+        identifier = identifiers.build_repository_name(host, port, last).text
+        # an actor may have chosen this identifier
+        used = select(UsedIdentifier).where(UsedIdentifier.identifier == identifier)
+        if connection.execute(used).first() is None:
+            _store_last_date(connection, prefix, last)
+            return identifier, now + delay
 
 
 def _lock_last_date(connection: Connection, prefix: str) -> Fraction | None:
@@ -121,12 +120,6 @@ def _store_last_date(connection: Connection, prefix: str, date: Fraction) -> Non
         .where(MintedPrefix.prefix == prefix)
         .values(last_date=identifiers.format_decimal(date))
     )
-
-
-def _is_used(connection: Connection, identifier: str) -> bool:
-    """Return True if an actor or a document has this identifier."""
-    found = select(UsedIdentifier).where(UsedIdentifier.identifier == identifier)
-    return connection.execute(found).first() is not None
 
 
 #: The time after which an Archive that does not answer stops fewer registrations.

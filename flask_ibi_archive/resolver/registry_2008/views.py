@@ -19,22 +19,12 @@ from flask.blueprints import BlueprintSetupState
 from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException
 
+from flask_ibi_archive import errors
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.query import decode_query_string
-from flask_ibi_archive.core.protocol.registry_2008.model import (
-    Arguments,
-    ChangeActor,
-    ChangeEMailAddress,
-    ChangePassword,
-    DeleteDocumentRegistration,
-    DisplayIDRegistration,
-    DocumentRecord,
-    RegisterActor,
-    RegisterDocument,
-    RegistryRequest,
-)
+from flask_ibi_archive.core.protocol.registry_2008 import model
 from flask_ibi_archive.core.protocol.registry_2008.requests import (
     MAX_BODY,
     VERBS,
@@ -51,33 +41,23 @@ from flask_ibi_archive.core.protocol.registry_2008.requests import (
     quote_message,
 )
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
-from flask_ibi_archive.errors import (
-    DocumentRegistryError,
-    IdentifierError,
-    MalformedPersistentUrl,
-    NotReady,
-)
 from flask_ibi_archive.reasons import translatable
-from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.front_page import MAX_SHOWN, InputFault
 from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.resolution_context import open_own_archive
+from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import VARY
 from flask_ibi_archive.server.pages.app_hooks import OWN_WORD, add_rule_for_all_methods
 from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION, request_root, user_address
-from flask_ibi_archive.server.pages.responses import (
-    PAIRS_HEADERS,
-    RETRY_AFTER,
-    render_page,
-    set_headers,
-)
 from flask_ibi_archive.server.pages.texts import gettext, translate_reason
 
 #: The file with the schema of all answers.
 SCHEMA = Path(__file__).with_name("registry.xsd")
 
 
-def format_xml_answer(verb: str | None, answer: RegistryAnswer | DocumentRegistryError) -> bytes:
+def format_xml_answer(
+    verb: str | None, answer: RegistryAnswer | errors.DocumentRegistryError
+) -> bytes:
     """Return the XML document of an answer, in UTF-8.
 
     :param verb: the verb of the request. None if the request has no known verb.
@@ -85,7 +65,7 @@ def format_xml_answer(verb: str | None, answer: RegistryAnswer | DocumentRegistr
     Source: [P] 4.1 to 4.7.
     """
     root = ElementTree.Element("registry", {} if verb is None else {"verb": verb})
-    if isinstance(answer, DocumentRegistryError):
+    if isinstance(answer, errors.DocumentRegistryError):
         error = _add(root, "error", quote_message(str(answer)))
         error.set("code", answer.code)
         if answer.retry_after is not None:
@@ -96,7 +76,7 @@ def format_xml_answer(verb: str | None, answer: RegistryAnswer | DocumentRegistr
         _add(root, "confirmation", quote_message(answer.text))
     else:
         _add(root, "documentID", answer.document_id)
-        if isinstance(answer, DocumentRecord):
+        if isinstance(answer, model.DocumentRecord):
             _add_registrations(root, answer)
     ElementTree.indent(root)
     document: bytes = ElementTree.tostring(root, "utf-8", xml_declaration=True)
@@ -109,7 +89,7 @@ def _add(parent: ElementTree.Element, name: str, text: str) -> ElementTree.Eleme
     return element
 
 
-def _add_registrations(root: ElementTree.Element, record: DocumentRecord) -> None:
+def _add_registrations(root: ElementTree.Element, record: model.DocumentRecord) -> None:
     for registration in record.registrations:
         element = ElementTree.SubElement(root, "registration")
         for line in list_registration_lines(registration):
@@ -131,7 +111,7 @@ DATA = ("xml", "text")
 FORMATS = (*DATA, "html")
 
 
-class HttpRefusal(DocumentRegistryError):
+class HttpRefusal(errors.DocumentRegistryError):
     """The method, the size or the media type of a request is wrong.
 
     :param status: the HTTP status of the response.
@@ -150,11 +130,6 @@ def current_registry() -> DocumentRegistry:
     return cast(DocumentRegistry, resolver.document_registry)
 
 
-def resolver_config() -> ResolverConfig:
-    """Return the settings of the resolver of the current app."""
-    return cast(ResolverConfig, current_app.extensions[RESOLVER_EXTENSION].resolver.config)
-
-
 def check_method(*allowed: str) -> None:
     """Check the method of the request.
 
@@ -167,10 +142,10 @@ def check_method(*allowed: str) -> None:
         )
 
 
-def unavailable(error: NotReady) -> DocumentRegistryError:
+def unavailable(error: errors.NotReady) -> errors.DocumentRegistryError:
     """Return the error for a database that is not available, and log the details."""
     current_app.logger.error("the document registry can't answer: %s", error)
-    return DocumentRegistryError("unavailable", error.summary, int(RETRY_AFTER))
+    return errors.DocumentRegistryError("unavailable", error.summary, int(responses.RETRY_AFTER))
 
 
 def read_format(arguments: Sequence[tuple[str, str]]) -> str:
@@ -182,7 +157,7 @@ def read_format(arguments: Sequence[tuple[str, str]]) -> str:
     if named is None:
         return negotiate_format(FORMATS)
     if named not in FORMATS:
-        raise DocumentRegistryError(
+        raise errors.DocumentRegistryError(
             "malformed", f"format is {named[:80]!a}; it must be one of {', '.join(sorted(FORMATS))}"
         )
     return named
@@ -205,16 +180,16 @@ def negotiate_format(formats: Sequence[str]) -> str:
 
 
 def data_response(
-    answer: RegistryAnswer | DocumentRegistryError, verb: str | None = None, name: str = ""
+    answer: RegistryAnswer | errors.DocumentRegistryError, verb: str | None = None, name: str = ""
 ) -> Response:
     """Return an answer or an error as XML or as a list of pairs.
 
     :param verb: the verb of the request. None if the request has no known verb.
     :param name: the format. "" selects the format that the client prefers.
     """
-    headers = Headers([*PAIRS_HEADERS, ("Vary", "Accept")])
+    headers = Headers([*responses.PAIRS_HEADERS, ("Vary", "Accept")])
     status = 200
-    if isinstance(answer, DocumentRegistryError):
+    if isinstance(answer, errors.DocumentRegistryError):
         status = answer.status
         if answer.retry_after is not None:
             headers.add("Retry-After", str(answer.retry_after))
@@ -241,7 +216,7 @@ VERB_TEXTS = {
 }
 
 
-def show_registry(arguments: Arguments) -> Response | None:
+def show_registry(arguments: model.Arguments) -> Response | None:
     """Return the page of the registry, or the redirect of its form.
 
     :param arguments: the arguments in the URL. Without arguments, browsers get the page. The form
@@ -257,11 +232,11 @@ def show_registry(arguments: Arguments) -> Response | None:
         return _registry_page("", 400, InputFault(gettext("Enter the IBI of a document.")))
     try:
         wanted = read_persistent_url(text)
-    except MalformedPersistentUrl as error:
+    except errors.MalformedPersistentUrl as error:
         fault = InputFault(gettext("The text has an error"), error.reason, error.suggestion)
         return _registry_page(text, 400, fault)
     location = f"{request_root()}{PATH}/{wanted.ibi.text}"
-    return set_headers(Response(status=302, headers={"Location": location}))
+    return responses.set_headers(Response(status=302, headers={"Location": location}))
 
 
 def show_record(word: str, ibi: str) -> Response:
@@ -276,21 +251,21 @@ def show_record(word: str, ibi: str) -> Response:
         name = read_format(decode_query_string(request.query_string))
         identifier = parse_identifier(ibi)
         record = current_registry().find_record(identifier.text)
-    except IdentifierError as error:
+    except errors.IdentifierError as error:
         if name != "html":
-            return data_response(DocumentRegistryError("unknown", str(error)), None, name)
+            return data_response(errors.DocumentRegistryError("unknown", str(error)), None, name)
         fault = InputFault(gettext("The text has an error"), error.reason, error.suggestion)
         return _registry_page(ibi, 404, fault)
-    except DocumentRegistryError as error:
+    except errors.DocumentRegistryError as error:
         return data_response(error)
-    except NotReady as error:
+    except errors.NotReady as error:
         return _unavailable_response(error, name)
     if name == "html":
         if record is not None:
             return _record_page(record)
         fault = InputFault(gettext("No actor has registered this document"))
         return _registry_page(ibi, 404, fault, identifier.text)
-    answer = record or DocumentRegistryError(
+    answer = record or errors.DocumentRegistryError(
         "unknown", f"no actor has registered the document {identifier.text}"
     )
     return data_response(answer, None, name)
@@ -316,12 +291,12 @@ def _registry_page(
     )
 
 
-def _record_page(record: DocumentRecord) -> Response:
-    base = resolver_config().base_url or f"{request.scheme}://{request.host}"
+def _record_page(record: model.DocumentRecord) -> Response:
+    base = current_registry().config.base_url or f"{request.scheme}://{request.host}"
     return _page("registry_record", 200, record=record, base=base, iso_moment=format_timestamp)
 
 
-def _unavailable_response(error: NotReady, name: str) -> Response:
+def _unavailable_response(error: errors.NotReady, name: str) -> Response:
     refusal = unavailable(error)
     if name != "html":
         return data_response(refusal, None, name)
@@ -337,7 +312,9 @@ def _unavailable_response(error: NotReady, name: str) -> Response:
 
 def _page(template: str, status: int, **values: object) -> Response:
     root = request_root()
-    response = render_page(template, status, root=root, registry_path=f"{root}{PATH}", **values)
+    response = responses.render_page(
+        template, status, root=root, registry_path=f"{root}{PATH}", **values
+    )
     response.headers["Vary"] = VARY
     return response
 
@@ -368,8 +345,8 @@ def answer_verb(word: str) -> Response:
 
     :param word: the fixed word of the path.
     """
-    arguments: Arguments = ()
-    answer: RegistryAnswer | DocumentRegistryError
+    arguments: model.Arguments = ()
+    answer: RegistryAnswer | errors.DocumentRegistryError
     try:
         check_method("GET", "HEAD", "POST")
         arguments = _read_query()
@@ -378,9 +355,9 @@ def answer_verb(word: str) -> Response:
         elif page := show_registry(arguments):
             return page
         answer = _evaluate(parse_registry_request(arguments))
-    except DocumentRegistryError as error:
+    except errors.DocumentRegistryError as error:
         answer = error
-    except NotReady as error:
+    except errors.NotReady as error:
         answer = unavailable(error)
     return data_response(answer, find_verb(arguments))
 
@@ -394,10 +371,12 @@ def send_schema(word: str) -> Response:
         check_method("GET", "HEAD")
     except HttpRefusal as error:
         return data_response(error)
-    return set_headers(Response(SCHEMA.read_bytes(), content_type="text/xml; charset=utf-8"))
+    return responses.set_headers(
+        Response(SCHEMA.read_bytes(), content_type="text/xml; charset=utf-8")
+    )
 
 
-def _read_query() -> Arguments:
+def _read_query() -> model.Arguments:
     """Return the arguments in the URL.
 
     :raises DocumentRegistryError: if the query is too long or contains a password.
@@ -406,9 +385,9 @@ def _read_query() -> Arguments:
     if len(query) > MAX_QUERY:
         raise HttpRefusal(414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed")
     arguments = decode_arguments(query)
-    allowed = resolver_config().registry_passwords_in_urls
+    allowed = current_registry().config.registry_passwords_in_urls
     if not allowed and any(name in PASSWORDS for name, _ in arguments):
-        raise DocumentRegistryError(
+        raise errors.DocumentRegistryError(
             "malformed",
             "the URL contains a password, which logs may show; send the password in the body of a "
             "POST request, and change the password if the URL was not sent with https",
@@ -416,7 +395,7 @@ def _read_query() -> Arguments:
     return arguments
 
 
-def _read_body() -> Arguments:
+def _read_body() -> model.Arguments:
     """Return the arguments in the body of a POST request.
 
     :raises DocumentRegistryError: if the body is too long, incomplete or of another media type.
@@ -434,7 +413,7 @@ def _read_body() -> Arguments:
     return decode_arguments(body)
 
 
-def _evaluate(wanted: RegistryRequest) -> RegistryAnswer:
+def _evaluate(wanted: model.RegistryRequest) -> RegistryAnswer:
     """Process a request, and return the answer. A HEAD request changes nothing (RFC 9110, 9.3.2).
 
     :raises DocumentRegistryError: if the request is refused.
@@ -444,23 +423,23 @@ def _evaluate(wanted: RegistryRequest) -> RegistryAnswer:
         return Confirmation("the request is well-formed")
     registry, sender, own = current_registry(), user_address(), open_own_archive()
     match wanted:
-        case RegisterActor():
+        case model.RegisterActor():
             return RegisteredActor(registry.register_actor(wanted, sender, own))
-        case RegisterDocument():
+        case model.RegisterDocument():
             return RegisteredDocument(registry.register_document(wanted, sender, own))
-        case DisplayIDRegistration():
+        case model.DisplayIDRegistration():
             return registry.display(wanted, sender)
-        case ChangePassword():
+        case model.ChangePassword():
             registry.change_password(wanted, sender)
             return Confirmation("the password was changed")
-        case ChangeEMailAddress():
+        case model.ChangeEMailAddress():
             registry.change_email(wanted, sender)
             return Confirmation("the e-mail address was changed")
-        case ChangeActor():
+        case model.ChangeActor():
             registry.change_actor(wanted, sender)
             return Confirmation(
                 f"the document {wanted.document_id} is now registered by {wanted.new_actor_id}"
             )
-        case DeleteDocumentRegistration():
+        case model.DeleteDocumentRegistration():
             registry.delete_registration(wanted, sender)
             return Confirmation(f"the registration of {wanted.document_id} was deleted")

@@ -404,6 +404,6 @@ def test_an_error_in_a_check_ends_the_run(
     def fail(url: str) -> str:
         raise RuntimeError(url)
 
-    monkeypatch.setattr(actor_check, "clean_url", fail)
+    monkeypatch.setattr(actor_check.link_requests, "clean_url", fail)
     with pytest.raises(RuntimeError, match="http"):
         check(database)

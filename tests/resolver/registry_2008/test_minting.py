@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from threading import Barrier
 
@@ -23,7 +25,7 @@ from support.registries import NOON
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
 from flask_ibi_archive.core.protocol.registry_2008.model import Credentials
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.resolver.registry_2008.new_identifiers import MAX_WAIT, RegistryMinter
+from flask_ibi_archive.resolver.registry_2008.new_identifiers import MAX_WAIT, mint
 from flask_ibi_archive.server.database.database import Database
 
 pytestmark = pytest.mark.no_tables
@@ -37,8 +39,8 @@ def clock() -> Clock:
     return Clock(NOON)
 
 
-def a_minter(database: Database, clock: Clock) -> RegistryMinter:
-    return RegistryMinter(database, MINT_HOST, 2008, clock, clock.wait)
+def a_minter(database: Database, clock: Clock) -> Callable[[], str]:
+    return partial(mint, database, MINT_HOST, 2008, clock, clock.wait)
 
 
 @pytest.mark.one_database
@@ -46,12 +48,12 @@ def test_identifiers_are_minted_in_the_order_of_their_dates(
     database: Database, clock: Clock
 ) -> None:
     minter = a_minter(database, clock)
-    minted = [minter.mint() for _ in range(3)]
+    minted = [minter() for _ in range(3)]
     assert minted == [FIRST, f"{FIRST}.00.001", f"{FIRST}.00.002"]
     # an identifier is not returned before its date
     assert clock() == NOON + timedelta(milliseconds=2)
     clock.wait(3600)
-    assert minter.mint() == f"{PREFIX}/2026/03.01.13.00"
+    assert minter() == f"{PREFIX}/2026/03.01.13.00"
 
 
 @pytest.mark.one_database
@@ -62,9 +64,9 @@ def test_no_transaction_is_open_during_the_wait(database: Database, clock: Clock
             waits.append(seconds)
 
     waits: list[float] = []
-    minter = RegistryMinter(database, MINT_HOST, 2008, clock, wait)
-    minter.mint()
-    minter.mint()
+    minter = partial(mint, database, MINT_HOST, 2008, clock, wait)
+    minter()
+    minter()
     assert waits == [0.001]
 
 
@@ -86,29 +88,29 @@ def test_a_clock_that_was_set_back_never_leads_to_the_same_identifier(
 ) -> None:
     minter = a_minter(database, clock)
     clock.wait(30)
-    assert minter.mint() == f"{FIRST}.30"
+    assert minter() == f"{FIRST}.30"
     clock.now = NOON + timedelta(seconds=30 - MAX_WAIT + 1)
-    assert minter.mint() == f"{FIRST}.30.001"
+    assert minter() == f"{FIRST}.30.001"
     assert clock() == NOON + timedelta(seconds=30, milliseconds=1)
     clock.now = NOON - timedelta(days=1)
     for _ in range(2):
         with pytest.raises(DocumentRegistryError, match="clock of the resolver was set back") as no:
-            minter.mint()
+            minter()
         assert (no.value.code, no.value.retry_after) == ("unavailable", 86431)
     clock.now = NOON + timedelta(seconds=31)
-    assert minter.mint() == f"{FIRST}.31"
+    assert minter() == f"{FIRST}.31"
 
 
 def test_several_minters_never_mint_the_same_identifier(database: Database) -> None:
     start = Barrier(4)
 
-    def mint(number: int) -> list[str]:
+    def mint_ten(number: int) -> list[str]:
         minter = a_minter(database, Clock(NOON - timedelta(milliseconds=number)))
         start.wait()
-        return [minter.mint() for _ in range(10)]
+        return [minter() for _ in range(10)]
 
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(mint, range(4)))
+        found = list(pool.map(mint_ten, range(4)))
     dates = [[decode_identifier(parse_identifier(one)).date for one in minted] for minted in found]
     assert len({one for minted in found for one in minted}) == 40
     for ordered in dates:

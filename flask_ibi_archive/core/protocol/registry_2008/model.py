@@ -206,34 +206,11 @@ ACTOR_ID, DOCUMENT_ID, PASSWORD = "actorID", "documentID", "password"
 ORIGINAL = "originalDocument"
 _METADATA_URL = "metadataURL"
 
-#: The field of each argument.
-FIELDS = {
-    ACTOR_ID: "actor_id",
-    PASSWORD: "password",
-    "computerName": "computer_name",
-    "ip": "ip",
-    "domainName": "domain_name",
-    "port": "port",
-    "eMailAddress": "email",
-    "newPassword": "new_password",
-    "newEmailAddress": "new_email",
-    DOCUMENT_ID: "document_id",
-    ORIGINAL: "is_original",
-    "newActorID": "new_actor_id",
-}
-_DOCUMENT_FIELDS = {"documentURL": "url", "documentLastUpdate": "updated_at"}
-_METADATA_FIELDS = {
-    _METADATA_URL: "url",
-    "metadataLastUpdate": "updated_at",
-    "metadataFormat": "format",
-    "metadataLanguage": "language",
-}
-_EDITION_FIELDS = {
-    "previousEditionURL": "previous_edition_url",
-    "nextEditionURL": "next_edition_url",
-}
+_DOCUMENT = ("documentURL", "documentLastUpdate")
+_METADATA = (_METADATA_URL, "metadataLastUpdate", "metadataFormat", "metadataLanguage")
+_EDITIONS = ("previousEditionURL", "nextEditionURL")
 #: The arguments of a location. Only the arguments of metadata may be repeated.
-LOCATION = (*_DOCUMENT_FIELDS, *_METADATA_FIELDS, *_EDITION_FIELDS)
+LOCATION = (*_DOCUMENT, *_METADATA, *_EDITIONS)
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _WORDS = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
@@ -313,27 +290,28 @@ def _parse_format(text: str) -> str:
     return text
 
 
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    ACTOR_ID: _parse_id,
-    PASSWORD: str,
-    "computerName": _parse_name,
-    "ip": canonical_address,
-    "domainName": _parse_name,
-    "port": _parse_port,
-    "eMailAddress": _parse_email,
-    "newPassword": str,
-    "newEmailAddress": _parse_email,
-    DOCUMENT_ID: _parse_id,
-    ORIGINAL: _parse_flag,
-    "newActorID": _parse_id,
-    "documentURL": _parse_url,
-    "documentLastUpdate": _parse_date,
-    _METADATA_URL: _parse_url,
-    "metadataLastUpdate": _parse_date,
-    "metadataFormat": _parse_format,
-    "metadataLanguage": parse_language,
-    "previousEditionURL": _parse_url,
-    "nextEditionURL": _parse_url,
+#: The field of each argument, and the parser of its value.
+ARGUMENTS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    ACTOR_ID: ("actor_id", _parse_id),
+    PASSWORD: ("password", str),
+    "computerName": ("computer_name", _parse_name),
+    "ip": ("ip", canonical_address),
+    "domainName": ("domain_name", _parse_name),
+    "port": ("port", _parse_port),
+    "eMailAddress": ("email", _parse_email),
+    "newPassword": ("new_password", str),
+    "newEmailAddress": ("new_email", _parse_email),
+    DOCUMENT_ID: ("document_id", _parse_id),
+    ORIGINAL: ("is_original", _parse_flag),
+    "newActorID": ("new_actor_id", _parse_id),
+    "documentURL": ("url", _parse_url),
+    "documentLastUpdate": ("updated_at", _parse_date),
+    _METADATA_URL: ("url", _parse_url),
+    "metadataLastUpdate": ("updated_at", _parse_date),
+    "metadataFormat": ("format", _parse_format),
+    "metadataLanguage": ("language", parse_language),
+    "previousEditionURL": ("previous_edition_url", _parse_url),
+    "nextEditionURL": ("next_edition_url", _parse_url),
 }
 
 
@@ -342,7 +320,7 @@ def _parse_value(name: str, text: str) -> Any:
 
     :raises BadParameter: if the value is wrong. The message does not show a password.
     """
-    parse = _PARSERS[name]
+    _, parse = ARGUMENTS[name]
     if _CONTROL.search(text):
         raise BadParameter(name, "the value contains a control character or is not Unicode text")
     if len(text) > MAX_VALUE and parse is not _parse_url:
@@ -365,6 +343,17 @@ def parse_values(arguments: Arguments) -> dict[str, Any]:
         if count > 1:
             raise RepeatedParameter(name)
     return {name: _parse_value(name, text) for name, text in arguments}
+
+
+def name_fields(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of arguments, by the name of their fields."""
+    return {ARGUMENTS[name][0]: value for name, value in values.items()}
+
+
+def format_fields(record: object, names: Sequence[str]) -> list[tuple[str, str]]:
+    """Return those of some arguments that an object has. A field with None is left out."""
+    values = [(name, getattr(record, ARGUMENTS[name][0])) for name in names]
+    return [(name, format_value(value)) for name, value in values if value is not None]
 
 
 def format_value(value: Any) -> str:
@@ -392,9 +381,9 @@ def parse_location(arguments: Arguments) -> DocumentLocation:
     for name, text in arguments:
         if name == _METADATA_URL:
             groups.append([])
-        elif name in _METADATA_FIELDS and not groups:
+        elif name in _METADATA and not groups:
             raise PeerProtocolError(f"{name} must follow the metadataURL to which it belongs")
-        (groups[-1] if name in _METADATA_FIELDS else others).append((name, text))
+        (groups[-1] if name in _METADATA else others).append((name, text))
     if len(groups) > MAX_METADATA:
         raise PeerProtocolError(
             f"metadataURL appears {len(groups)} times; at most {MAX_METADATA} are allowed"
@@ -408,13 +397,8 @@ def parse_location(arguments: Arguments) -> DocumentLocation:
         )
     elif not groups:
         raise PeerProtocolError("documentURL and metadataURL are missing; one of them is required")
-    fields = _DOCUMENT_FIELDS | _EDITION_FIELDS
-    return DocumentLocation(
-        metadata=tuple(
-            [_parse_metadata(number, group) for number, group in enumerate(groups, start=1)]
-        ),
-        **{fields[name]: value for name, value in values.items()},
-    )
+    metadata = [_parse_metadata(number, group) for number, group in enumerate(groups, start=1)]
+    return DocumentLocation(metadata=tuple(metadata), **name_fields(values))
 
 
 def _parse_metadata(number: int, arguments: Arguments) -> MetadataLocation:
@@ -423,7 +407,7 @@ def _parse_metadata(number: int, arguments: Arguments) -> MetadataLocation:
         _require_date("metadataLastUpdate", _METADATA_URL, values)
     except PeerProtocolError as error:
         raise PeerProtocolError(f"metadata {number}: {error}") from None
-    return MetadataLocation(**{_METADATA_FIELDS[name]: value for name, value in values.items()})
+    return MetadataLocation(**name_fields(values))
 
 
 def _require_date(name: str, url: str, values: dict[str, Any]) -> None:
@@ -433,14 +417,7 @@ def _require_date(name: str, url: str, values: dict[str, Any]) -> None:
 
 def format_location(location: DocumentLocation) -> list[list[tuple[str, str]]]:
     """Return the arguments of a location, one list for each line of a record ([P] 4.7)."""
-    lines = [_format_fields(location, _DOCUMENT_FIELDS)]
-    lines += [_format_fields(metadata, _METADATA_FIELDS) for metadata in location.metadata]
-    lines += [_format_fields(location, {name: _EDITION_FIELDS[name]}) for name in _EDITION_FIELDS]
+    lines = [format_fields(location, _DOCUMENT)]
+    lines += [format_fields(metadata, _METADATA) for metadata in location.metadata]
+    lines += [format_fields(location, [name]) for name in _EDITIONS]
     return [line for line in lines if line]
-
-
-def _format_fields(
-    location: DocumentLocation | MetadataLocation, fields: dict[str, str]
-) -> list[tuple[str, str]]:
-    values = [(name, getattr(location, field)) for name, field in fields.items()]
-    return [(name, format_value(value)) for name, value in values if value is not None]

@@ -24,35 +24,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from flask_ibi_archive.core.protocol.hosts import is_archive_address, is_like_ipv4
 from flask_ibi_archive.core.protocol.pairs import Pair, encode_word, format_pairs, parse_pairs
 from flask_ibi_archive.core.protocol.query import decode_query_string
-from flask_ibi_archive.core.protocol.registry_2008.model import (
-    ACTOR_ID,
-    DOCUMENT_ID,
-    FIELDS,
-    LOCATION,
-    ORIGINAL,
-    PASSWORD,
-    Arguments,
-    ChangeActor,
-    ChangeEMailAddress,
-    ChangePassword,
-    Credentials,
-    DeleteDocumentRegistration,
-    DisplayIDRegistration,
-    DocumentRecord,
-    DocumentRegistration,
-    RegisterActor,
-    RegisterDocument,
-    RegistryRequest,
-    format_location,
-    format_value,
-    parse_location,
-    parse_values,
-)
+from flask_ibi_archive.core.protocol.registry_2008 import model
 from flask_ibi_archive.errors import (
     BadParameter,
     DocumentRegistryError,
@@ -63,7 +40,7 @@ from flask_ibi_archive.errors import (
 #: The maximum length of the arguments of a request in bytes.
 MAX_BODY = 65536
 VERB = "verb"
-_CREDENTIALS = (ACTOR_ID, PASSWORD)
+_CREDENTIALS = (model.ACTOR_ID, model.PASSWORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +51,7 @@ class _Verb:
     :param location: the names of the arguments that describe a location.
     """
 
-    create: Callable[..., RegistryRequest]
+    create: Callable[..., model.RegistryRequest]
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
     location: tuple[str, ...] = ()
@@ -86,16 +63,20 @@ class _Verb:
 
 _VERBS = {
     "RegisterActor": _Verb(
-        RegisterActor,
-        ("computerName", "ip", "domainName", "port", "eMailAddress", PASSWORD),
-        (ACTOR_ID,),
+        model.RegisterActor,
+        ("computerName", "ip", "domainName", "port", "eMailAddress", model.PASSWORD),
+        (model.ACTOR_ID,),
     ),
-    "ChangePassword": _Verb(ChangePassword, (*_CREDENTIALS, "newPassword")),
-    "ChangeEMailAddress": _Verb(ChangeEMailAddress, (*_CREDENTIALS, "newEmailAddress")),
-    "RegisterDocument": _Verb(RegisterDocument, _CREDENTIALS, (DOCUMENT_ID, ORIGINAL), LOCATION),
-    "ChangeActor": _Verb(ChangeActor, (*_CREDENTIALS, DOCUMENT_ID, "newActorID")),
-    "DeleteDocumentRegistration": _Verb(DeleteDocumentRegistration, (*_CREDENTIALS, DOCUMENT_ID)),
-    "DisplayIDRegistration": _Verb(DisplayIDRegistration, (*_CREDENTIALS, DOCUMENT_ID)),
+    "ChangePassword": _Verb(model.ChangePassword, (*_CREDENTIALS, "newPassword")),
+    "ChangeEMailAddress": _Verb(model.ChangeEMailAddress, (*_CREDENTIALS, "newEmailAddress")),
+    "RegisterDocument": _Verb(
+        model.RegisterDocument, _CREDENTIALS, (model.DOCUMENT_ID, model.ORIGINAL), model.LOCATION
+    ),
+    "ChangeActor": _Verb(model.ChangeActor, (*_CREDENTIALS, model.DOCUMENT_ID, "newActorID")),
+    "DeleteDocumentRegistration": _Verb(
+        model.DeleteDocumentRegistration, (*_CREDENTIALS, model.DOCUMENT_ID)
+    ),
+    "DisplayIDRegistration": _Verb(model.DisplayIDRegistration, (*_CREDENTIALS, model.DOCUMENT_ID)),
 }
 #: The seven verbs in the order of [P].
 VERBS = tuple(_VERBS)
@@ -124,7 +105,7 @@ def decode_arguments(raw: bytes) -> list[tuple[str, str]]:
     return arguments
 
 
-def find_verb(arguments: Arguments) -> str | None:
+def find_verb(arguments: model.Arguments) -> str | None:
     """Return the verb of a request, which may be malformed. None if the verb is not known."""
     return next((value for name, value in arguments if name == VERB and value in _VERBS), None)
 
@@ -135,7 +116,7 @@ def list_arguments(verb: str) -> list[tuple[str, bool]]:
     return [(name, name not in names.required) for name in names.names]
 
 
-def parse_registry_request(arguments: Arguments) -> RegistryRequest:
+def parse_registry_request(arguments: model.Arguments) -> model.RegistryRequest:
     """Parse a request.
 
     :param arguments: the decoded names and values in the order of the request. Arguments after a
@@ -152,20 +133,21 @@ def parse_registry_request(arguments: Arguments) -> RegistryRequest:
         raise DocumentRegistryError("malformed", str(error)) from None
 
 
-def _parse_request(arguments: Arguments) -> RegistryRequest:
+def _parse_request(arguments: model.Arguments) -> model.RegistryRequest:
     name = _parse_verb([value for argument, value in arguments if argument == VERB])
     verb = _VERBS[name]
     given = [(argument, value) for argument, value in arguments if argument != VERB]
     _check_names(name, verb, given)
-    values = parse_values([pair for pair in given if pair[0] not in verb.location])
-    fields = {FIELDS[argument]: value for argument, value in values.items()}
-    if verb.create is RegisterActor:
+    values = model.parse_values([pair for pair in given if pair[0] not in verb.location])
+    fields = model.name_fields(values)
+    if verb.create is model.RegisterActor:
         _check_host(fields["computer_name"], fields["domain_name"])
     else:
-        credentials = [fields.pop(FIELDS[argument]) for argument in _CREDENTIALS]
-        fields["credentials"] = Credentials(*credentials)
+        fields["credentials"] = model.Credentials(fields.pop("actor_id"), fields.pop("password"))
     if verb.location:
-        fields["location"] = parse_location([pair for pair in given if pair[0] in verb.location])
+        fields["location"] = model.parse_location(
+            [pair for pair in given if pair[0] in verb.location]
+        )
     return verb.create(**fields)
 
 
@@ -181,7 +163,7 @@ def _parse_verb(values: list[str]) -> str:
     return text
 
 
-def _check_names(name: str, verb: _Verb, given: Arguments) -> None:
+def _check_names(name: str, verb: _Verb, given: model.Arguments) -> None:
     """Check that all required arguments and only known arguments are given, with a value.
 
     :raises PeerProtocolError: if an argument is unknown, empty, missing or repeated.
@@ -218,7 +200,7 @@ def _check_host(computer_name: str, domain_name: str) -> None:
         )
 
 
-def format_registry_request(request: RegistryRequest) -> list[tuple[str, str]]:
+def format_registry_request(request: model.RegistryRequest) -> list[tuple[str, str]]:
     """Return the arguments of a request, in the order of [P].
 
     :returns: names and values, not encoded. One of the values is the password.
@@ -226,21 +208,16 @@ def format_registry_request(request: RegistryRequest) -> list[tuple[str, str]]:
     """
     name = type(request).__name__
     verb = _VERBS[name]
+    names = verb.required + verb.optional
     arguments = [(VERB, name)]
-    for argument in verb.required + verb.optional:
-        value = _get_field(request, FIELDS[argument])
-        if value is not None:
-            arguments.append((argument, format_value(value)))
-    if isinstance(request, RegisterDocument):
-        for line in format_location(request.location):
+    if not isinstance(request, model.RegisterActor):
+        arguments += model.format_fields(request.credentials, _CREDENTIALS)
+        names = names[len(_CREDENTIALS) :]  # the credentials are the first arguments
+    arguments += model.format_fields(request, names)
+    if isinstance(request, model.RegisterDocument):
+        for line in model.format_location(request.location):
             arguments += line
     return arguments
-
-
-def _get_field(request: RegistryRequest, field: str) -> Any:
-    if isinstance(request, RegisterActor) or hasattr(request, field):
-        return getattr(request, field)
-    return getattr(request.credentials, field)
 
 
 CONFIRMATION, ERROR, RETRY_AFTER = "confirmation", "error", "retryAfter"
@@ -271,7 +248,9 @@ class Confirmation:
     text: str
 
 
-RegistryAnswer: TypeAlias = RegisteredActor | RegisteredDocument | Confirmation | DocumentRecord
+RegistryAnswer: TypeAlias = (
+    RegisteredActor | RegisteredDocument | Confirmation | model.DocumentRecord
+)
 
 
 def quote_message(text: str) -> str:
@@ -284,12 +263,14 @@ def quote_message(text: str) -> str:
     return re.sub("[^ -~]", lambda found: ascii(found[0])[1:-1], line)
 
 
-def list_registration_lines(registration: DocumentRegistration) -> list[list[tuple[str, str]]]:
+def list_registration_lines(
+    registration: model.DocumentRegistration,
+) -> list[list[tuple[str, str]]]:
     """Return the arguments of a registration, one list for each line ([P] 4.7)."""
-    lines = [[(ACTOR_ID, registration.actor_id)]]
+    lines = [[(model.ACTOR_ID, registration.actor_id)]]
     if not registration.is_copy:
-        lines.append([(ORIGINAL, format_value(registration.is_original))])
-    return lines + format_location(registration.location)
+        lines.append([(model.ORIGINAL, model.format_value(registration.is_original))])
+    return lines + model.format_location(registration.location)
 
 
 def format_registry_answer(answer: RegistryAnswer | DocumentRegistryError) -> str:
@@ -299,15 +280,15 @@ def format_registry_answer(answer: RegistryAnswer | DocumentRegistryError) -> st
         or a record. After an error, the pair ``retryAfter`` may contain a number of seconds.
     Source: [P] 4.1 to 4.7.
     """
-    if isinstance(answer, DocumentRecord):
-        lines = [[(DOCUMENT_ID, answer.document_id)]]
+    if isinstance(answer, model.DocumentRecord):
+        lines = [[(model.DOCUMENT_ID, answer.document_id)]]
         for registration in answer.registrations:
             lines += list_registration_lines(registration)
         return "\n\t".join([_format_line(line) for line in lines]) + "\n"
     return "".join([format_pairs([pair]) + "\n" for pair in _list_pairs(answer)])
 
 
-def _format_line(arguments: Arguments) -> str:
+def _format_line(arguments: model.Arguments) -> str:
     return " ".join([f"{name} {encode_word(value)}" for name, value in arguments])
 
 
@@ -316,9 +297,9 @@ def _list_pairs(
 ) -> list[tuple[str, str | Sequence[str]]]:
     match answer:
         case RegisteredActor():
-            return [(ACTOR_ID, answer.actor_id)]
+            return [(model.ACTOR_ID, answer.actor_id)]
         case RegisteredDocument():
-            return [(DOCUMENT_ID, answer.document_id)]
+            return [(model.DOCUMENT_ID, answer.document_id)]
         case Confirmation():
             return [(CONFIRMATION, quote_message(answer.text).split())]
     pairs: list[tuple[str, str | Sequence[str]]] = [
@@ -342,13 +323,13 @@ def parse_registry_answer(text: str | bytes) -> RegistryAnswer:
     if names == [CONFIRMATION]:
         return Confirmation(pairs[0].text)
     arguments = [(pair.name, pair.text) for pair in pairs]
-    if names == [ACTOR_ID]:
-        return RegisteredActor(parse_values(arguments)[ACTOR_ID])
-    if names and names[0] == DOCUMENT_ID:
-        document_id = parse_values(arguments[:1])[DOCUMENT_ID]
+    if names == [model.ACTOR_ID]:
+        return RegisteredActor(model.parse_values(arguments)[model.ACTOR_ID])
+    if names and names[0] == model.DOCUMENT_ID:
+        document_id = model.parse_values(arguments[:1])[model.DOCUMENT_ID]
         if len(names) == 1:
             return RegisteredDocument(document_id)
-        return DocumentRecord(document_id, _parse_registrations(arguments[1:]))
+        return model.DocumentRecord(document_id, _parse_registrations(arguments[1:]))
     raise PeerProtocolError(
         "the text is not an answer of the registry; it must begin with actorID, documentID, "
         "confirmation or error"
@@ -367,12 +348,12 @@ def _parse_error(pairs: Sequence[Pair]) -> DocumentRegistryError:
     return DocumentRegistryError(code, " ".join(words), retry_after)
 
 
-def _parse_registrations(arguments: Arguments) -> tuple[DocumentRegistration, ...]:
+def _parse_registrations(arguments: model.Arguments) -> tuple[model.DocumentRegistration, ...]:
     groups: list[list[tuple[str, str]]] = []
     for name, value in arguments:
-        if name == ACTOR_ID:
+        if name == model.ACTOR_ID:
             groups.append([])
-        elif name not in (ORIGINAL, *LOCATION):
+        elif name not in (model.ORIGINAL, *model.LOCATION):
             raise PeerProtocolError(f"{name[:80]!a} is not a part of a record")
         if not groups:
             raise PeerProtocolError(f"{name} is before the actorID to which it belongs")
@@ -380,11 +361,11 @@ def _parse_registrations(arguments: Arguments) -> tuple[DocumentRegistration, ..
     return tuple([_parse_registration(group) for group in groups])
 
 
-def _parse_registration(arguments: Arguments) -> DocumentRegistration:
-    values = parse_values([pair for pair in arguments if pair[0] not in LOCATION])
-    return DocumentRegistration(
-        actor_id=values[ACTOR_ID],
-        is_copy=ORIGINAL not in values,
-        is_original=values.get(ORIGINAL, False),
-        location=parse_location([pair for pair in arguments if pair[0] in LOCATION]),
+def _parse_registration(arguments: model.Arguments) -> model.DocumentRegistration:
+    values = model.parse_values([pair for pair in arguments if pair[0] not in model.LOCATION])
+    return model.DocumentRegistration(
+        actor_id=values[model.ACTOR_ID],
+        is_copy=model.ORIGINAL not in values,
+        is_original=values.get(model.ORIGINAL, False),
+        location=model.parse_location([pair for pair in arguments if pair[0] in model.LOCATION]),
     )
