@@ -26,7 +26,7 @@ from flask_ibi_archive.server.http.transport import fetch
 def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
     """Check a resolver and yield the result of each check."""
     yield run_check("configuration", lambda: _check_configuration(resolver))
-    yield run_check("pycurl", _check_pycurl)
+    yield run_check("pycurl", lambda: pycurl.version)
     database = run_check("database", lambda: _check_database(resolver))
     yield database
     if database.ok:
@@ -47,10 +47,6 @@ def _check_configuration(resolver: ResolverService) -> str:
             "resolver; init and e-mails then show the address of the service"
         )
     return f"the service is {resolver.config.service_url}"
-
-
-def _check_pycurl() -> str:
-    return pycurl.version
 
 
 def _check_database(resolver: ResolverService) -> str:

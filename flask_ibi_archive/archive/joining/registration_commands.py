@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.protocol.inclusion import format_registration_status
+from flask_ibi_archive.errors import ConfigError, ResolverError, ResolverFailed, ResolverRefused
 from flask_ibi_archive.server.commands import terminal
 from flask_ibi_archive.server.commands.group import get_archive, json_option, parse_email_option
 
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.joining.registrar import RegistrationResult
     from flask_ibi_archive.archive.joining.registration_state import ArchiveLine
-    from flask_ibi_archive.errors import ResolverFailed
 
 #: The exit statuses of register-archive and unregister-archive, besides 0 (success) and 1 (no
 #: request was sent).
@@ -82,7 +84,6 @@ def registration_email_command(send: bool, to: str | None) -> None:
       flask --app example_app ibi registration-email --send --to admin@urlib.net
     """
     from flask_ibi_archive.archive.joining.registrar import registration_email
-    from flask_ibi_archive.errors import ConfigError
     from flask_ibi_archive.server.mail import compose_email, send_email
 
     archive = get_archive()
@@ -162,8 +163,6 @@ def _send_request(archive: Archive, what: str, moved: bool, as_json: bool) -> Re
     :param what: the method of Registrar: include or exclude.
     """
     from flask_ibi_archive.archive.joining.registrar import Registrar
-    from flask_ibi_archive.core.protocol.inclusion import format_registration_status
-    from flask_ibi_archive.errors import ResolverError, ResolverRefused
 
     terminal.standard_output()
     registrar = Registrar(archive, on_retry=_announce_retry)
@@ -237,7 +236,6 @@ def list_archives(archive: Archive, as_json: bool) -> None:
 
 def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:
     from flask_ibi_archive.archive.joining.registration_state import state_of
-    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     state, since = state_of(line.registration)
     return {
@@ -252,6 +250,5 @@ def _build_archive_json(line: ArchiveLine) -> dict[str, str | None]:
 
 
 def _format_value(value: datetime | str | None) -> str | None:
-    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     return format_timestamp(value) if isinstance(value, datetime) else value

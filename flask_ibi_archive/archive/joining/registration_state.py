@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select
 
 from flask_ibi_archive.archive.items.tables import ArchiveRow, Item, Registration
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
@@ -24,6 +24,7 @@ from flask_ibi_archive.core.protocol.inclusion import CONFIRMATION, InclusionCon
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.errors import ArchiveMoved, RegistrationError
 from flask_ibi_archive.server.config import ArchiveConfig
+from flask_ibi_archive.server.database.dialects import insert_or_update
 from flask_ibi_archive.server.http.transport import fetch, without_password
 
 if TYPE_CHECKING:
@@ -119,7 +120,6 @@ def store_status(
     _store(
         connection,
         archive_id,
-        before,
         resolver_url=resolver_url,
         address=address,
         ip=ip,
@@ -138,7 +138,7 @@ def store_failure(
     """Store the error and the time of a failed request. The other columns do not change."""
     before = _lock(connection, archive_id)
     known = resolver_url if before is None else before.resolver_url
-    _store(connection, archive_id, before, resolver_url=known, error=error, error_at=now)
+    _store(connection, archive_id, resolver_url=known, error=error, error_at=now)
 
 
 def _lock(connection: Connection, archive_id: int) -> RegistrationRecord | None:
@@ -147,15 +147,11 @@ def _lock(connection: Connection, archive_id: int) -> RegistrationRecord | None:
     return find_registration(connection, archive_id)
 
 
-def _store(
-    connection: Connection, archive_id: int, before: RegistrationRecord | None, **values: Any
-) -> None:
-    if before is None:
-        connection.execute(insert(Registration).values(archive_id=archive_id, **values))
-    else:
-        connection.execute(
-            update(Registration).where(Registration.archive_id == archive_id).values(**values)
-        )
+def _store(connection: Connection, archive_id: int, **values: Any) -> None:
+    statement = insert_or_update(connection, Registration).values(archive_id=archive_id, **values)
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=[Registration.archive_id], set_=values)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ of the next question. Source: [R] 6.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -238,10 +237,28 @@ def find_follow_up(match: StepMatch, question: Question, remaining: Steps) -> Fo
     Source: [R] 6.2.
     """
     finder = _FollowUpFinder(match, question, remaining)
-    for find in _FOLLOW_UPS[match.stop]:
-        if follow_up := find(finder):
-            return follow_up
-    return None
+    match match.stop:
+        case Stop.END:
+            return (
+                finder.ask_about_known_item()
+                or finder.ask_for_original()
+                or finder.ask_in_chosen_language()
+                or finder.ask_about_next_edition()
+            )
+        case Stop.MISSING_STEP:
+            return (
+                finder.ask_about_known_item()
+                or finder.ask_about_next_edition()
+                or finder.ask_without_missing_translation()
+            )
+        case Stop.INCOMPLETE:
+            return finder.ask_for_all_languages()
+        case Stop.SKIP_STEP:
+            return finder.ask_without_step()
+        case Stop.DROP_COUNTRY:
+            return finder.ask_without_country()
+        case Stop.REJECTED:
+            return None
 
 
 class _FollowUpFinder:
@@ -327,26 +344,6 @@ class _FollowUpFinder:
 
     def _item_forms(self) -> set[Identifier]:
         return {self.question.ibi, *self.match.get_ibi(())}
-
-
-#: The ways to find the next question, by the reason to stop. The first way with a result is used.
-_FOLLOW_UPS: dict[Stop, tuple[Callable[[_FollowUpFinder], FollowUp | None], ...]] = {
-    Stop.END: (
-        _FollowUpFinder.ask_about_known_item,
-        _FollowUpFinder.ask_for_original,
-        _FollowUpFinder.ask_in_chosen_language,
-        _FollowUpFinder.ask_about_next_edition,
-    ),
-    Stop.MISSING_STEP: (
-        _FollowUpFinder.ask_about_known_item,
-        _FollowUpFinder.ask_about_next_edition,
-        _FollowUpFinder.ask_without_missing_translation,
-    ),
-    Stop.INCOMPLETE: (_FollowUpFinder.ask_for_all_languages,),
-    Stop.SKIP_STEP: (_FollowUpFinder.ask_without_step,),
-    Stop.DROP_COUNTRY: (_FollowUpFinder.ask_without_country,),
-    Stop.REJECTED: (),
-}
 
 
 def _find_format(steps: Steps) -> Steps:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.protocol.inclusion import parse_key
 from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.server.commands import group, terminal
 
@@ -100,7 +103,6 @@ def register_command(
       flask --app example_app:create_resolver ibi-resolver register 8JMKD3MGP8W/34PGRBS \\
         --email banon@dpi.inpe.br --key-file -
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
     from flask_ibi_archive.server.mail import send_email
 
     resolver = get_resolver()
@@ -134,7 +136,6 @@ def _compose(
 
 def _read_key(file: BinaryIO | None) -> str:
     """Read the key from a file. If there is no file, prompt for the key."""
-    from flask_ibi_archive.core.protocol.inclusion import parse_key
 
     if file is not None:
         if file is getattr(sys.stdin, "buffer", None):
@@ -179,7 +180,6 @@ def list_command(as_json: bool) -> None:
 
 
 def _list_values(record: RegisteredRecord) -> dict[str, str | int | None]:
-    from flask_ibi_archive.core.identifiers.dates import format_timestamp
     from flask_ibi_archive.resolver.archive_registry import get_state
 
     state, since = get_state(record)
@@ -218,7 +218,6 @@ def remove_command(service_ibi: str) -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver remove dpi.inpe.br/banon/1999/01.09.22.14
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
 
     service_ibi = parse_identifier(service_ibi).text
     get_resolver().registry.remove(service_ibi)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.server.commands import group, terminal
 
@@ -75,7 +77,6 @@ def actors_command(as_json: bool) -> None:
 
 
 def _actor_values(actor: ListedActor) -> dict[str, str | int | None]:
-    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     return {
         "actor": actor.actor_id,
@@ -158,7 +159,6 @@ def list_changes(checker: ActorChecker, bars: terminal.Bars) -> Iterator[ActorCh
 
 def change_values(change: ActorChange) -> dict[str, Any]:
     """Return a change as a JSON object."""
-    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     cancellation = change.cancellation
     return {
@@ -176,7 +176,6 @@ def change_values(change: ActorChange) -> dict[str, Any]:
 
 def format_change(change: ActorChange) -> str:
     """Return the line of a change. Tabs separate its fields."""
-    from flask_ibi_archive.core.identifiers.dates import format_timestamp
 
     details = [] if change.error is None else [change.error]
     if change.cancellation is not None:
@@ -224,7 +223,6 @@ def cancel_command(actor_id: str, yes: bool) -> None:
       flask --app example_app:create_resolver ibi-resolver registry cancel \\
         dpi.inpe.br/banon/2001/01.11.16.21
     """
-    from flask_ibi_archive.core.identifiers import parse_identifier
     from flask_ibi_archive.resolver.registry_2008.actors import cancel_actor, find_actor
 
     database = get_registry().database

@@ -8,6 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flask_ibi_archive.core.protocol.hosts import InnerHosts, parse_client_addresses
+from flask_ibi_archive.core.protocol.languages import parse_accept_language
+from flask_ibi_archive.core.protocol.pairs import format_pairs
+from flask_ibi_archive.core.protocol.relations import format_verb_list
+from flask_ibi_archive.core.resolution.answer import Answer, find_usable_url
+from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
+from flask_ibi_archive.core.resolution.persistent_url import (
+    add_query,
+    format_persistent_target,
+    read_persistent_url,
+)
 from flask_ibi_archive.resolver.commands import get_resolver
 from flask_ibi_archive.server.commands.group import json_option
 from flask_ibi_archive.server.commands.terminal import say, standard_output, write, write_json
@@ -15,8 +26,6 @@ from flask_ibi_archive.server.commands.terminal import say, standard_output, wri
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from flask_ibi_archive.core.protocol.hosts import InnerHosts
-    from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
     from flask_ibi_archive.resolver.resolution_context import TraceEvent
 
 #: The default IP address of the user. The questions to Archives contain this address.
@@ -49,10 +58,6 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
       flask --app example_app:create_resolver ibi-resolver resolve --trace \\
         '8JMKD3MGP8W/35MMLL8!:(oai_dc)'
     """
-    from flask_ibi_archive.core.protocol.hosts import parse_client_addresses
-    from flask_ibi_archive.core.protocol.languages import parse_accept_language
-    from flask_ibi_archive.core.resolution.outcome import Redirect
-    from flask_ibi_archive.core.resolution.persistent_url import add_query, read_persistent_url
     from flask_ibi_archive.resolver.resolution_context import ResolutionRequest
 
     try:
@@ -75,8 +80,6 @@ def resolve_command(url: str, trace: bool, ip: str, language: str | None, as_jso
 
 
 def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str, Any]:
-    from flask_ibi_archive.core.resolution.outcome import Redirect
-    from flask_ibi_archive.core.resolution.persistent_url import format_persistent_target
 
     if isinstance(outcome, Redirect):
         source = outcome.source
@@ -107,7 +110,6 @@ def _describe_outcome(outcome: Redirect | Alert, target: str | None) -> dict[str
 
 
 def _print_event(event: TraceEvent, inner_hosts: InnerHosts) -> None:
-    from flask_ibi_archive.core.resolution.answer import Answer
     from flask_ibi_archive.resolver.concurrent_requests import Failure, Reply
     from flask_ibi_archive.resolver.resolution_context import Asked, Decided, Skipped
 
@@ -140,8 +142,6 @@ def _format_pairs(
 
     :param address: the host and port of the Archive or actor.
     """
-    from flask_ibi_archive.core.protocol.pairs import format_pairs
-    from flask_ibi_archive.core.resolution.answer import find_usable_url
 
     text = format_pairs(pairs) or "(this Archive does not know the item)"
     lines = text.splitlines()
@@ -153,8 +153,6 @@ def _format_pairs(
 
 
 def _summarise(outcome: Redirect | NextRound | Alert) -> str:
-    from flask_ibi_archive.core.protocol.relations import format_verb_list
-    from flask_ibi_archive.core.resolution.outcome import NextRound, Redirect
 
     if isinstance(outcome, Redirect):
         state = outcome.state or "state unknown"
