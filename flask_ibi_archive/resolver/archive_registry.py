@@ -20,12 +20,7 @@ from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.resolver import archive_rows
 from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.secret_checks import (
-    COST,
-    hash_secret,
-    limit_keys,
-    matches_hash,
-)
+from flask_ibi_archive.resolver.secret_checks import COST, hash_secret, limit_keys, matches_hash
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import INTERNAL, HttpResponse, fetch

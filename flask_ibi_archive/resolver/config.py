@@ -68,9 +68,7 @@ class ResolverConfig:
     """
 
     database_uri: str = setting(
-        parse_text,
-        "sqlite:///{instance_path}/ibi_resolver.sqlite",
-        key="IBI_RESOLVER_DATABASE_URI",
+        parse_text, "sqlite:///{instance_path}/ibi_resolver.sqlite", key="IBI_RESOLVER_DATABASE_URI"
     )
     database_timeout: float = setting(parse_timeout, DATABASE_TIMEOUT)
     service_ibi: str = setting(parse_service_ibi, SERVICE_IBI, key="IBI_RESOLVER_SERVICE_IBI")

@@ -101,9 +101,7 @@ def test_hanging_acknowledgments_do_not_delay_questions(
 
 
 def test_acknowledgments_are_discarded_when_too_many_are_pending(
-    hosts: Servers,
-    make_fan_out: MakeFanOut,
-    monkeypatch: pytest.MonkeyPatch,
+    hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(acknowledgments, "MAX_WAITING", 3)
     host = hosts.add(hangs)
@@ -117,10 +115,7 @@ def test_acknowledgments_are_discarded_when_too_many_are_pending(
 
 @for_each(("works", "tries"), [(1, 1), (2, 2), (3, 2)])
 def test_an_acknowledgment_is_retried_once(
-    works: int,
-    tries: int,
-    make_fan_out: MakeFanOut,
-    caplog: pytest.LogCaptureFixture,
+    works: int, tries: int, make_fan_out: MakeFanOut, caplog: pytest.LogCaptureFixture
 ) -> None:
     asks = make_fan_out()
     talks = [sends(b"")] * (works - 1) + [sends(http("notice a"))]

@@ -9,13 +9,7 @@ import pytest
 from sqlalchemy import delete, event, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from support.cases import for_each
-from support.registries import (
-    NOON,
-    SERVICE,
-    a_registry,
-    a_request,
-    included,
-)
+from support.registries import NOON, SERVICE, a_registry, a_request, included
 
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
 from flask_ibi_archive.resolver.archive_rows import (

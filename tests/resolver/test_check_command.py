@@ -135,9 +135,7 @@ def test_check_without_server_name_skips_the_address(new_resolver: NewResolver) 
     assert found["address"] == (True, "the address is not checked, because SERVER_NAME is not set")
 
 
-def test_check_reports_an_address_without_a_resolver(
-    new_resolver: NewResolver,
-) -> None:
+def test_check_reports_an_address_without_a_resolver(new_resolver: NewResolver) -> None:
     with nobody() as address:
         app = new_resolver(SERVER_NAME=address)
         run(app, "init")

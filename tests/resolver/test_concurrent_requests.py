@@ -177,10 +177,7 @@ def test_no_redirect_is_followed_and_no_proxy_used(
 
 
 def test_no_cookie_user_name_or_password_is_sent(
-    hosts: Servers,
-    make_fan_out: MakeFanOut,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    hosts: Servers, make_fan_out: MakeFanOut, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login a password b\n")
     (tmp_path / ".netrc").chmod(0o600)

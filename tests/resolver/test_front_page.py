@@ -7,14 +7,7 @@ from urllib.parse import quote
 import pytest
 from flask import Flask, Response
 from support.cases import for_each
-from support.pages import (
-    MARKED,
-    NAMES,
-    Page,
-    list_unmarked_words,
-    list_words,
-    marked_language,
-)
+from support.pages import MARKED, NAMES, Page, list_unmarked_words, list_words, marked_language
 from support.web import ask, resolver_app
 
 from flask_ibi_archive.resolver.front_page import MODIFIERS, show_at_root
@@ -103,10 +96,7 @@ def test_a_persistent_url_is_redirected_to(app: Flask, text: str, target: str) -
     ("text", "facts"),
     [
         (IBI, ["IP address", "150.163.34.243", "800", DAY]),
-        (
-            f"http://urlib.net/{REP}:+",
-            ["Host", "mtc-m18.sid.inpe.br", "80", DAY],
-        ),
+        (f"http://urlib.net/{REP}:+", ["Host", "mtc-m18.sid.inpe.br", "80", DAY]),
         ("83LX3pFwXQZeBBx/hwiTk", ["from before the standard"]),
     ],
 )

@@ -145,9 +145,7 @@ def test_known_addresses_are_dropped_if_the_new_one_is_internal(
     assert find() == (ONE,)
 
 
-def test_a_lookup_fails_if_no_thread_can_be_started(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_lookup_fails_if_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     directory = Directory(monkeypatch)
 
     def start(thread: Thread) -> None:

@@ -160,9 +160,7 @@ def test_tables_of_a_development_version_are_refused(database: Database) -> None
         assert refusal.value.advice == "make a new database and register the Archives again"
 
 
-def test_missing_tables_and_an_unavailable_database_are_reported(
-    database: Database,
-) -> None:
+def test_missing_tables_and_an_unavailable_database_are_reported(database: Database) -> None:
     with pytest.raises(
         NotReady, match="not have the tables of this version; run: flask ibi-resolver"
     ):

@@ -143,9 +143,7 @@ def test_registering_an_archive_twice_has_no_effect(database: Database) -> None:
 
 
 @pytest.mark.slow_on_postgresql
-def test_another_key_replaces_the_first_only_with_replace(
-    registry: Registry,
-) -> None:
+def test_another_key_replaces_the_first_only_with_replace(registry: Registry) -> None:
     include(registry)
     before = only(registry)
     with pytest.raises(AlreadyRegistered, match=r"with another key; .* use --replace"):
@@ -324,9 +322,7 @@ def test_an_internal_archive_is_included_only_if_allowed(
 
 
 @pytest.mark.slow_on_postgresql
-def test_an_excluded_archive_stays_registered_and_can_return(
-    registry: Registry,
-) -> None:
+def test_an_excluded_archive_stays_registered_and_can_return(registry: Registry) -> None:
     include(registry)
     assert format_registration_status(exclude(registry)) == "status.archive excluded"
     excluded = only(registry)

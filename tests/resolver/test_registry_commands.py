@@ -88,9 +88,7 @@ def register(app: Flask, *words: object, key: str = KEY, service: str = SERVICE)
 # --- init ----------------------------------------------------------------------------------------
 
 
-def test_init_prints_the_service_and_its_address(
-    new_resolver: NewApp,
-) -> None:
+def test_init_prints_the_service_and_its_address(new_resolver: NewApp) -> None:
     ibi = "J8LNKB5R7W/3FUQHC5"
     for _ in range(2):
         assert run(new_resolver(), "init").data == f"{ibi}\n"

@@ -513,9 +513,7 @@ def test_an_acknowledgment_goes_to_the_registered_address(run: Run, hosts: Serve
 
 
 def test_trace_events_are_in_order(run: Run) -> None:
-    resolver, [archive] = run(
-        {f"{X}!": goes_on(Y), f"{Y}!": leads(HERE, relation=".lastedition")},
-    )
+    resolver, [archive] = run({f"{X}!": goes_on(Y), f"{Y}!": leads(HERE, relation=".lastedition")})
     outcome, events = traced(resolver, f"{X}!")
     kinds = [type(event) for event in events]
     assert kinds == [Asked, Reply, Decided, Asked, Reply, Decided, Acknowledged]

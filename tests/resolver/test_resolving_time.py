@@ -100,10 +100,7 @@ def test_an_answer_in_time_counts_even_if_read_late() -> None:
 # --- one knows how to go on ----------------------------------------------------------------------
 
 
-@for_each(
-    ("took", "waits"),
-    [(0.0, GRACE), (0.05, GRACE), (1.0, 2.0), (9.0, DEADLINE - 9.0)],
-)
+@for_each(("took", "waits"), [(0.0, GRACE), (0.05, GRACE), (1.0, 2.0), (9.0, DEADLINE - 9.0)])
 def test_the_grace_period_depends_on_the_fastest_follow_up(took: float, waits: float) -> None:
     network = Network({f"{X}!": (NEVER, "")}, {f"{X}!": (took, goes_on(Y))})
     network.resolve(f"{X}!")
@@ -146,8 +143,7 @@ def test_there_is_no_grace_period_if_the_original_is_required() -> None:
 
 
 @for_each(
-    ("took", "text", "url"),
-    [(9.0, "", HERE), (9.0, OTHER_EDITION, THERE), (NEVER, "", None)],
+    ("took", "text", "url"), [(9.0, "", HERE), (9.0, OTHER_EDITION, THERE), (NEVER, "", None)]
 )
 def test_a_removed_edition_is_only_passed_over_when_all_have_answered(
     took: float, text: str, url: str | None
@@ -204,11 +200,7 @@ def test_answered_questions_are_not_sent_again() -> None:
 def test_a_resolution_is_repeated_only_once() -> None:
     network = Network({f"{X}!": (2.0, "")}, {f"{X}!": (0.0, goes_on(Y))})
     assert silence_of(network.resolve(f"{X}!")) == (AlertKind.UNKNOWN, 0, 2)
-    assert [name for _, number, name in network.asked if number == 1] == [
-        f"{X}!",
-        f"{Y}!",
-        f"{X}!",
-    ]
+    assert [name for _, number, name in network.asked if number == 1] == [f"{X}!", f"{Y}!", f"{X}!"]
 
 
 def test_an_alert_is_final_if_all_have_answered() -> None:

@@ -42,12 +42,7 @@ X, Y, Z = (f"a.br/{letter}/2001/01.01.00.00" for letter in "xyz")
 USER = "150.163.2.175"
 URL_KEY = "1234567890-0123456789"
 ORIGINAL = "?ibiurl.requireditemstatus=Original"
-SIGNS = {
-    "GetLastEdition": "!",
-    "GetTranslation": "+",
-    "GetMetadata": ":",
-    " ": "",
-}
+SIGNS = {"GetLastEdition": "!", "GetTranslation": "+", "GetMetadata": ":", " ": ""}
 
 #: The answer of an Archive to each question, which is written as a persistent URL
 #: (``IBI!:(oai_dc)/path``). Other items are unknown. None: no response; bytes: a whole response.

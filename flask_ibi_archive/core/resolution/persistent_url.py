@@ -52,11 +52,7 @@ SYSTEM_PREFIX = "ibiurl."
 REQUIRED_ITEM_STATUS = "ibiurl.requireditemstatus"
 VERB_LIST = "ibiurl.verblist"
 
-_KINDS = {
-    "!": StepKind.LAST_EDITION,
-    "+": StepKind.TRANSLATION,
-    ":": StepKind.METADATA,
-}
+_KINDS = {"!": StepKind.LAST_EDITION, "+": StepKind.TRANSLATION, ":": StepKind.METADATA}
 _SIGNS = {kind: sign for sign, kind in _KINDS.items()}
 _SIGN = re.compile(r"([!+:])(?:\(([^()/]*)\))?")
 # The characters that end an identifier.

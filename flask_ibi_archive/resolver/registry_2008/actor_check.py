@@ -25,11 +25,7 @@ from typing import Any
 from sqlalchemy import Connection, exists, func, select, update
 
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.registry_2008.actors import (
-    Cancellation,
-    cancel_actor,
-    lock_actor,
-)
+from flask_ibi_archive.resolver.registry_2008.actors import Cancellation, cancel_actor, lock_actor
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, RegisteredMetadata, Registration
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import read_pages

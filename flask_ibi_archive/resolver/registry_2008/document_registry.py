@@ -157,10 +157,7 @@ class DocumentRegistry:
                 self._check_document_id(request.document_id, actor, sender, own)
             while True:
                 document_id = request.document_id or self._mint()
-                with (
-                    suppress(rows.IdentifierUsed),
-                    self._locked(request, actor) as (connection, _),
-                ):
+                with suppress(rows.IdentifierUsed), self._locked(request, actor) as (connection, _):
                     if request.document_id is None:
                         document = rows.create_document(connection, document_id, actor.id)
                     else:

@@ -203,8 +203,7 @@ def check_archives(
         )
     if holder is not None:
         raise DocumentRegistryError(
-            "conflict",
-            f"the Archive {holder} has or had {ibi}; send another identifier, or none",
+            "conflict", f"the Archive {holder} has or had {ibi}; send another identifier, or none"
         )
     silent = {archive.id: archive for archive in archives if archive.id not in answers}
     if not silent:

@@ -96,11 +96,7 @@ def _build_registration(rows: Sequence[Any]) -> StoredRegistration:
     """Return the registration in some rows that differ only in the metadata."""
     row = rows[0]
     location = DocumentLocation(
-        row.url,
-        row.updated_at,
-        list_metadata(rows),
-        row.previous_edition_url,
-        row.next_edition_url,
+        row.url, row.updated_at, list_metadata(rows), row.previous_edition_url, row.next_edition_url
     )
     is_original = row.is_original and not row.is_copy
     content = DocumentRegistration(row.actor_id, row.is_copy, is_original, location)
@@ -270,11 +266,7 @@ def delete_document(connection: Connection, document_row_id: int) -> None:
 
 
 def store_actor(
-    connection: Connection,
-    request: RegisterActor,
-    actor_id: str,
-    password_hash: str,
-    now: datetime,
+    connection: Connection, request: RegisterActor, actor_id: str, password_hash: str, now: datetime
 ) -> None:
     """Store a new actor.
 

@@ -242,9 +242,7 @@ def test_the_answer_of_the_resolver_is_stored(new_app: NewApp) -> None:
 
 
 @pytest.mark.slow_on_postgresql
-def test_an_error_is_stored_until_the_next_success(
-    new_app: NewApp,
-) -> None:
+def test_an_error_is_stored_until_the_next_success(new_app: NewApp) -> None:
     app = initialised(new_app)
     resolver = FakeResolver(app, answer_with("alert {unknown key}", 403))
     with pytest.raises(ResolverRefused):
@@ -316,11 +314,7 @@ def test_a_status_that_cannot_be_stored_is_returned_with_the_reason(new_app: New
 # --- answers that are not a status ---------------------------------------------------------------
 
 NOT_A_STATUS: list[tuple[Any, type[ResolverError], str]] = [
-    (
-        "",
-        ResolverFailed,
-        "sends an empty answer; the resolver may not know the Archive or the key",
-    ),
+    ("", ResolverFailed, "sends an empty answer; the resolver may not know the Archive or the key"),
     (answer_with(b"\r\n \r\n"), ResolverFailed, "sends an empty answer"),
     (answer_with("", 204), ResolverFailed, "sends an empty answer"),
     (

@@ -106,10 +106,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 def test_the_archive_is_included_once_at_each_start_of_its_server(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'ibi.sqlite'}"
     resolver = Resolver(includes)
-    with (
-        closing(socket.create_server(("127.0.0.1", 0))) as listener,
-        serving(resolver) as far,
-    ):
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener, serving(resolver) as far:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         app = make_app(uri, tmp_path, IBI_ARCHIVE_ADDRESS=address)
         archive_of(app).init()

@@ -45,12 +45,7 @@ from flask_ibi_archive.core.resolution.persistent_url import (
 NAMES = {letter: rep_of(number) for number, letter in enumerate("EFGMNPQXYZ")}
 NAMES["I"] = "8JMKD3MGP8W/35MMLL8"
 KEY = "1234567890-0123456789"
-SIGNS = {
-    "!": "GetLastEdition",
-    "+": "GetTranslation",
-    ":": "GetMetadata",
-    "*": "GetFileList",
-}
+SIGNS = {"!": "GetLastEdition", "+": "GetTranslation", ":": "GetMetadata", "*": "GetFileList"}
 
 Answers = Mapping[str, Sequence[str]]
 
@@ -481,8 +476,7 @@ words = st.one_of(
     st.lists(st.text(max_size=3), max_size=4).map(tuple),
 )
 relations = st.one_of(
-    st.lists(st.sampled_from(STEPS), max_size=4).map("".join),
-    st.sampled_from(STRANGE),
+    st.lists(st.sampled_from(STEPS), max_size=4).map("".join), st.sampled_from(STRANGE)
 )
 prefixes = st.sampled_from(
     ["url", "ibi", "ibi", "state", "contenttype", "urlkey", "timestamp", "", "alert"]

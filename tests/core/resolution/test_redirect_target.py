@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flask_ibi_archive.core.protocol.hosts import parse_inner_hosts
-from flask_ibi_archive.core.resolution.answer import (
-    MAX_URL,
-    find_usable_url,
-    is_same_address,
-)
+from flask_ibi_archive.core.resolution.answer import MAX_URL, find_usable_url, is_same_address
 
 ADDRESS = "mtc-m16c.sid.inpe.br"
 LONG = "http://a.br/" + "x" * (MAX_URL - 12)
@@ -148,8 +144,7 @@ def test_an_internal_host_is_only_allowed_at_the_address_of_its_archive() -> Non
 
 
 @pytest.mark.parametrize(
-    "host",
-    ["files.corp", "FILES.corp.", "a.b.intranet", "10.1.2.3", "192.168.0.9", "[fd00::1]"],
+    "host", ["files.corp", "FILES.corp.", "a.b.intranet", "10.1.2.3", "192.168.0.9", "[fd00::1]"]
 )
 def test_a_configured_internal_host_is_allowed(host: str) -> None:
     named = parse_inner_hosts(

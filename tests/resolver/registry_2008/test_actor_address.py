@@ -103,10 +103,7 @@ def test_a_dns_that_does_not_answer_is_a_temporary_error() -> None:
 @given(st.ip_addresses(v=4), st.ip_addresses(v=6))
 def test_all_texts_of_an_ip_address_are_equal(ipv4: object, ipv6: IPv6Address) -> None:
     everything = parse_inner_hosts(["0.0.0.0/0", "::/0"])
-    for text, other in [
-        (str(ipv4), f"::ffff:{ipv4}"),
-        (ipv6.exploded, ipv6.compressed.upper()),
-    ]:
+    for text, other in [(str(ipv4), f"::ffff:{ipv4}"), (ipv6.exploded, ipv6.compressed.upper())]:
         assert check(text, [other], everything) is None
         assert check(other, [text], everything) is None
 

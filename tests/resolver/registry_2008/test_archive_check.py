@@ -293,9 +293,7 @@ def test_an_archive_that_is_down_for_weeks_may_have_what_it_minted_or_what_has_a
     assert setting.refuses(ibi) == ""
 
 
-def test_the_host_of_the_actor_is_enough_unless_an_archive_has_the_prefix(
-    setting: Setting,
-) -> None:
+def test_the_host_of_the_actor_is_enough_unless_an_archive_has_the_prefix(setting: Setting) -> None:
     setting.silent = {1, 2, 3}
     assert setting.refuses("dpi.inpe.br/hermes/2026/11.23.10.00") == ""
     assert setting.refuses(build_ibip(IP, 80, Fraction(10**9)).text) == ""

@@ -213,10 +213,7 @@ def test_a_host_that_is_down_gets_few_requests_for_an_actor(database: Database) 
 @one_database
 @pytest.mark.parametrize(
     ("url", "error"),
-    [
-        ("http://[x/", "is not a valid URL"),
-        ("http://127.0.0.1/", "IBI_RESOLVER_INNER_HOSTS"),
-    ],
+    [("http://[x/", "is not a valid URL"), ("http://127.0.0.1/", "IBI_RESOLVER_INNER_HOSTS")],
 )
 def test_a_url_that_cannot_be_requested_does_not_work(
     database: Database, url: str, error: str

@@ -138,10 +138,7 @@ def test_a_document_is_deleted_or_gets_a_copy(desks: Desks) -> None:
     a, b, *_ = desks.actors
     for _ in range(2 * REPEATS):
         register(desks.registries[0], a, DOCUMENT)
-        deletion, copy = desks.run(
-            lambda registry: delete(registry, a, DOCUMENT),
-            registers(b),
-        )
+        deletion, copy = desks.run(lambda registry: delete(registry, a, DOCUMENT), registers(b))
         assert copy == ("", "")
         if deletion == ("", ""):
             assert desks.describe() == ["b document"]

@@ -12,14 +12,7 @@ import pytest
 from flask import Flask
 from support.browser import CONSOLE, render, serving
 from support.cases import for_each
-from support.pages import (
-    MARKED,
-    NAMES,
-    Page,
-    list_unmarked_words,
-    list_words,
-    marked_language,
-)
+from support.pages import MARKED, NAMES, Page, list_unmarked_words, list_words, marked_language
 from support.registry_calls import (
     COPY_URL,
     DATE,

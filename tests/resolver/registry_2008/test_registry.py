@@ -324,10 +324,7 @@ def test_a_refusal_does_not_tell_whether_the_password_or_an_id_is_wrong(
                 *((registry.change_password, ChangePassword(one, "new")) for one in wrong),
                 *((registry.change_email, ChangeEMailAddress(one, "a@b.br")) for one in wrong),
                 *(
-                    (
-                        registry.register_document,
-                        RegisterDocument(one, a_location(), DOCUMENT),
-                    )
+                    (registry.register_document, RegisterDocument(one, a_location(), DOCUMENT))
                     for one in wrong
                 ),
                 *(
@@ -354,16 +351,10 @@ def test_a_refusal_does_not_tell_whether_the_password_or_an_id_is_wrong(
             "the actorID, the password or the documentID is not right",
             [
                 *(
-                    (
-                        registry.delete_registration,
-                        DeleteDocumentRegistration(one, DOCUMENT),
-                    )
+                    (registry.delete_registration, DeleteDocumentRegistration(one, DOCUMENT))
                     for one in [*wrong, other]
                 ),
-                (
-                    registry.delete_registration,
-                    DeleteDocumentRegistration(holder, UNKNOWN),
-                ),
+                (registry.delete_registration, DeleteDocumentRegistration(holder, UNKNOWN)),
                 *((registry.display, DisplayIDRegistration(one, DOCUMENT)) for one in wrong),
                 (registry.display, DisplayIDRegistration(holder, UNKNOWN)),
             ],

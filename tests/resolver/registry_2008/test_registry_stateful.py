@@ -243,12 +243,7 @@ class RegistryMachine(RuleBasedStateMachine):
         if is_right:
             self.actors[credentials.actor_id].email = new
 
-    @rule(
-        number=NUMBERS,
-        document=st.none() | NUMBERS,
-        location=LOCATIONS,
-        original=st.booleans(),
-    )
+    @rule(number=NUMBERS, document=st.none() | NUMBERS, location=LOCATIONS, original=st.booleans())
     def register_document(
         self, number: int, document: int | None, location: DocumentLocation, original: bool
     ) -> None:
@@ -294,10 +289,7 @@ class RegistryMachine(RuleBasedStateMachine):
         if not self.is_right(credentials):
             expected = ("denied", NOT_RIGHT[4])
         elif new_actor == actor:
-            expected = (
-                "malformed",
-                "newActorID is the actorID; send the actorID of another actor",
-            )
+            expected = ("malformed", "newActorID is the actorID; send the actorID of another actor")
         elif (
             known is None
             or actor not in known.locations

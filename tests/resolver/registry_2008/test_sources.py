@@ -175,19 +175,13 @@ EDITIONS: Mapping[str, tuple[Mapping[str, Entry], str | AlertKind]] = {
         LATER,
     ),
     "copies do not hide the next edition": (
-        {
-            X: Entry([Place(1, DOC, next=cited(Y)), Place(2, COPY)]),
-            Y: Entry([Place(1, LATER)]),
-        },
+        {X: Entry([Place(1, DOC, next=cited(Y)), Place(2, COPY)]), Y: Entry([Place(1, LATER)])},
         LATER,
     ),
     "an unknown next edition": ({X: Entry([Place(1, DOC, next=cited(Y))])}, UNKNOWN),
     "a document is its own next edition": ({X: Entry([Place(1, DOC, next=cited(X))])}, LOOP),
     "documents are the next editions of each other": (
-        {
-            X: Entry([Place(1, DOC, next=cited(Y))]),
-            Y: Entry([Place(1, LATER, next=cited(X))]),
-        },
+        {X: Entry([Place(1, DOC, next=cited(Y))]), Y: Entry([Place(1, LATER, next=cited(X))])},
         LOOP,
     ),
     "hijack: the holder of the later document is another actor": (
@@ -203,17 +197,11 @@ EDITIONS: Mapping[str, tuple[Mapping[str, Entry], str | AlertKind]] = {
         DOC,
     ),
     "hijack: the holder of a copy registers a later document": (
-        {
-            X: Entry([Place(1, DOC), Place(2, COPY)]),
-            Y: Entry([Place(2, EVIL, previous=DOC)]),
-        },
+        {X: Entry([Place(1, DOC), Place(2, COPY)]), Y: Entry([Place(2, EVIL, previous=DOC)])},
         DOC,
     ),
     "hijack: another actor registers a document with the URL of the next edition": (
-        {
-            X: Entry([Place(1, DOC, next=LATER)]),
-            Y: Entry([Place(2, LATER, next=EVIL)]),
-        },
+        {X: Entry([Place(1, DOC, next=LATER)]), Y: Entry([Place(2, LATER, next=EVIL)])},
         LATER,
     ),
 }
@@ -313,12 +301,7 @@ PRECEDENCE: Mapping[str, tuple[str, Habits, Mapping[str, Entry], str | AlertKind
     "an Archive without a usable URL wins": (X, {X: (0, leads("ftp://a.br"))}, ALL, UNKNOWN),
     "an Archive that does not know the item does not": (X, {}, ALL, DOC),
     "an Archive that does not answer correctly does not": (X, {X: (0, NONSENSE)}, ALL, DOC),
-    "an Archive that removed the item wins": (
-        X,
-        {X: (0, "state Deleted")},
-        ALL,
-        AlertKind.REMOVED,
-    ),
+    "an Archive that removed the item wins": (X, {X: (0, "state Deleted")}, ALL, AlertKind.REMOVED),
     "an Archive without this format wins": (
         f"{X}:(oai_dc)",
         {f"{X}:(oai_dc)": (0, leads(OTHER))},
@@ -361,12 +344,7 @@ PRECEDENCE: Mapping[str, tuple[str, Habits, Mapping[str, Entry], str | AlertKind
         {X: Entry([Place(1, DOC, next=cited(Y))])},
         LOOP,
     ),
-    "two claims of the Original": (
-        f"{X}{ORIGINAL}",
-        {X: (0, leads(OTHER))},
-        ALL,
-        OTHER,
-    ),
+    "two claims of the Original": (f"{X}{ORIGINAL}", {X: (0, leads(OTHER))}, ALL, OTHER),
     "a claim against a copy": (
         f"{X}{ORIGINAL}",
         {X: (0, leads(OTHER))},
