@@ -13,13 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.documentation import (
-    FILES,
-    PATIENCE,
-    commands,
-    copy_of_the_clone,
-    need_package_index,
-)
+from support.documentation import FILES, PATIENCE, commands, copy_of_the_clone, need_package_index
 from support.loopback import free_port
 
 pytestmark = pytest.mark.one_database

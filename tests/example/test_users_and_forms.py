@@ -12,13 +12,7 @@ from flask import Flask
 from support.archives import archive_of
 from support.cases import for_each
 from support.databases import new_database
-from support.example import (
-    Visitor,
-    close_example,
-    form_fields,
-    path_of,
-    pdf,
-)
+from support.example import Visitor, close_example, form_fields, path_of, pdf
 
 from example_app import create_app
 from example_app.models import Publication

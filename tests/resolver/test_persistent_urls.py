@@ -187,14 +187,6 @@ def test_alerts_are_pages_for_browsers_and_text_for_programs(
     resolver_of(app).circuit_breaker.record_result(2, True)
 
 
-def test_an_alert_is_not_acknowledged(make: Callable[..., Flask], hosts: Servers) -> None:
-    archives = archives_of(hosts, *[{CONTESTED: leads(HERE)}] * 2)
-    app = make(*archives)
-    assert ask(app, f"/{CONTESTED}{ORIGINAL}").status == 409
-    resolver_of(app).close()
-    assert all(one.thanks.empty() for one in archives)
-
-
 def test_suspects_and_silent_archives_are_named(app: Flask, archives: list[TableArchive]) -> None:
     pairs = ask(app, f"/{CONTESTED}{ORIGINAL}").pairs
     assert set(pairs["archiveaddress"]) == {one.address for one in archives}

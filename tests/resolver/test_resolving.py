@@ -152,42 +152,6 @@ def test_languages_are_chosen_by_the_resolver(run: Run) -> None:
 # --- whom it waits for ---------------------------------------------------------------------------
 
 
-def test_the_first_usable_url_is_used_without_waiting(run: Run) -> None:
-    resolver, archives = run(
-        {X: None}, {X: leads("javascript:alert(1)")}, {X: leads(HERE)}, {X: http("", "500 No")}
-    )
-    assert led_to(resolver, X) == HERE
-    for archive in archives:
-        archive.server.wait()
-
-
-def test_all_archives_are_waited_for_if_the_original_is_required(run: Run, hosts: Servers) -> None:
-    resolver, [late, early] = run({X: None}, {X: leads(HERE, "Copy")})
-    events: list[TraceEvent] = []
-
-    def tell(event: TraceEvent) -> None:
-        events.append(event)
-        if isinstance(event, Reply) and event.target.archive.address == early.address:
-            late.server.wait()  # its request has arrived, and all others have answered
-            hosts.release(late.server, http(leads(THERE)))
-
-    outcome = resolver.resolve(wants(f"{X}{ORIGINAL}"), tell)
-    assert isinstance(outcome, Redirect)
-    assert (outcome.url, outcome.state) == (THERE, "Original")
-    assert [event.late for event in of_kind(events, Decided)] == [0]
-
-
-def test_two_archives_with_an_original_are_suspects(run: Run) -> None:
-    resolver, archives = run({X: leads(HERE)}, {X: leads(THERE, "Copy")}, {X: leads(THERE)})
-    alert = alerted(resolver, f"{X}{ORIGINAL}")
-    assert alert.kind is AlertKind.SUSPECTS
-    named = [(source.service, source.address) for source in alert.sources]
-    claimants = (archives[0], archives[2])
-    assert sorted(named) == [(one.service, one.address) for one in claimants]
-    # if it is not required, there are no suspects
-    assert led_to(resolver, X) in (HERE, THERE)
-
-
 def test_an_archive_times_out(run: Run) -> None:
     resolver, _ = run({X: None}, IBI_RESOLVER_ARCHIVE_TIMEOUT=SHORT)
     outcome, events = traced(resolver, X)
@@ -204,30 +168,6 @@ def test_a_resolution_has_a_deadline(run: Run, more: str) -> None:
     assert isinstance(outcome, Alert)
     assert (outcome.kind, outcome.silent, outcome.asked) == (AlertKind.SILENT, 1, 1)
     assert [event.late for event in of_kind(events, Decided)] == [1]
-
-
-def test_a_silent_archive_may_have_a_removed_item(run: Run) -> None:
-    resolver, archives = run(
-        {X: "state Deleted timestamp 2010-01-02T03:04:05Z"}, {X: http("", "500 No")}
-    )
-    alert = alerted(resolver, X)
-    assert (alert.kind, alert.silent, alert.asked) == (AlertKind.SILENT, 1, 2)
-    assert [source.address for source in alert.sources] == [archives[0].address]
-
-
-def test_late_archives_do_not_delay_follow_up_questions(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rounds, "GRACE", SHORT)
-    resolver, [late, _] = run(
-        {f"{X}!": None, f"{Y}!": leads(HERE, relation=".lastedition")}, {f"{X}!": goes_on(Y)}
-    )
-    outcome, events = traced(resolver, f"{X}!")
-    assert isinstance(outcome, Redirect)
-    assert outcome.url == HERE
-    assert of_kind(events, Decided)[0].late == 1
-    # it is asked again nevertheless
-    assert late.questions == [f"{X}!", f"{Y}!"]
 
 
 def test_a_resolver_without_archives_finds_nothing(run: Run) -> None:
@@ -293,39 +233,6 @@ def test_a_wrong_hint_costs_one_answer(
     assert hint_of(resolver, X) == 1
 
 
-def test_a_late_hinted_archive_delays_only_by_the_head_start(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rounds, "HEAD_START", SHORT)
-    resolver, [hinted, _] = run({X: None}, {X: leads(HERE)})
-    learn(resolver, X, 1)
-    assert led_to(resolver, X) == HERE
-    assert hinted.questions == [X]
-
-
-def test_follow_up_questions_of_a_hinted_archive_are_not_enough(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
-    monkeypatch.setattr(rounds, "GRACE", PATIENCE)
-    resolver, archives = run({f"{X}!": goes_on(Y)}, {f"{X}!": leads(HERE, relation=".lastedition")})
-    learn(resolver, X, 1)
-    assert led_to(resolver, f"{X}!") == HERE
-    assert [one.questions for one in archives] == [[f"{X}!"]] * 2
-
-
-def test_hints_are_ignored_if_the_original_is_required(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
-    resolver, _ = run({X: leads(HERE)}, {X: leads(THERE)})
-    learn(resolver, X, 1)
-    alert, events = traced(resolver, f"{X}{ORIGINAL}")
-    assert isinstance(alert, Alert)
-    assert alert.kind is AlertKind.SUSPECTS
-    assert [event.by_hint for event in of_kind(events, Asked)] == [False, False]
-
-
 def test_an_excluded_archive_is_not_asked_despite_a_hint(run: Run) -> None:
     resolver, [one, other] = run({X: leads(HERE)}, {X: ""})
     learn(resolver, X, 1)
@@ -370,17 +277,6 @@ def test_an_overloaded_archive_is_skipped(run: Run, status: str) -> None:
     for _ in range(circuit_breaker.MAX_FAILURES + 1):
         assert alerted(resolver, X).silent == 1
     assert len(archive.questions) == circuit_breaker.MAX_FAILURES
-
-
-def test_a_skipped_hinted_archive_causes_no_delay(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rounds, "HEAD_START", PATIENCE)
-    resolver, _ = run({X: leads(HERE)}, {X: leads(THERE)})
-    learn(resolver, X, 1)
-    for _ in range(circuit_breaker.MAX_FAILURES):
-        resolver.circuit_breaker.record_result(1, False)
-    assert led_to(resolver, X) == THERE
 
 
 def test_nothing_is_waited_for_if_all_archives_are_skipped(run: Run) -> None:
@@ -431,15 +327,6 @@ def test_surplus_acknowledgments_do_not_prevent_the_redirect(
     assert isinstance(outcome, Redirect)
     assert outcome.url == HERE
     assert of_kind(events, Acknowledged) == []
-
-
-def test_close_waits_for_acknowledgments(run: Run) -> None:
-    resolver, [archive] = run({X: leads(HERE)})
-    archive.server.seconds = SHORT
-    assert led_to(resolver, X) == HERE
-    resolver.close(PATIENCE)
-    assert archive.thanks.get_nowait().url == HERE
-    assert not resolver.fan_out.send_acknowledgment(f"http://{archive.address}/", {})
 
 
 def test_an_acknowledgment_is_shortened_to_the_maximum_length(run: Run) -> None:

@@ -11,13 +11,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import delete, event, select
-from support.accesses import (
-    acknowledge,
-    insert_accesses,
-    item_id,
-    store_accesses,
-    stored,
-)
+from support.accesses import acknowledge, insert_accesses, item_id, store_accesses, stored
 from support.archives import SERVICE, archive_of, import_records
 from support.commands import start_together
 from support.tables import SECOND

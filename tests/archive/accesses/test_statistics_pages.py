@@ -36,11 +36,7 @@ from support.web import (
     shelf,
 )
 
-from flask_ibi_archive.archive.accesses.statistics import (
-    SHOWN,
-    find_shown_range,
-    parse_choice,
-)
+from flask_ibi_archive.archive.accesses.statistics import SHOWN, find_shown_range, parse_choice
 
 HOST = "http://mtc-m16c.sid.inpe.br"
 PAGE = f"/col/{REPORT}/statistics"

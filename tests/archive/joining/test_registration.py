@@ -313,119 +313,80 @@ def test_a_status_that_cannot_be_stored_is_returned_with_the_reason(new_app: New
 
 # --- answers that are not a status ---------------------------------------------------------------
 
-NOT_A_STATUS: list[tuple[Any, type[ResolverError], str]] = [
-    ("", ResolverFailed, "sends an empty answer; the resolver may not know the Archive or the key"),
-    (answer_with(b"\r\n \r\n"), ResolverFailed, "sends an empty answer"),
-    (answer_with("", 204), ResolverFailed, "sends an empty answer"),
-    (
-        "<!DOCTYPE html><p>Hi",
-        ResolverFailed,
-        "sends an HTML page instead of a status; check whether IBI",
-    ),
-    (
-        answer_with("It works!", content_type="text/html; charset=UTF-8"),
-        ResolverFailed,
-        "sends an HTML page",
-    ),
+NOT_A_STATUS: list[tuple[Any, str]] = [
+    ("", "sends an empty answer; the resolver may not know the Archive or the key"),
+    (answer_with(b"\r\n \r\n"), "sends an empty answer"),
+    (answer_with("", 204), "sends an empty answer"),
+    ("<!DOCTYPE html><p>Hi", "sends an HTML page instead of a status; check whether IBI"),
+    (answer_with("It works!", content_type="text/html; charset=UTF-8"), "sends an HTML page"),
     (
         answer_with("", 301, location="https://www.urlib.net/x?key=1"),
-        ResolverFailed,
         "redirects to https://www.urlib.net/x, but redirects are not followed; if this is",
     ),
-    (
-        answer_with("", 302),
-        ResolverFailed,
-        "answers with a redirect (status 302) that has no target",
-    ),
+    (answer_with("", 302), "answers with a redirect (status 302) that has no target"),
     (
         answer_with("alert {this Archive is\r\n not registered}", 403),
-        ResolverRefused,
         "refuses the request: this Archive is not registered; check whether IBI_REGISTRATION_KEY",
     ),
-    (
-        answer_with("", 403),
-        ResolverRefused,
-        "refuses the request (status 403) without a reason; check whether",
-    ),
+    (answer_with("", 403), "refuses the request (status 403) without a reason; check whether"),
     (
         answer_with("<html>Forbidden", 403),
-        ResolverRefused,
         "refuses the request (status 403) with an HTML page; perhaps a firewall",
     ),
-    ("alert {unknown key}", ResolverRefused, "refuses the request: unknown key; "),
-    (
-        answer_with("", 404),
-        ResolverFailed,
-        "answers with status 404; check whether IBI_RESOLVER_URL",
-    ),
+    ("alert {unknown key}", "refuses the request: unknown key; "),
+    (answer_with("", 404), "answers with status 404; check whether IBI_RESOLVER_URL"),
     (
         answer_with("alert {archiveip is missing}", 400),
-        ResolverFailed,
         "answers with status 400 (archiveip is missing); tell the resolver's administrator",
     ),
-    (answer_with("", 429), ResolverFailed, "answers with status 429; try again later"),
-    (answer_with("<h1>Oops", 500), ResolverFailed, "answers with status 500; try again later"),
+    (answer_with("", 429), "answers with status 429; try again later"),
+    (answer_with("<h1>Oops", 500), "answers with status 500; try again later"),
     (
         answer_with("alert {no database}", 503),
-        ResolverFailed,
         "answers with status 503 (no database); try again later",
     ),
     (
         answer_with("x" * 65536, complete=False),
-        ResolverFailed,
         "sends more than 65536 bytes instead of a status; check whether IBI_RESOLVER_URL",
     ),
-    ("{ola", ResolverFailed, "answers '{ola' instead of a status: an opening brace"),
-    ("confirmation yes", ResolverFailed, "instead of a status: status.archive is missing"),
-    ("status.archive included", ResolverFailed, "status.confirmation is missing"),
-    (EXCLUDED, ResolverFailed, "after an inclusionRequest it should be included"),
-    (SUCCESSFUL.encode("utf-16"), ResolverFailed, "not ASCII text (perhaps UTF-16)"),
-    (answer_with(b"\x1f\x8b\x08 \xff"), ResolverFailed, "instead of a status"),
-    (
-        answer_with(b"alert {n\xe3o \x1b[2J}", 403),
-        ResolverRefused,
-        "refuses the request: n\ufffdo [2J; ",
-    ),
+    ("{ola", "answers '{ola' instead of a status: an opening brace"),
+    ("confirmation yes", "instead of a status: status.archive is missing"),
+    ("status.archive included", "status.confirmation is missing"),
+    (EXCLUDED, "after an inclusionRequest it should be included"),
+    (SUCCESSFUL.encode("utf-16"), "not ASCII text (perhaps UTF-16)"),
+    (answer_with(b"\x1f\x8b\x08 \xff"), "instead of a status"),
+    (answer_with(b"alert {n\xe3o \x1b[2J}", 403), "refuses the request: n\ufffdo [2J; "),
     (
         TransportError(RESOLVER, "unreachable", "can't be reached (no route)", True),
-        ResolverFailed,
         "can't be reached (no route); check whether IBI_RESOLVER_URL",
     ),
     (
         TransportError(RESOLVER, "name", "can't be reached: the host name is not known", False),
-        ResolverFailed,
         "the host name is not known; check whether IBI_RESOLVER_URL",
     ),
     (
         TransportError(RESOLVER, "tls", "can't be reached over TLS (expired)", False),
-        ResolverFailed,
         "over TLS (expired); check whether the certificate is valid",
     ),
-    (
-        TransportError(RESOLVER, "timeout", "took too long", True),
-        ResolverFailed,
-        "took too long; try again later",
-    ),
+    (TransportError(RESOLVER, "timeout", "took too long", True), "took too long; try again later"),
     (
         TransportError(RESOLVER, "cut off", "closed the connection", True),
-        ResolverFailed,
         "closed the connection; the resolver may have carried out the request; you can safely try",
     ),
     (
         TransportError(RESOLVER, "no http", "not valid HTTP", False),
-        ResolverFailed,
         "not valid HTTP; check whether IBI_RESOLVER_URL",
     ),
     (
         TransportError(RESOLVER, "encoding", "answers in gzip", False),
-        ResolverFailed,
         "answers in gzip; tell the resolver's administrator",
     ),
 ]
 
 
 def test_the_error_for_each_other_answer_contains_advice(ready: Flask) -> None:
-    for answer, kind, part in NOT_A_STATUS:
+    for answer, part in NOT_A_STATUS:
+        kind = ResolverRefused if part.startswith("refuses") else ResolverFailed
         outcome = answer_with(answer) if isinstance(answer, str) else answer
         with pytest.raises(kind) as caught:
             FakeResolver(ready, outcome).registrar.include()
@@ -473,8 +434,8 @@ def test_a_retry_may_succeed(ready: Flask) -> None:
 
 
 def test_a_refusal_or_an_answer_that_is_not_valid_is_not_retried(ready: Flask) -> None:
-    for answer, kind, _ in NOT_A_STATUS:
-        if kind is ResolverRefused or isinstance(answer, str):
+    for answer, part in NOT_A_STATUS:
+        if part.startswith("refuses") or isinstance(answer, str):
             resolver = FakeResolver(ready, answer)
             with pytest.raises(ResolverError):
                 resolver.registrar.include()

@@ -11,13 +11,7 @@ import pytest
 from flask import Flask
 from support.archives import SERVICE, archive_of, close, import_records, make_app
 from support.databases import new_database
-from support.stores import (
-    MemoryCatalogue,
-    StoreMaker,
-    identifiers_of,
-    make_facts,
-    make_request,
-)
+from support.stores import MemoryCatalogue, StoreMaker, identifiers_of, make_facts, make_request
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.exporting import export_records

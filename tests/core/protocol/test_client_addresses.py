@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cases import for_each
 
-from flask_ibi_archive.core.protocol.hosts import (
-    format_client_addresses,
-    parse_client_addresses,
-)
+from flask_ibi_archive.core.protocol.hosts import format_client_addresses, parse_client_addresses
 from flask_ibi_archive.errors import LocalProtocolError
 
 EMPTY = "the list of IP addresses is empty; the IP address of the user is missing"

@@ -261,25 +261,6 @@ def test_a_repository_name_wins_over_an_ibip_with_a_path(target, ibi, path):
 
 
 @for_each(
-    ("written", "meant"),
-    [
-        (f"{ITEM}%21", f"{ITEM}!"),
-        (f"{ITEM}%2B", f"{ITEM}+"),
-        (f"{ITEM}%2b%28pt-BR%29", f"{ITEM}+(pt-BR)"),
-        (f"{ITEM}!%3A(oai_dc%29", f"{ITEM}!:(oai_dc)"),
-        (f"{ITEM}%21%3a%28oai%5Fdc%29/a", f"{ITEM}!:(oai_dc)/a"),
-        ("sid.inpe.br/md-m09%4080/2008/04.14.11.53:", "sid.inpe.br/md-m09@80/2008/04.14.11.53:"),
-        (f"{ITEM.replace('/', '%2f')}:", f"{ITEM}:"),
-        (f"{ITEM}%2Fa", f"{ITEM}/a"),
-        (ITEM.lower(), ITEM),
-        (NAME.upper(), NAME),
-    ],
-)
-def test_ibi_and_modifier_may_be_encoded(written, meant):
-    assert read(written) == read(meant)
-
-
-@for_each(
     ("written", "path"),
     [
         ("", ""),
@@ -770,16 +751,6 @@ def test_what_follows_the_host_is_read_as_in_a_whole_persistent_url(text):
     else:
         assert part.rule == whole.rule
     assert get_outcome(read_persistent_url, f" {text}") != whole
-
-
-def test_the_error_shows_how_a_persistent_url_begins():
-    for text in (f"ftp://urlib.net/{ITEM}", ITEM):
-        with pytest.raises(MalformedPersistentUrl) as caught:
-            parse_persistent_url(text)
-        assert str(caught.value).endswith(
-            "a persistent URL must begin with http:// or https://, for example "
-            "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
-        )
 
 
 def test_the_error_names_a_wrong_value_of_a_parameter():

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from random import Random
 from threading import Barrier
 from typing import Any
 
@@ -38,13 +37,7 @@ from flask_ibi_archive.resolver.registry_2008.passwords import (
     limit_passwords,
 )
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, PasswordAttempt
-from flask_ibi_archive.resolver.secret_checks import (
-    COST,
-    MAX_OF_SENDER,
-    WINDOW,
-    group_sender,
-    hash_secret,
-)
+from flask_ibi_archive.resolver.secret_checks import COST, MAX_OF_SENDER, WINDOW, hash_secret
 from flask_ibi_archive.resolver.secret_checks import MAX_OF_TARGET as MAX_OF_ACTOR
 from flask_ibi_archive.server.database.database import Database
 
@@ -310,6 +303,10 @@ def test_setting_the_clock_back_locks_out_nobody(gate: Gate) -> None:
     assert [gate.send() for _ in range(MAX_OF_SENDER + 1)][-2:] == [DENIED, LIMITED]
     gate.time = NOON
     assert gate.send() == DENIED
+    # a small difference, as between the clocks of two servers, does not affect the limit
+    assert [gate.send() for _ in range(MAX_OF_SENDER)][-2:] == [DENIED, LIMITED]
+    gate.time -= WINDOW / 2
+    assert gate.send() == LIMITED
 
 
 @memory
@@ -389,58 +386,3 @@ def low_limits(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     monkeypatch.setattr(secret_checks, "MAX_OF_SENDER", 2)
     monkeypatch.setattr(secret_checks, "MAX_OF_TARGET", 3)
     return 2, 3
-
-
-# --- an attack -----------------------------------------------------------------------------------
-
-ATTACK = 100_000
-#: The duration of the attack.
-MINUTES = 10
-#: The addresses of two equal groups of attackers, and the actorIDs that they try.
-GROUPS = tuple(
-    [f"{first}.8.8.{n}" for n in range(10)] + [f"2001:4860:{first}:{n:x}::1" for n in range(5)]
-    for first in (8, 9)
-)
-KNOWN_IDS = [f"a.br/known{number}/2008/01.01.00.00" for number in range(4)]
-UNKNOWN_IDS = [f"a.br/nobody{number}/2008/01.01.00.00" for number in range(4)]
-
-
-@pytest.mark.slow
-def test_an_attack_with_many_passwords_guesses_little_and_learns_nothing(
-    gate: Gate, computed: list[tuple[Any, ...]]
-) -> None:
-    """Two groups of attackers do the same, but what is known to one is unknown to the other."""
-    random = Random(2008)
-    for actor_id in KNOWN_IDS:
-        gate.add(actor_id)
-    computed.clear()
-    seen: dict[bool, Counter[tuple[str, str, int | None]]] = {True: Counter(), False: Counter()}
-    compared: dict[str, list[datetime]] = {}
-    steps, logins = ATTACK // 2, 0
-    for step in range(steps):
-        gate.time = NOON + step * (MINUTES * WINDOW / steps)
-        number, place = random.randrange(len(GROUPS[0])), random.randrange(len(KNOWN_IDS))
-        known_first = random.random() < 0.5
-        outcomes = []
-        for senders, is_known in ((GROUPS[0], known_first), (GROUPS[1], not known_first)):
-            actor_id = (KNOWN_IDS if is_known else UNKNOWN_IDS)[place]
-            outcome = gate.check(actor_id, senders[number])
-            outcomes.append(outcome)
-            seen[is_known][outcome] += 1
-            if outcome[0] == DENIED:
-                for key in (actor_id, group_sender(senders[number])):
-                    compared.setdefault(key, []).append(gate.time)
-        # content and waiting time are the same for known and unknown actors
-        assert outcomes[0] == outcomes[1]
-        if step % 500 == 0:  # the actor itself is not locked out, and the table stays small
-            assert gate.send(KNOWN_IDS[place], ITS_OWN, PASSWORD) == RIGHT
-            logins += 1
-            assert gate.count() <= MAX_OF_SENDER * 2 * len(GROUPS[0])
-    assert seen[True] == seen[False]
-    denied = sum(count for (outcome, *_), count in seen[True].items() if outcome == DENIED)
-    assert len(computed) == 2 * denied + logins
-    assert denied <= MAX_OF_ACTOR * len(KNOWN_IDS) * MINUTES
-    for key, dates in compared.items():
-        maximum = MAX_OF_ACTOR if key in KNOWN_IDS + UNKNOWN_IDS else MAX_OF_SENDER
-        later = dates[maximum:]
-        assert all(end - start >= WINDOW for start, end in zip(dates, later, strict=False)), key

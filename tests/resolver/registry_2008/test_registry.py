@@ -273,15 +273,6 @@ def test_a_change_of_actor(
     assert registry.find_record(DOCUMENT) is None
 
 
-def test_an_actor_cannot_hand_a_document_over_to_itself(registry: DocumentRegistry) -> None:
-    actor = an_actor(registry, "a")
-    register(registry, actor, DOCUMENT)
-    assert refusal(hand_over, registry, actor, DOCUMENT, an_ibi("a")) == (
-        "malformed",
-        "newActorID is the actorID; send the actorID of another actor",
-    )
-
-
 # --- deletion ------------------------------------------------------------------------------------
 
 

@@ -19,12 +19,7 @@ from support.pages import LANGUAGES
 from support.web import REPORT, ask
 
 from flask_ibi_archive.server.pages import texts as translations
-from flask_ibi_archive.server.pages.texts import (
-    FILE,
-    FOLDER,
-    list_wrong_messages,
-    read_catalogues,
-)
+from flask_ibi_archive.server.pages.texts import FILE, FOLDER, list_wrong_messages, read_catalogues
 
 pytestmark = pytest.mark.one_database
 
