@@ -50,7 +50,7 @@ from flask_ibi_archive.core.protocol.query import (
     encode_url,
     list_candidate_paths,
 )
-from flask_ibi_archive.core.protocol.registry_2008.requests import (
+from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
     decode_arguments,
     parse_registry_answer,
     parse_registry_request,

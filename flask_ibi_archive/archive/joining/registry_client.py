@@ -21,15 +21,7 @@ from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.pairs import encode_word
 from flask_ibi_archive.core.protocol.query import format_query_string
-from flask_ibi_archive.core.protocol.registry_2008 import model
-from flask_ibi_archive.core.protocol.registry_2008.requests import (
-    Confirmation,
-    RegisteredActor,
-    RegisteredDocument,
-    RegistryAnswer,
-    format_registry_request,
-    parse_registry_answer,
-)
+from flask_ibi_archive.core.protocol.registry_2008 import model, registry_messages
 from flask_ibi_archive.core.protocol.relations import EMPTY, Relation, parse_relation
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
@@ -41,7 +33,13 @@ from flask_ibi_archive.server.http import transport
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-Answer = TypeVar("Answer", RegisteredActor, RegisteredDocument, Confirmation, model.DocumentRecord)
+Answer = TypeVar(
+    "Answer",
+    registry_messages.RegisteredActor,
+    registry_messages.RegisteredDocument,
+    registry_messages.Confirmation,
+    model.DocumentRecord,
+)
 
 #: The timeout in seconds for one answer. The resolver may look up the host of an actor first.
 ANSWER_TIMEOUT = 20
@@ -117,12 +115,12 @@ class RegistryClient:
 
     def _send(
         self, request: model.RegistryRequest, endpoint: Endpoint
-    ) -> RegistryAnswer | errors.ResolverError | errors.DocumentRegistryError:
+    ) -> registry_messages.RegistryAnswer | errors.ResolverError | errors.DocumentRegistryError:
         """Send a request, and return the answer or an error, neither of which shows a password."""
         try:
             answer = self.fetch(
                 self.url,
-                form=format_query_string(format_registry_request(request)),
+                form=format_query_string(registry_messages.format_registry_request(request)),
                 seconds=ANSWER_TIMEOUT,
                 limit=endpoint.limit,
                 inner_hosts=None,
@@ -130,7 +128,10 @@ class RegistryClient:
         except errors.TransportError as error:
             return endpoint.explain_failure(error)
         outcome = self._read(endpoint, answer)
-        if isinstance(outcome, errors.ResolverError | errors.DocumentRegistryError | Confirmation):
+        if isinstance(
+            outcome,
+            errors.ResolverError | errors.DocumentRegistryError | registry_messages.Confirmation,
+        ):
             shown = f"{answer.headers}{answer.text}"
             if any(password in shown for password in list_passwords(request)):
                 return _hide_text(endpoint, outcome)
@@ -138,7 +139,7 @@ class RegistryClient:
 
     def _read(
         self, endpoint: Endpoint, answer: transport.HttpResponse
-    ) -> RegistryAnswer | errors.ResolverError | errors.DocumentRegistryError:
+    ) -> registry_messages.RegistryAnswer | errors.ResolverError | errors.DocumentRegistryError:
         """Return the answer of the registry that a response contains, or an error."""
         if 300 <= answer.status < 400:
             return endpoint.explain_redirect(answer)
@@ -146,7 +147,7 @@ class RegistryClient:
             return endpoint.explain_size()
         reason = ""
         try:
-            parsed = parse_registry_answer(answer.body)
+            parsed = registry_messages.parse_registry_answer(answer.body)
             if answer.status < 400:
                 return parsed
         except errors.DocumentRegistryError as error:
@@ -168,11 +169,12 @@ def _refuse(
 
 
 def _hide_text(
-    endpoint: Endpoint, outcome: errors.ResolverError | errors.DocumentRegistryError | Confirmation
-) -> errors.ResolverError | errors.DocumentRegistryError | Confirmation:
+    endpoint: Endpoint,
+    outcome: errors.ResolverError | errors.DocumentRegistryError | registry_messages.Confirmation,
+) -> errors.ResolverError | errors.DocumentRegistryError | registry_messages.Confirmation:
     """Return an outcome without the text of an answer that contains a password."""
-    if isinstance(outcome, Confirmation):
-        return Confirmation("the resolver has carried out the request")
+    if isinstance(outcome, registry_messages.Confirmation):
+        return registry_messages.Confirmation("the resolver has carried out the request")
     hidden = "the message is not shown, because it contains a password of the request"
     if isinstance(outcome, errors.DocumentRegistryError):
         return _refuse(endpoint, outcome, f"refuses the request ({outcome.code}); {hidden}")

@@ -12,14 +12,7 @@ import click
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.hosts import extract_host, is_like_ipv4
-from flask_ibi_archive.core.protocol.registry_2008 import model
-from flask_ibi_archive.core.protocol.registry_2008.requests import (
-    Confirmation,
-    RegisteredActor,
-    RegisteredDocument,
-    format_registry_answer,
-    format_registry_request,
-)
+from flask_ibi_archive.core.protocol.registry_2008 import model, registry_messages
 from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.server.commands import group, terminal
 
@@ -80,7 +73,7 @@ def _send(
     client = _get_client()
     actor_id = client.actor_id
     request = create(model.Credentials(actor_id, terminal.read_password(password_file)))
-    terminal.say(make_printable(client.send(request, Confirmation).text))
+    terminal.say(make_printable(client.send(request, registry_messages.Confirmation).text))
 
 
 def _parse_id(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -150,7 +143,7 @@ def register_actor_command(
         password=terminal.read_password(password_file, is_new=True),
         actor_id=actor_id,
     )
-    answer = client.send(request, RegisteredActor)
+    answer = client.send(request, registry_messages.RegisteredActor)
     terminal.write(answer.actor_id)
     terminal.say(f"the Archive is registered; now set IBI_REGISTRY_ACTOR_ID = {answer.actor_id}")
 
@@ -248,13 +241,15 @@ def register_command(
     ]
     if dry_run:
         for request in requests:
-            for name, value in format_registry_request(request):
+            for name, value in registry_messages.format_registry_request(request):
                 if name != "password":
                     terminal.write(f"{name} {value}")
         return
     credentials = replace(credentials, password=terminal.read_password(password_file))
     for request in requests:
-        answer = client.send(replace(request, credentials=credentials), RegisteredDocument)
+        answer = client.send(
+            replace(request, credentials=credentials), registry_messages.RegisteredDocument
+        )
         terminal.write(answer.document_id)
 
 
@@ -329,4 +324,4 @@ def display_command(document_id: str, password_file: str | None, as_json: bool) 
             json.dumps(asdict(record), default=format_timestamp, ensure_ascii=False, indent=2)
         )
     else:
-        terminal.write(format_registry_answer(record), nl=False)
+        terminal.write(registry_messages.format_registry_answer(record), nl=False)

@@ -24,22 +24,7 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
 from flask_ibi_archive.core.protocol.query import decode_query_string
-from flask_ibi_archive.core.protocol.registry_2008 import model
-from flask_ibi_archive.core.protocol.registry_2008.requests import (
-    MAX_BODY,
-    VERBS,
-    Confirmation,
-    RegisteredActor,
-    RegisteredDocument,
-    RegistryAnswer,
-    decode_arguments,
-    find_verb,
-    format_registry_answer,
-    list_arguments,
-    list_registration_lines,
-    parse_registry_request,
-    quote_message,
-)
+from flask_ibi_archive.core.protocol.registry_2008 import model, registry_messages
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.resolver.front_page import MAX_SHOWN, InputFault
@@ -56,7 +41,7 @@ SCHEMA = Path(__file__).with_name("registry.xsd")
 
 
 def format_xml_answer(
-    verb: str | None, answer: RegistryAnswer | errors.DocumentRegistryError
+    verb: str | None, answer: registry_messages.RegistryAnswer | errors.DocumentRegistryError
 ) -> bytes:
     """Return the XML document of an answer, in UTF-8.
 
@@ -66,14 +51,14 @@ def format_xml_answer(
     """
     root = ElementTree.Element("registry", {} if verb is None else {"verb": verb})
     if isinstance(answer, errors.DocumentRegistryError):
-        error = _add(root, "error", quote_message(str(answer)))
+        error = _add(root, "error", registry_messages.quote_message(str(answer)))
         error.set("code", answer.code)
         if answer.retry_after is not None:
             error.set("retryAfter", str(answer.retry_after))
-    elif isinstance(answer, RegisteredActor):
+    elif isinstance(answer, registry_messages.RegisteredActor):
         _add(root, "actorID", answer.actor_id)
-    elif isinstance(answer, Confirmation):
-        _add(root, "confirmation", quote_message(answer.text))
+    elif isinstance(answer, registry_messages.Confirmation):
+        _add(root, "confirmation", registry_messages.quote_message(answer.text))
     else:
         _add(root, "documentID", answer.document_id)
         if isinstance(answer, model.DocumentRecord):
@@ -92,7 +77,7 @@ def _add(parent: ElementTree.Element, name: str, text: str) -> ElementTree.Eleme
 def _add_registrations(root: ElementTree.Element, record: model.DocumentRecord) -> None:
     for registration in record.registrations:
         element = ElementTree.SubElement(root, "registration")
-        for line in list_registration_lines(registration):
+        for line in registry_messages.list_registration_lines(registration):
             is_metadata = line[0][0] == "metadataURL"
             parent = ElementTree.SubElement(element, "metadata") if is_metadata else element
             for name, value in line:
@@ -180,7 +165,9 @@ def negotiate_format(formats: Sequence[str]) -> str:
 
 
 def data_response(
-    answer: RegistryAnswer | errors.DocumentRegistryError, verb: str | None = None, name: str = ""
+    answer: registry_messages.RegistryAnswer | errors.DocumentRegistryError,
+    verb: str | None = None,
+    name: str = "",
 ) -> Response:
     """Return an answer or an error as XML or as a list of pairs.
 
@@ -198,7 +185,7 @@ def data_response(
     if (name or negotiate_format(DATA)) == "xml":
         body, kind = format_xml_answer(verb, answer), "text/xml; charset=utf-8"
     else:
-        body, kind = format_registry_answer(answer).encode(), "text/plain"
+        body, kind = registry_messages.format_registry_answer(answer).encode(), "text/plain"
     return Response(body, status, headers, content_type=kind)
 
 
@@ -287,7 +274,10 @@ def _registry_page(
         fault=fault,
         reason=translate_reason(fault.reason) if fault else "",
         unknown=unknown,
-        verbs=[(verb, VERB_TEXTS[verb], list_arguments(verb)) for verb in VERBS],
+        verbs=[
+            (verb, VERB_TEXTS[verb], registry_messages.list_arguments(verb))
+            for verb in registry_messages.VERBS
+        ],
     )
 
 
@@ -346,7 +336,7 @@ def answer_verb(word: str) -> Response:
     :param word: the fixed word of the path.
     """
     arguments: model.Arguments = ()
-    answer: RegistryAnswer | errors.DocumentRegistryError
+    answer: registry_messages.RegistryAnswer | errors.DocumentRegistryError
     try:
         check_method("GET", "HEAD", "POST")
         arguments = _read_query()
@@ -354,12 +344,12 @@ def answer_verb(word: str) -> Response:
             arguments = [*arguments, *_read_body()]
         elif page := show_registry(arguments):
             return page
-        answer = _evaluate(parse_registry_request(arguments))
+        answer = _evaluate(registry_messages.parse_registry_request(arguments))
     except errors.DocumentRegistryError as error:
         answer = error
     except errors.NotReady as error:
         answer = unavailable(error)
-    return data_response(answer, find_verb(arguments))
+    return data_response(answer, registry_messages.find_verb(arguments))
 
 
 def send_schema(word: str) -> Response:
@@ -384,7 +374,7 @@ def _read_query() -> model.Arguments:
     query = request.query_string
     if len(query) > MAX_QUERY:
         raise HttpRefusal(414, f"the query has {len(query)} bytes; at most {MAX_QUERY} are allowed")
-    arguments = decode_arguments(query)
+    arguments = registry_messages.decode_arguments(query)
     allowed = current_registry().config.registry_passwords_in_urls
     if not allowed and any(name in PASSWORDS for name, _ in arguments):
         raise errors.DocumentRegistryError(
@@ -402,44 +392,52 @@ def _read_body() -> model.Arguments:
     """
     body = b""
     try:
-        while len(body) <= MAX_BODY and (part := request.stream.read(MAX_BODY + 1 - len(body))):
+        while len(body) <= registry_messages.MAX_BODY and (
+            part := request.stream.read(registry_messages.MAX_BODY + 1 - len(body))
+        ):
             body += part
     except HTTPException as error:  # the body is incomplete, or longer than the app allows
         raise HttpRefusal(error.code or 400, f"the body cannot be read: {error.name}") from None
-    if len(body) > MAX_BODY:
-        raise HttpRefusal(413, f"the body has more than {MAX_BODY} bytes, which is the maximum")
+    if len(body) > registry_messages.MAX_BODY:
+        raise HttpRefusal(
+            413, f"the body has more than {registry_messages.MAX_BODY} bytes, which is the maximum"
+        )
     if body and request.mimetype != FORM:
         raise HttpRefusal(415, f"the Content-Type is {request.mimetype[:80]!a}; it must be {FORM}")
-    return decode_arguments(body)
+    return registry_messages.decode_arguments(body)
 
 
-def _evaluate(wanted: model.RegistryRequest) -> RegistryAnswer:
+def _evaluate(wanted: model.RegistryRequest) -> registry_messages.RegistryAnswer:
     """Process a request, and return the answer. A HEAD request changes nothing (RFC 9110, 9.3.2).
 
     :raises DocumentRegistryError: if the request is refused.
     :raises NotReady: if the database is not available.
     """
     if request.method == "HEAD":
-        return Confirmation("the request is well-formed")
+        return registry_messages.Confirmation("the request is well-formed")
     registry, sender, own = current_registry(), user_address(), open_own_archive()
     match wanted:
         case model.RegisterActor():
-            return RegisteredActor(registry.register_actor(wanted, sender, own))
+            return registry_messages.RegisteredActor(registry.register_actor(wanted, sender, own))
         case model.RegisterDocument():
-            return RegisteredDocument(registry.register_document(wanted, sender, own))
+            return registry_messages.RegisteredDocument(
+                registry.register_document(wanted, sender, own)
+            )
         case model.DisplayIDRegistration():
             return registry.display(wanted, sender)
         case model.ChangePassword():
             registry.change_password(wanted, sender)
-            return Confirmation("the password was changed")
+            return registry_messages.Confirmation("the password was changed")
         case model.ChangeEMailAddress():
             registry.change_email(wanted, sender)
-            return Confirmation("the e-mail address was changed")
+            return registry_messages.Confirmation("the e-mail address was changed")
         case model.ChangeActor():
             registry.change_actor(wanted, sender)
-            return Confirmation(
+            return registry_messages.Confirmation(
                 f"the document {wanted.document_id} is now registered by {wanted.new_actor_id}"
             )
         case model.DeleteDocumentRegistration():
             registry.delete_registration(wanted, sender)
-            return Confirmation(f"the registration of {wanted.document_id} was deleted")
+            return registry_messages.Confirmation(
+                f"the registration of {wanted.document_id} was deleted"
+            )

@@ -24,7 +24,7 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     MetadataLocation,
     RegisterDocument,
 )
-from flask_ibi_archive.core.protocol.registry_2008.requests import (
+from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
     format_registry_request,
     parse_registry_request,
 )

@@ -24,7 +24,10 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     DocumentRecord,
     RegisterActor,
 )
-from flask_ibi_archive.core.protocol.registry_2008.requests import Confirmation, RegisteredActor
+from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
+    Confirmation,
+    RegisteredActor,
+)
 from flask_ibi_archive.errors import ConfigError, DocumentRegistryError, IBIError, ResolverFailed
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.http.transport import HttpResponse

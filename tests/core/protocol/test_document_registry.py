@@ -29,7 +29,7 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     RegisterDocument,
     RegistryRequest,
 )
-from flask_ibi_archive.core.protocol.registry_2008.requests import (
+from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
     MAX_BODY,
     VERBS,
     Confirmation,

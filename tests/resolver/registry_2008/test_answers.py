@@ -18,7 +18,7 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     RegisterDocument,
     RegistryRequest,
 )
-from flask_ibi_archive.core.protocol.registry_2008.requests import (
+from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
     VERBS,
     Confirmation,
     RegisteredActor,

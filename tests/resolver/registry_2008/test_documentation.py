@@ -20,7 +20,7 @@ from support.registries import CHEAP
 
 from example_app import create_resolver
 from flask_ibi_archive.archive.commands import ibi
-from flask_ibi_archive.core.protocol.registry_2008.requests import VERBS
+from flask_ibi_archive.core.protocol.registry_2008.registry_messages import VERBS
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.server.commands.group import IBIGroup

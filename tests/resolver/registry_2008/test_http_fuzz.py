@@ -39,7 +39,7 @@ from support.web import Answer
 
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.core.protocol.query import format_query_string
-from flask_ibi_archive.core.protocol.registry_2008.requests import MAX_BODY
+from flask_ibi_archive.core.protocol.registry_2008.registry_messages import MAX_BODY
 
 SHORT_RUN = 300
 LONG_RUN = int(os.environ.get("IBI_FUZZ_REQUESTS", "10000"))

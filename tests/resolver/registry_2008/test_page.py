@@ -38,7 +38,7 @@ from flask_ibi_archive.core.protocol.registry_2008.model import (
     DocumentRegistration,
     MetadataLocation,
 )
-from flask_ibi_archive.core.protocol.registry_2008.requests import VERBS, list_arguments
+from flask_ibi_archive.core.protocol.registry_2008.registry_messages import VERBS, list_arguments
 from flask_ibi_archive.server.pages.responses import find_static_url
 
 pytestmark = pytest.mark.one_database

@@ -39,7 +39,10 @@ from support.web import Answer, ask
 from werkzeug.serving import make_server
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.core.protocol.registry_2008.requests import MAX_BODY, RegisteredDocument
+from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
+    MAX_BODY,
+    RegisteredDocument,
+)
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.registry_2008.views import SCHEMA
 

@@ -5,7 +5,7 @@ actor registers itself, and then the URLs of each document. The actor that regis
 first has the *document*. All later actors have *copies* of the document.
 
 A request is a verb with arguments, in the query of a URL or in the body of a POST request. The
-module ``model`` contains the classes. The modules ``requests`` and ``answers`` parse and format the
+module ``model`` contains the classes. The module ``registry_messages`` parses and formats the
 messages.
 
 Source: [P] 4.
