@@ -32,8 +32,9 @@ from support.loopback import LOOPBACK
 from support.registries import KEY, a_config, a_registry, a_request, resolver_database
 
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request
+from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
+from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
@@ -234,11 +235,9 @@ def measure(
     with resolver_of(archives, folder) as resolver:
         for turn in range(rounds + WARMING):
             item = item_of(chance.randrange(len(archives)), turn)
-            request = UrlRequest(parse_identifier(item), (ADDRESS,), "", NO_VERBS)
-            query = format_request(request)
-            targets = [
-                Target(one, f"http://{one.address}/{one.service_ibi}?{query}") for one in archives
-            ]
+            question = Question(parse_identifier(item), NO_VERBS)
+            query = format_request(question.create_request((ADDRESS,)))
+            targets = [Target(one, f"{one.service_url}?{query}", question) for one in archives]
             found.append((bare.slowest(query), wait(fan_out, targets), resolve(resolver, item)))
     fan_out.close()
     return [statistics.median(column) for column in zip(*found[WARMING:], strict=True)]

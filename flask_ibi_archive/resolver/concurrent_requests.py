@@ -26,6 +26,7 @@ from typing import NamedTuple, TypeAlias
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.core.protocol.pairs import ALERT, Pair, parse_pairs
+from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.errors import PeerProtocolError
 from flask_ibi_archive.resolver.acknowledgments import Acknowledgments
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
@@ -69,12 +70,12 @@ class Target(NamedTuple):
     """A request to an Archive.
 
     :param url: the complete URL with its query.
-    :param tag: any value. The result contains this object, so the caller can read the value there.
+    :param question: the question that the query contains.
     """
 
     archive: IncludedArchive
     url: str
-    tag: object = None
+    question: Question
 
 
 class Reply(NamedTuple):

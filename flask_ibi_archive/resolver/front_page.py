@@ -102,19 +102,13 @@ def decode_facts(ibi: Identifier) -> list[tuple[str, str, str]]:
     :raises IdentifierError: if the identifier does not encode an address and a date.
     """
     decoded = decode_identifier(ibi)
-    facts = {
-        "host": decoded.host,
-        "ip": decoded.ip,
-        "port": None if decoded.port is None else str(decoded.port),
-        "date": None if decoded.date is None else format_date(decoded.date),
-    }
-    labels = {
-        "host": gettext("Host"),
-        "ip": gettext("IP address"),
-        "port": gettext("Port"),
-        "date": gettext("Minted on"),
-    }
-    return [(name, labels[name], value) for name, value in facts.items() if value is not None]
+    facts = (
+        ("host", gettext("Host"), decoded.host),
+        ("ip", gettext("IP address"), decoded.ip),
+        ("port", gettext("Port"), None if decoded.port is None else str(decoded.port)),
+        ("date", gettext("Minted on"), None if decoded.date is None else format_date(decoded.date)),
+    )
+    return [(name, label, value) for name, label, value in facts if value is not None]
 
 
 def _describe_form(form: Form) -> str:

@@ -160,7 +160,7 @@ class ResolutionContext:
     def list_unknown(self, questions: Sequence[Question]) -> list[Question]:
         """Return the questions about items that no Archive has known so far."""
         known = {
-            cast(Question, result.target.tag).ibi
+            result.target.question.ibi
             for result in self.results
             if isinstance(result, Reply) and result.pairs
         }

@@ -8,9 +8,8 @@ questions for the next round. An example is a question about the next edition of
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import (
     Alert,
@@ -83,8 +82,7 @@ class Resolution:
             context.silent = 0
             # questions that were answered are not sent again
             context.known = {
-                (known.target.archive.id, cast(Question, known.target.tag)): known
-                for known in context.results
+                (known.target.archive.id, known.target.question): known for known in context.results
             }
             second = self._run_attempt()
             # the first alert is more precise than the alert about a timeout

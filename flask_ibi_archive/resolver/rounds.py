@@ -39,7 +39,7 @@ from typing import cast
 
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
-from flask_ibi_archive.core.resolution.answer import Answer, Question
+from flask_ibi_archive.core.resolution.answer import Answer
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import Alert, AlternativesSearch, NextRound, Redirect
 from flask_ibi_archive.errors import NotReady
@@ -167,7 +167,7 @@ class Round:
         started = context.clock()
         try:
             answer = cast(OwnArchive, context.own).answer
-            pairs = answer(cast(Question, target.tag), context.request.client_addresses)
+            pairs = answer(target.question, context.request.client_addresses)
         except NotReady as error:
             return Failure(target, error.summary, context.clock() - started)
         except Exception:  # the other Archives may still answer
@@ -268,9 +268,9 @@ class Round:
             return None
         if not result.pairs:  # most Archives do not know the item
             return None
-        question = cast(Question, result.target.tag)
         pairs = pairs_as_dict(result.pairs)
-        redirect = self._analysis.add_answer(Answer(archive.source, question, pairs))
+        answer = Answer(archive.source, result.target.question, pairs)
+        redirect = self._analysis.add_answer(answer)
         waits_for_all = self._analysis.waits_for_all or context.is_patient
         waits = redirect is None and self._grace_ends is None and not waits_for_all
         if waits and self._analysis.has_follow_up():

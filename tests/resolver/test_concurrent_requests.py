@@ -15,6 +15,7 @@ from weakref import ref
 import pytest
 from support.archive_servers import (
     KNOWN,
+    QUESTION,
     SHORT,
     THE_END,
     MakeFanOut,
@@ -47,11 +48,11 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
 def test_archives_are_asked_concurrently(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     late = hosts.add(hangs)
     quick = [hosts.add(says(http(KNOWN))) for _ in range(40)]
-    targets = [at(one.address, tag=number) for number, one in enumerate([late, *quick])]
+    targets = [at(one.address, number=number) for number, one in enumerate([late, *quick])]
     replies = make_fan_out().ask(targets, PATIENCE)
     results = [replies.get(PATIENCE) for _ in quick]
     assert [result.pairs for result in results if isinstance(result, Reply)] == [PAIRS] * len(quick)
-    assert {result.target.tag for result in results if result} == set(range(1, 41))
+    assert {result.target.archive.id for result in results if result} == set(range(1, 41))
     assert replies.pending == 1
     assert replies.get(0) is None
     late.wait()
@@ -64,14 +65,14 @@ def test_archives_are_asked_concurrently(hosts: Servers, make_fan_out: MakeFanOu
 def test_requests_can_be_added_to_a_reply_queue(hosts: Servers, make_fan_out: MakeFanOut) -> None:
     late, quick = hosts.add(hangs), hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
-    replies = asks.ask([at(late.address, tag=1)], PATIENCE)
+    replies = asks.ask([at(late.address, number=1)], PATIENCE)
     late.wait()
-    assert asks.ask([at(quick.address, tag=2), at("", tag=3)], PATIENCE, replies) is replies
+    assert asks.ask([at(quick.address, number=2), at("", number=3)], PATIENCE, replies) is replies
     assert replies.pending == 3
     found = replies.get(PATIENCE), replies.get(PATIENCE)
-    assert {one.target.tag for one in found if one} == {2, 3}
+    assert {one.target.archive.id for one in found if one} == {2, 3}
     hosts.release(late, http())
-    assert one_of(replies).target.tag == 1
+    assert one_of(replies).target.archive.id == 1
 
 
 def test_no_targets_give_no_replies(make_fan_out: MakeFanOut) -> None:
@@ -142,7 +143,7 @@ def test_an_invalid_url_is_not_requested(
 ) -> None:
     host = hosts.add(says(http(KNOWN)))
     asks = make_fan_out()
-    bad = Target(IncludedArchive(1, "a/b", "a"), url.format(host.address))
+    bad = Target(IncludedArchive(1, "a/b", "a"), url.format(host.address), QUESTION)
     assert reason_of(asks.ask([bad], PATIENCE)) == "has an invalid address"
     assert not asks.send_acknowledgment(bad.url, {})
     first, second = all_of(asks.ask([bad, at(host.address)], PATIENCE))

@@ -183,11 +183,11 @@ def test_hanging_lookups_do_not_delay_other_archives(
     hosts: Servers, make_fan_out: MakeFanOut, hanging: Event
 ) -> None:
     server = hosts.add(says(http(KNOWN)))
-    good = [at(named(server.address, f"good{number}.br"), tag=number) for number in range(3)]
+    good = [at(named(server.address, f"good{number}.br"), number=number) for number in range(3)]
     bad = [at(f"hangs{number}.br") for number in range(40)]
     replies = make_fan_out(PATIENCE).ask([*bad, *good], PATIENCE)
     found = [replies.get(PATIENCE) for _ in good]
-    assert {one.target.tag for one in found if isinstance(one, Reply)} == {0, 1, 2}
+    assert {one.target.archive.id for one in found if isinstance(one, Reply)} == {0, 1, 2}
     assert replies.pending == len(bad)
 
 

@@ -13,6 +13,9 @@ from threading import Semaphore, Thread
 from time import monotonic
 from typing import TypeAlias
 
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.relations import NO_VERBS
+from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.concurrent_requests import (
     Failure,
@@ -278,9 +281,16 @@ SECRET = "clientinformation.ipaddress=150.163.2.175"
 KNOWN = "state Original\r\nurl http://a.br/b"
 
 
-def at(address: str, target: str = f"/a/b?{SECRET}", tag: object = None) -> Target:
-    """Return a request to the Archive at an address."""
-    return Target(IncludedArchive(1, "a/b", address), f"http://{address}{target}", tag)
+#: A question whose content does not matter.
+QUESTION = Question(parse_identifier("a.br/x/2001/01.01.00.00"), NO_VERBS)
+
+
+def at(address: str, target: str = f"/a/b?{SECRET}", number: int = 1) -> Target:
+    """Return a request to the Archive at an address.
+
+    :param number: the id of the Archive.
+    """
+    return Target(IncludedArchive(number, "a/b", address), f"http://{address}{target}", QUESTION)
 
 
 def all_of(replies: ReplyQueue) -> list[Reply | Failure]:

@@ -169,7 +169,7 @@ def ask_archives(
     targets = []
     for archive in archives:
         if own is None or archive.service_ibi != own.service_ibi:
-            targets.append(Target(archive, f"{archive.service_url}?{query}"))
+            targets.append(Target(archive, f"{archive.service_url}?{query}", question))
             continue
         with suppress(NotReady):
             found[archive.id] = bool(own.answer(question, (applicant.sender,)))

@@ -67,16 +67,22 @@ DOC, COPY, LATER, OTHER = (f"http://doc.br/{name}" for name in ("doc", "copy", "
 FREE, DC, DC_PT, PT = (f"http://meta.br/{name}" for name in ("free", "dc", "dc-pt", "pt"))
 EVIL = "http://evil.br/"
 
+
+def held(*values: Any, **editions: str) -> Entry:
+    """Return a document that only its holder has; the values are those of a ``Place``."""
+    return Entry([Place(*values, **editions)])
+
+
 #: Metadata without a format, in a format, and in another language.
 DESCRIBED = ((DC, "oai_dc", "en"), (FREE, None, "en"), (DC_PT, "oai_dc", "pt"), (PT, None, "pt"))
-ALL = {X: Entry([Place(1, DOC, DESCRIBED)])}
-BARE = {X: Entry([Place(1, DOC)])}
-ONLY_METADATA = {X: Entry([Place(1, None, DESCRIBED)])}
-ONLY_FORMAT = {X: Entry([Place(1, DOC, [(DC, "oai_dc", None)])])}
-FORMAT_IN_PORTUGUESE = {X: Entry([Place(1, DOC, [(FREE, None, "en"), (DC_PT, "oai_dc", "pt")])])}
+ALL = {X: held(1, DOC, DESCRIBED)}
+BARE = {X: held(1, DOC)}
+ONLY_METADATA = {X: held(1, None, DESCRIBED)}
+ONLY_FORMAT = {X: held(1, DOC, [(DC, "oai_dc", None)])}
+FORMAT_IN_PORTUGUESE = {X: held(1, DOC, [(FREE, None, "en"), (DC_PT, "oai_dc", "pt")])}
 COPIES = {X: Entry([Place(1, DOC), Place(3, COPY, DESCRIBED), Place(2, OTHER)])}
 LATER_COPY = {X: Entry([Place(1, None, [(FREE, None, None)]), Place(2, COPY)])}
-LATER_DESCRIBED = {Y: Entry([Place(1, LATER, DESCRIBED)])}
+LATER_DESCRIBED = {Y: held(1, LATER, DESCRIBED)}
 
 UNKNOWN, LOOP = AlertKind.UNKNOWN, AlertKind.LOOP
 
@@ -119,58 +125,50 @@ MODIFIERS: Sequence[tuple[str, Mapping[str, Entry], str | AlertKind, str | None]
 #: The registry, and where ``X!`` leads to.
 EDITIONS: Mapping[str, tuple[Mapping[str, Entry], str | AlertKind]] = {
     "the next edition is a persistent URL": (
-        {X: Entry([Place(1, DOC, next=cited(Y))]), Y: Entry([Place(2, LATER)])},
+        {X: held(1, DOC, next=cited(Y)), Y: held(2, LATER)},
         LATER,
     ),
     "in another letter case, with a prefix": (
-        {X: Entry([Place(1, DOC, next=cited(f"rep/{Y.upper()}"))]), Y: Entry([Place(2, LATER)])},
+        {X: held(1, DOC, next=cited(f"rep/{Y.upper()}")), Y: held(2, LATER)},
         LATER,
     ),
     "it is the URL of another document of the same actor": (
-        {
-            X: Entry([Place(1, DOC, next=OTHER)]),
-            Y: Entry([Place(1, OTHER, next=cited(Z))]),
-            Z: Entry([Place(1, LATER)]),
-        },
+        {X: held(1, DOC, next=OTHER), Y: held(1, OTHER, next=cited(Z)), Z: held(1, LATER)},
         LATER,
     ),
-    "it is a URL": ({X: Entry([Place(1, DOC, next=LATER)])}, LATER),
+    "it is a URL": ({X: held(1, DOC, next=LATER)}, LATER),
     "a persistent URL with a path is a URL": (
-        {X: Entry([Place(1, DOC, next=cited(f"{Y}/a.txt"))]), Y: Entry([Place(2, LATER)])},
+        {X: held(1, DOC, next=cited(f"{Y}/a.txt")), Y: held(2, LATER)},
         cited(f"{Y}/a.txt"),
     ),
     "a later document states its previous edition by a URL": (
-        {X: Entry([Place(1, DOC)]), Y: Entry([Place(1, LATER, previous=DOC)])},
+        {X: held(1, DOC), Y: held(1, LATER, previous=DOC)},
         LATER,
     ),
     "a later document states its previous edition by a persistent URL": (
-        {X: Entry([Place(1, DOC)]), Y: Entry([Place(1, LATER, previous=cited(X))])},
+        {X: held(1, DOC), Y: held(1, LATER, previous=cited(X))},
         LATER,
     ),
     "the document has priority over a later document": (
-        {
-            X: Entry([Place(1, DOC, next=cited(Z))]),
-            Y: Entry([Place(1, OTHER, previous=DOC)]),
-            Z: Entry([Place(1, LATER)]),
-        },
+        {X: held(1, DOC, next=cited(Z)), Y: held(1, OTHER, previous=DOC), Z: held(1, LATER)},
         LATER,
     ),
     "copies do not hide the next edition": (
-        {X: Entry([Place(1, DOC, next=cited(Y)), Place(2, COPY)]), Y: Entry([Place(1, LATER)])},
+        {X: Entry([Place(1, DOC, next=cited(Y)), Place(2, COPY)]), Y: held(1, LATER)},
         LATER,
     ),
-    "an unknown next edition": ({X: Entry([Place(1, DOC, next=cited(Y))])}, UNKNOWN),
-    "a document is its own next edition": ({X: Entry([Place(1, DOC, next=cited(X))])}, LOOP),
+    "an unknown next edition": ({X: held(1, DOC, next=cited(Y))}, UNKNOWN),
+    "a document is its own next edition": ({X: held(1, DOC, next=cited(X))}, LOOP),
     "documents are the next editions of each other": (
-        {X: Entry([Place(1, DOC, next=cited(Y))]), Y: Entry([Place(1, LATER, next=cited(X))])},
+        {X: held(1, DOC, next=cited(Y)), Y: held(1, LATER, next=cited(X))},
         LOOP,
     ),
     "hijack: the holder of the later document is another actor": (
-        {X: Entry([Place(1, DOC)]), Y: Entry([Place(2, EVIL, previous=DOC)])},
+        {X: held(1, DOC), Y: held(2, EVIL, previous=DOC)},
         DOC,
     ),
     "hijack: the same with a persistent URL": (
-        {X: Entry([Place(1, DOC)]), Y: Entry([Place(2, EVIL, previous=cited(X))])},
+        {X: held(1, DOC), Y: held(2, EVIL, previous=cited(X))},
         DOC,
     ),
     "hijack: a copy states a next edition": (
@@ -178,11 +176,11 @@ EDITIONS: Mapping[str, tuple[Mapping[str, Entry], str | AlertKind]] = {
         DOC,
     ),
     "hijack: the holder of a copy registers a later document": (
-        {X: Entry([Place(1, DOC), Place(2, COPY)]), Y: Entry([Place(2, EVIL, previous=DOC)])},
+        {X: Entry([Place(1, DOC), Place(2, COPY)]), Y: held(2, EVIL, previous=DOC)},
         DOC,
     ),
     "hijack: another actor registers a document with the URL of the next edition": (
-        {X: Entry([Place(1, DOC, next=LATER)]), Y: Entry([Place(2, LATER, next=EVIL)])},
+        {X: held(1, DOC, next=LATER), Y: held(2, LATER, next=EVIL)},
         LATER,
     ),
 }
@@ -226,7 +224,7 @@ def test_the_holder_decides_what_the_next_edition_is(database: Database) -> None
 
 
 def test_a_next_edition_without_ibi_has_nothing_but_its_url(here: Database) -> None:
-    store(here, {X: Entry([Place(1, DOC, DESCRIBED, next=LATER)])})
+    store(here, {X: held(1, DOC, DESCRIBED, next=LATER)})
     for text, expected in (
         (f"{X}!", LATER),
         (f"{X}!+", LATER),
@@ -238,7 +236,7 @@ def test_a_next_edition_without_ibi_has_nothing_but_its_url(here: Database) -> N
 
 
 def test_identifiers_are_compared_in_canonical_case(here: Database) -> None:
-    store(here, {X: Entry([Place(1, DOC)]), IBIP: Entry([Place(1, OTHER)])})
+    store(here, {X: held(1, DOC), IBIP: held(1, OTHER)})
     assert result_of(resolve(here, X.upper())) == DOC
     assert result_of(resolve(here, IBIP.lower())) == OTHER
 
@@ -310,19 +308,19 @@ PRECEDENCE: Mapping[str, tuple[str, Habits, Mapping[str, Entry], str | AlertKind
     "an Archive has the next edition of a registered document": (
         f"{X}!",
         {f"{Y}!": (0, EDITION_OF_ARCHIVE)},
-        {X: Entry([Place(1, DOC, next=cited(Y))])},
+        {X: held(1, DOC, next=cited(Y))},
         OTHER,
     ),
     "an Archive knows the next edition but one": (
         f"{X}!",
         {f"{X}!": (0, goes_on(Y)), f"{Y}!": (0, goes_on(Z))},
-        {X: Entry([Place(1, DOC)]), Y: Entry([Place(1, LATER)])},
+        {X: held(1, DOC), Y: held(1, LATER)},
         UNKNOWN,
     ),
     "a loop of an Archive and the registry": (
         f"{X}!",
         {f"{Y}!": (0, goes_on(X))},
-        {X: Entry([Place(1, DOC, next=cited(Y))])},
+        {X: held(1, DOC, next=cited(Y))},
         LOOP,
     ),
     "two claims of the Original": (f"{X}{ORIGINAL}", {X: (0, leads(OTHER))}, ALL, OTHER),
@@ -350,7 +348,7 @@ def test_archives_are_preferred_to_the_registry(here: Database, name: str) -> No
 
 
 def test_the_claim_of_an_actor_for_another_last_edition_does_not_count(here: Database) -> None:
-    store(here, {Z: Entry([Place(1, DOC)])})
+    store(here, {Z: held(1, DOC)})
     first = {f"{X}!": (0, goes_on(Y)), f"{Y}!": (0, EDITION_OF_ARCHIVE)}
     second = {f"{X}!": (0, goes_on(Z))}
     assert result_of(resolve(here, f"{X}!{ORIGINAL}", first, second)) == OTHER
@@ -358,7 +356,7 @@ def test_the_claim_of_an_actor_for_another_last_edition_does_not_count(here: Dat
 
 
 def test_actors_with_the_originals_of_several_last_editions_are_named(here: Database) -> None:
-    store(here, {Y: Entry([Place(1, DOC)]), Z: Entry([Place(2, LATER)])})
+    store(here, {Y: held(1, DOC), Z: held(2, LATER)})
     alert = resolve(here, f"{X}!{ORIGINAL}", *[{f"{X}!": (0, goes_on(one))} for one in (Y, Z)])
     assert isinstance(alert, Alert)
     assert alert.summary == (
@@ -390,7 +388,7 @@ def test_a_registered_document_waits_for_the_answers_of_all_archives(
 def test_a_follow_up_question_waits_for_all_archives_before_the_registry_counts(
     here: Database,
 ) -> None:
-    store(here, {Y: Entry([Place(1, EVIL)]), Z: Entry([Place(1, EVIL)])})
+    store(here, {Y: held(1, EVIL), Z: held(1, EVIL)})
     # the grace period after the answer of the first Archive ends before the answer of the third
     first, second = {f"{X}!": (0, goes_on(Y))}, {f"{X}!": (0, goes_on(Z)), f"{Z}!": (0, goes_on(X))}
     third = {f"{Y}!": (3, EDITION_OF_ARCHIVE)}
@@ -437,7 +435,7 @@ def test_while_the_archive_that_had_the_item_is_silent_the_registry_does_not_cou
 def test_while_the_archive_that_may_have_minted_the_ibi_is_silent_the_registry_does_not_count(
     here: Database, ibi: str, is_suspect: bool
 ) -> None:
-    store(here, {ibi: Entry([Place(1, DOC)])})
+    store(here, {ibi: held(1, DOC)})
     found = resolve(here, ibi, {ibi: (NEVER, "")})
     assert result_of(found) == (AlertKind.SILENT if is_suspect else DOC)
 
@@ -486,7 +484,7 @@ def test_one_statement_reads_all_questions_of_a_round(here: Database) -> None:
 
 
 def test_a_resolution_reads_the_registry_once_for_each_round(here: Database) -> None:
-    store(here, {X: Entry([Place(1, DOC, next=cited(Y))]), **LATER_DESCRIBED})
+    store(here, {X: held(1, DOC, next=cited(Y)), **LATER_DESCRIBED})
     with statements_of(here) as sent:
         resolve(here, f"{X}!")
     assert len(sent) == 2
