@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.cases import for_each
 from support.clocks import Clock
 
-from flask_ibi_archive.resolver.circuit_breaker import MAX_FAILURES, MAX_PAUSE, CircuitBreaker
+from flask_ibi_archive.resolver.circuit_breaker import (
+    FIRST_PAUSE,
+    MAX_FAILURES,
+    MAX_PAUSE,
+    CircuitBreaker,
+)
 
 ONE, OTHER = 1, 2
 
@@ -57,3 +65,61 @@ def test_only_one_of_many_threads_sends_the_probe() -> None:
         for _ in range(50):
             clock.now += MAX_PAUSE
             assert sum(pool.map(breaker.allows_request, [ONE] * 8)) == 1
+
+
+class SkippedArchives(RuleBasedStateMachine):
+    """Random sequences: an Archive that answers is asked, and none is skipped for ever."""
+
+    archives = st.integers(1, 3)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Clock(1000.0)
+        self.breaker = CircuitBreaker(self.clock)
+        #: Failures since the last answer, including those of probes.
+        self.failures = dict.fromkeys(range(1, 4), 0)
+        #: When an Archive was last asked or failed.
+        self.last_contact = dict.fromkeys(range(1, 4), self.clock.now)
+
+    @rule(archive=archives)
+    def fail(self, archive: int) -> None:
+        self.breaker.record_result(archive, ok=False)
+        self.failures[archive] += 1
+        self.last_contact[archive] = self.clock.now
+
+    @rule(archive=archives)
+    def answer(self, archive: int) -> None:
+        self.breaker.record_result(archive, ok=True)
+        self.failures[archive] = 0
+        assert self.breaker.allows_request(archive)
+        self.last_contact[archive] = self.clock.now
+
+    @rule(archive=archives)
+    def ask(self, archive: int) -> None:
+        if self.breaker.allows_request(archive):
+            if self.failures[archive] >= MAX_FAILURES:
+                assert not self.breaker.allows_request(archive), "one probe at a time"
+            self.last_contact[archive] = self.clock.now
+        else:
+            assert self.failures[archive] >= MAX_FAILURES
+            assert self.clock.now - self.last_contact[archive] < MAX_PAUSE
+
+    @rule(seconds=st.sampled_from([0.5, FIRST_PAUSE / 2, FIRST_PAUSE, 70.0]))
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    @rule(archive=archives)
+    def wait_long(self, archive: int) -> None:
+        self.clock.now += MAX_PAUSE
+        assert self.breaker.allows_request(archive)
+        self.last_contact[archive] = self.clock.now
+
+    @precondition(lambda self: any(count < MAX_FAILURES for count in self.failures.values()))
+    @invariant()
+    def an_archive_with_few_failures_is_asked(self) -> None:
+        for archive, count in self.failures.items():
+            assert count >= MAX_FAILURES or self.breaker.allows_request(archive)
+
+
+TestSkippedArchives = SkippedArchives.TestCase
+TestSkippedArchives.settings = settings(stateful_step_count=20)

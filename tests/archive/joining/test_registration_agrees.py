@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import SERVICE, archive_of, close, make_app
+from support.commands import ROOT
+from support.loopback import serving
 from support.registries import CHEAP, KEY, a_config, answer_of, resolver_database
 
 from flask_ibi_archive.archive.joining.registrar import Registrar
@@ -58,6 +66,9 @@ def of_the_archive(app: Flask) -> State:
     if record is None or record.included_at is None:
         return (state,)
     return state, str(record.address), str(record.ip)
+
+
+# --- random failures in one process --------------------------------------------------------------
 
 
 class Killed(BaseException):
@@ -272,3 +283,98 @@ def run_world(uri: str, folder: Path, records: Database, seed: int) -> Counter[s
         world.kill_resolver()
         world.close_archive()
     return world.events
+
+
+# --- with processes that are killed --------------------------------------------------------------
+
+
+class Process:
+    """A process with a resolver's registry, which the test kills."""
+
+    def __init__(self, uri: str) -> None:
+        path = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
+        script = ROOT / "tests" / "resolver" / "resolver_process.py"
+        self.process = subprocess.Popen(
+            [sys.executable, str(script), uri],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+    def serve(self, port: int = 0, hold: bool = False) -> int:
+        """Start to serve in the process, and return the port."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{port} {'hold' if hold else 'answer'}\n")
+        self.process.stdin.flush()
+        return int(self.line())
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.communicate()
+
+
+@pytest.fixture
+def processes(uri: str, records: Database) -> Iterator[list[Process]]:
+    """Processes that are ready to serve."""
+    started = [Process(uri) for _ in range(3)]
+    yield started
+    for process in started:
+        process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.slow_on_postgresql
+def test_an_archive_retries_until_a_killed_resolver_runs_again(
+    uri: str, tmp_path: Path, records: Database, processes: list[Process]
+) -> None:
+    first, second, third = processes
+    kills: list[Callable[[], None]] = [first.kill]
+    apps: list[Flask] = []
+    known: list[tuple[State, State]] = []
+
+    def serve_archive(environ: dict[str, Any], start_response: Any) -> Any:
+        if kills:
+            kills.pop()()
+        return apps[0](environ, start_response)
+
+    def wait(seconds: float) -> None:
+        known.append((of_the_archive(apps[0]), of_the_resolver(records)))
+        if len(known) == 1:
+            second.serve(port, hold=True)
+            killer.start()
+        else:
+            killer.join()
+            third.serve(port)
+
+    def kill_when_done() -> None:
+        assert second.line() == "done"
+        second.kill()
+
+    killer = Thread(target=kill_when_done)
+    with serving(serve_archive) as address:
+        port = first.serve()
+        app = make_app(
+            uri,
+            tmp_path,
+            IBI_REGISTRATION_KEY=KEY,
+            IBI_ARCHIVE_ADMIN_EMAIL="banon@dpi.inpe.br",
+            IBI_ARCHIVE_ADDRESS=address,
+            IBI_RESOLVER_URL=f"http://127.0.0.1:{port}/J8LNKB5R7W/3FUQHC5",
+        )
+        apps.append(app)
+        archive_of(app).init()
+        registrar = Registrar(archive_of(app), wait=wait, clock=lambda: 0.0)
+        included = ("included", address, "150.163.34.243")
+        assert registrar.include().tries == 3
+        # the first resolver was killed during the call back and stored nothing; the second one was
+        # killed before its answer and stored the inclusion
+        assert known == [((NEVER,), (NEVER,)), ((NEVER,), included)]
+        assert of_the_archive(app) == of_the_resolver(records) == included
+        assert registrar.exclude().tries == 1
+        assert of_the_archive(app) == of_the_resolver(records) == ("excluded",)
+        close(app)

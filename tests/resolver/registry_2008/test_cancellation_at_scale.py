@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from random import Random
+from threading import Lock
 
 import pytest
-from sqlalchemy import insert
-from support.registries import NOON, a_config
+from sqlalchemy import func, insert, select
+from support.document_registries import actor_ibi, add_actors
+from support.registries import CHEAP, NOON, a_config
 
+from flask_ibi_archive.core.protocol.registry_2008.model import (
+    ChangeActor,
+    Credentials,
+    DeleteDocumentRegistration,
+    DocumentLocation,
+    RegisterDocument,
+)
+from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.actor_check import PERIOD, ActorChecker
+from flask_ibi_archive.resolver.registry_2008.actors import cancel_actor
+from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, Document, Registration
+from flask_ibi_archive.resolver.secret_checks import hash_secret
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.link_requests import LinkClient, LinkStatus
 
@@ -81,3 +97,55 @@ def _fill(database: Database, actors: int, documents: int) -> None:
                     for n in numbers
                 ],
             )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cancellations_and_operations_at_the_same_time(database: Database, seed: int) -> None:
+    """No operation fails with another error than those of the protocol, and none is lost."""
+    config = a_config(IBI_RESOLVER_REGISTRY=True, SERVER_NAME="urlib.net")
+    registry = DocumentRegistry(database, config, lambda *asked: {}, cost=CHEAP)
+    names = [chr(ord("A") + number) for number in range(26)]
+    add_actors(database, names, password_hash=hash_secret("secret", CHEAP))
+    documents = [f"a.br/d/2001/01.01.00.{number:02}" for number in range(10)]
+    location = DocumentLocation("http://x.a.br/", NOON)
+    cancelled = 0
+    codes: set[str] = set()
+    lock = Lock()
+
+    def work(thread: int) -> None:
+        nonlocal cancelled
+        random = Random(f"{seed} {thread}")
+        for number in range(100):
+            credentials = Credentials(actor_ibi(random.choice(names)), "secret")
+            document, other = random.choice(documents), actor_ibi(random.choice(names))
+            sender = f"8.{thread}.{number}.8"  # the rate limit must not stop the test
+            kind = random.randrange(20)
+            try:
+                if kind < 10:
+                    request = RegisterDocument(credentials, location, document, kind < 2)
+                    registry.register_document(request, sender)
+                elif kind < 14:
+                    registry.change_actor(ChangeActor(credentials, document, other), sender)
+                elif kind < 19:
+                    deletion = DeleteDocumentRegistration(credentials, document)
+                    registry.delete_registration(deletion, sender)
+                else:
+                    with database.writing() as connection:
+                        row = random.randrange(1, 27)
+                        done = cancel_actor(connection, row, NOON + timedelta(number))
+                    with lock:
+                        cancelled += done is not None
+            except DocumentRegistryError as error:
+                codes.add(error.code)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in pool.map(work, range(4)):
+            pass
+    assert codes <= {"denied", "conflict", "malformed"}
+    with database.reading() as connection:
+        is_cancelled = Actor.cancelled_at.is_not(None)
+        assert connection.scalar(select(func.count()).where(is_cancelled)) == cancelled > 0
+        left = select(func.count()).select_from(Registration)
+        of_cancelled = left.join(Actor, Actor.id == Registration.actor_id).where(is_cancelled)
+        assert connection.scalar(of_cancelled) == 0
+        assert connection.scalar(left) != 0
