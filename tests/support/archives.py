@@ -15,7 +15,7 @@ from sqlalchemy import make_url
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.care.backup import BackupSummary, BackupWriter
+from flask_ibi_archive.archive.care.backup import BackupManifest, BackupWriter
 from flask_ibi_archive.archive.care.restore import Restorer
 from flask_ibi_archive.archive.care.verification import Verification, Verifier
 from flask_ibi_archive.archive.items.file_io import ENTRY_NAME
@@ -167,14 +167,14 @@ def import_records(
     )
 
 
-def back_up(archive: Archive, path: Path, **options: Any) -> BackupSummary:
+def back_up(archive: Archive, path: Path, **options: Any) -> BackupManifest:
     """Back up an Archive as the command does; the options are those of the writer."""
     with suppress(IBIError):
         archive.accesses.store.import_spool()
     return BackupWriter(archive.database, archive.files_folder, **options).write(path)
 
 
-def restore(archive: Archive, path: Path, **options: Any) -> BackupSummary:
+def restore(archive: Archive, path: Path, **options: Any) -> BackupManifest:
     """Restore a backup; the options are those of the restorer."""
     archive._served = None  # a server has to be restarted
     return Restorer(archive.database, archive.files_folder, **options).run(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from flask_ibi_archive.archive.accesses.access_rows import (
@@ -25,18 +25,15 @@ from flask_ibi_archive.archive.accesses.access_storage import AccessStore, Spool
 from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments, Outcome
 from flask_ibi_archive.archive.accesses.statistics import LABEL_LENGTHS, Statistics, sum_counts
 from flask_ibi_archive.archive.accesses.visitors import ResolverAddresses
-from flask_ibi_archive.archive.items.archives import ServedArchive
-from flask_ibi_archive.archive.items.operations.context import Clock
-from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue
-from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY, URLKeys
+from flask_ibi_archive.archive.service.url_keys import CLOCK_LEEWAY
 from flask_ibi_archive.core.identifiers import parse_identifier
-from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.hosts import find_client
 from flask_ibi_archive.core.protocol.messages import NO_AGENTS, Acknowledgment, Agents
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.server.config import ArchiveConfig
-from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.signals import Notice, Notifier, access_acknowledged
+from flask_ibi_archive.signals import Notice, access_acknowledged
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
 
 #: Additional seconds for which accesses with expired URL keys are kept.
 #: An acknowledgment may be delayed.
@@ -55,37 +52,7 @@ class PurgeResult:
     before: date
 
 
-class CountingArchive(Protocol):
-    """What the functions of this module need of an Archive. The functions are its methods."""
-
-    config: ArchiveConfig
-    database: Database
-    notifier: Notifier
-
-    @property
-    def clock(self) -> Clock:
-        """The function that returns the current time."""
-
-    @property
-    def url_keys(self) -> URLKeys:
-        """The object that issues and verifies URL keys."""
-
-    @property
-    def accesses(self) -> Acknowledgments:
-        """The object that checks acknowledgments and stores the accesses that they report."""
-
-    @property
-    def items(self) -> ItemCatalogue:
-        """The items, in the tables of this package or in the host's own catalogue."""
-
-    def served(self) -> ServedArchive:
-        """Return the Archive that the app serves."""
-
-    def facts(self) -> ArchiveFacts:
-        """Return the facts that the Archive publishes about itself."""
-
-
-def create_acknowledgments(archive: CountingArchive) -> Acknowledgments:
+def create_acknowledgments(archive: Archive) -> Acknowledgments:
     """Return the object that checks acknowledgments and stores the accesses that they report."""
     config = archive.config
     store = AccessStore(
@@ -106,7 +73,7 @@ def create_acknowledgments(archive: CountingArchive) -> Acknowledgments:
 
 
 def take_acknowledgment(
-    archive: CountingArchive,
+    archive: Archive,
     acknowledgment: Acknowledgment,
     agents: Agents = NO_AGENTS,
     sender: str | None = None,
@@ -134,9 +101,7 @@ def take_acknowledgment(
     return outcome
 
 
-def read_statistics(
-    archive: CountingArchive, ibi: str | None = None, by: str = "month"
-) -> Statistics:
+def read_statistics(archive: Archive, ibi: str | None = None, by: str = "month") -> Statistics:
     """Return the counts of the accesses to an item or to the whole Archive.
 
     ::
@@ -170,7 +135,7 @@ def read_statistics(
     return sum_counts(text, by, asked, None if text is None else delivered)
 
 
-def count_views(archive: CountingArchive, item: ItemView) -> Statistics:
+def count_views(archive: Archive, item: ItemView) -> Statistics:
     """Return the accesses of readers who requested an item, by month.
 
     ::
@@ -187,7 +152,7 @@ def count_views(archive: CountingArchive, item: ItemView) -> Statistics:
     return sum_counts(None, "month", counts, None)
 
 
-def purge(archive: CountingArchive, days: int | None = None, dry_run: bool = False) -> PurgeResult:
+def purge(archive: Archive, days: int | None = None, dry_run: bool = False) -> PurgeResult:
     """Delete old accesses, but keep the daily counts.
 
     The accesses of each day (UTC) are deleted in a separate transaction. If the process is killed,

@@ -12,7 +12,7 @@ another item.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from sqlalchemy import Connection
 from flask_ibi_archive.archive.accesses.access_rows import find_item
 from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.relations import find_or_create_stub
-from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, ItemKey, KeyedFile
+from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, ItemKey
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
@@ -48,15 +48,7 @@ class AccessedItems:
 
     connection: Connection
     served: ServedArchive
-    items: ItemCatalogue
-
-    def find(self, ibi: str, scope: Scope, day: date) -> CatalogueItem | None:
-        """Return the item with an identifier, or None if there is no such item.
-
-        :param scope: which related items are read together with the item.
-        :param day: the day (UTC) of the access, on which embargoes depend.
-        """
-        return self.items.open(self.connection, day).find(ibi, scope)
+    catalogue: ItemCatalogue
 
     def get_identifier(self, key: ItemKey) -> str:
         """Return an identifier of an item.
@@ -71,13 +63,6 @@ class AccessedItems:
         if found[0] != self.served.id:
             raise NotCounted("the URL key is for an item of another Archive")
         return found[1]
-
-    def find_files(self, keys: Sequence[ItemKey], paths: Sequence[str]) -> Iterator[KeyedFile]:
-        """Yield the files of some items that have one of the paths, or that have a URL.
-
-        :returns: for each file: the key of the item, the path and the URL.
-        """
-        return self.items.find_files(self.connection, keys, paths)
 
 
 def get_row_id(connection: Connection, archive_id: int, key: ItemKey) -> int:
@@ -164,7 +149,7 @@ def find_delivered_item(
         follow_editions=facts.follow_editions,
         own_formats=facts.own_formats,
     )
-    item = items.find(requested, scope, claim.day)
+    item = items.catalogue.open(items.connection, claim.day).find(requested, scope)
     if item is None:
         raise NotCounted(f"no item of this Archive has the identifier {requested}")
     if item.state == State.DELETED:
@@ -271,7 +256,8 @@ class _Search:
         for target in self._targets(FILE_LIST):
             if self.facts.may_read(target.item, self.claim.user):
                 found.setdefault(target.item.key, target)
-        for key, path, url in self.items.find_files(list(found), self._paths()):
+        connection, catalogue = self.items.connection, self.items.catalogue
+        for key, path, url in catalogue.find_files(connection, list(found), self._paths()):
             target = found[key]
             yield target._replace(url=url or self.facts.addresses.file(target.item, path))
 

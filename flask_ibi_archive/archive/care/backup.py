@@ -86,37 +86,20 @@ class BackupManifest:
     bytes: int
     faults: int
 
+    @property
+    def items(self) -> int:
+        """The number of items."""
+        return self.tables.get(Item.__tablename__, 0)
 
-@dataclass(frozen=True, slots=True)
-class BackupSummary:
-    """The summary that the commands backup and restore print.
+    @property
+    def rows(self) -> int:
+        """The number of rows of all tables."""
+        return sum(self.tables.values())
 
-    :param archives: the service IBIs of the Archives.
-    :param items: the number of items.
-    :param rows: the number of rows of all tables.
-    :param contents: the number of undamaged stored files.
-    :param bytes: the total size of the undamaged stored files.
-    :param faults: the number of stored files that were missing or damaged.
-    """
-
-    archives: list[str]
-    items: int
-    rows: int
-    contents: int
-    bytes: int
-    faults: int
-
-    @classmethod
-    def of(cls, manifest: BackupManifest) -> BackupSummary:
-        """Return the summary of a manifest."""
-        return cls(
-            manifest.archives,
-            manifest.tables.get(Item.__tablename__, 0),
-            sum(manifest.tables.values()),
-            manifest.contents,
-            manifest.bytes,
-            manifest.faults,
-        )
+    def summarise(self) -> dict[str, Any]:
+        """Return what the commands backup and restore print as JSON."""
+        names = ("archives", "items", "rows", "contents", "bytes", "faults")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +134,7 @@ class BackupWriter:
     _faults: list[ContentFault] = field(default_factory=list)
     _malformed: list[Row] = field(default_factory=list)
 
-    def write(self, path: Path) -> BackupSummary:
+    def write(self, path: Path) -> BackupManifest:
         """Write the backup to a file.
 
         An existing file is replaced only when the new backup is complete. All tables are read in
@@ -170,7 +153,7 @@ class BackupWriter:
             values = {"format": FORMAT, "version": VERSION, **asdict(manifest)}
             text = json.dumps(values, ensure_ascii=False, indent=1)
             backup.writestr(_compressed(MANIFEST), text)
-        return BackupSummary.of(manifest)
+        return manifest
 
     def _write(self, backup: zipfile.ZipFile, needed: IO[str]) -> BackupManifest:
         """Write all members except the manifest, and return the manifest.

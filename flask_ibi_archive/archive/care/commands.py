@@ -32,7 +32,7 @@ from flask_ibi_archive.server.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.care.backup import BackupSummary, ContentFault
+    from flask_ibi_archive.archive.care.backup import BackupManifest, ContentFault
     from flask_ibi_archive.archive.care.link_check import LinkFailure
     from flask_ibi_archive.archive.care.verification import Fault, Verification
 
@@ -139,16 +139,16 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
         )
 
 
-def _format_summary(summary: BackupSummary) -> str:
+def _format_summary(summary: BackupManifest) -> str:
     return (
         f"{len(summary.archives)} Archives ({', '.join(summary.archives)}), {summary.items} items, "
         f"{summary.contents} stored files ({summary.bytes} bytes)"
     )
 
 
-def _write_summary(summary: BackupSummary, verb: str, as_json: bool) -> None:
+def _write_summary(summary: BackupManifest, verb: str, as_json: bool) -> None:
     if as_json:
-        write_json(asdict(summary))
+        write_json(summary.summarise())
     elif sys.stderr.isatty():
         say(f"{verb}: {_format_summary(summary)}")
 

@@ -30,7 +30,6 @@ from flask_ibi_archive.archive.care.backup import (
     MANIFEST,
     VERSION,
     BackupManifest,
-    BackupSummary,
     Progress,
 )
 from flask_ibi_archive.archive.items.archives import find_archives
@@ -333,7 +332,7 @@ class Restorer:
     progress: Progress = lambda stage, done, total: None
     clock: Callable[[], Fraction] = read_clock
 
-    def run(self, path: Path) -> BackupSummary:
+    def run(self, path: Path) -> BackupManifest:
         """Check and restore a backup.
 
         :raises BackupError: if the backup cannot be restored. Nothing was changed.
@@ -349,7 +348,7 @@ class Restorer:
             backup.check(self.files, None if self.dry_run else staging, self.progress)
             if not (self.dry_run and occupied):
                 self._restore(backup, staging)
-            return BackupSummary.of(backup.manifest)
+            return backup.manifest
 
     def _check_clock(self, backup: BackupReader) -> None:
         """Check that the clock is not earlier than the time of the backup."""

@@ -21,7 +21,6 @@ most answers write nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -39,6 +38,7 @@ from sqlalchemy import (
     tuple_,
 )
 
+from flask_ibi_archive.archive.harvest.oai_messages import Selection
 from flask_ibi_archive.archive.items.conditions import is_public
 from flask_ibi_archive.archive.items.tables import (
     ChangedItem,
@@ -53,8 +53,6 @@ from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_up
 #: The end of a log that has never been written.
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
-#: The position of a change in the log.
-Position = tuple[datetime, int]
 #: A function that returns the sets of items, by the ids of the items.
 FindSets = Callable[[Sequence[int]], Mapping[int, Iterable[str]]]
 
@@ -73,22 +71,6 @@ class Change(NamedTuple):
     change_no: int
     is_deleted: bool
     ibi: str
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The changes to list.
-
-    :param since: the earliest datestamp, or None.
-    :param until: the latest datestamp, or None.
-    :param set_spec: the set, or None for all items.
-    :param after: only changes after this position are listed; None: from the beginning.
-    """
-
-    since: datetime | None = None
-    until: datetime | None = None
-    set_spec: str | None = None
-    after: Position | None = None
 
 
 class HarvestLog:
@@ -258,8 +240,8 @@ class HarvestLog:
         row = self._connection.execute(select(end.scalar_subquery(), changed)).one()
         return row[0] or EPOCH, row[1]
 
-    def list_changes(self, selected: Range, limit: int) -> list[Change]:
-        """Return the first changes of a range, in their order.
+    def list_changes(self, selected: Selection, limit: int) -> list[Change]:
+        """Return the first changes of a selection, in their order.
 
         :param limit: the largest number of changes.
         """

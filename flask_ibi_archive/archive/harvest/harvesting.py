@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.harvest.changes import EPOCH, Change, HarvestLog, Range
+from flask_ibi_archive.archive.harvest.changes import EPOCH, Change, HarvestLog
 from flask_ibi_archive.archive.harvest.oai_messages import HarvestSets, Header, Position, Selection
 from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.viewing import (
@@ -125,15 +125,9 @@ class StoredHarvests:
         :param limit: the maximum number of records.
         :param with_works: True to read also the descriptions of the items.
         """
-        selected = Range(
-            selection.since,
-            selection.until,
-            selection.set_spec,
-            selection.after,  # type: ignore[arg-type]
-        )
         return self._archive.database.read(
             lambda connection: self._complete(
-                connection, self._log(connection).list_changes(selected, limit), with_works
+                connection, self._log(connection).list_changes(selection, limit), with_works
             )
         )
 

@@ -49,80 +49,6 @@ _PLACE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z_(.+)", re.ASCII)
 _NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 
-class CrawlLists:
-    """The items of one Archive whose pages are public.
-
-    :param connection: the connection for reading.
-    """
-
-    def __init__(self, connection: Connection, archive_id: int) -> None:
-        self._connection = connection
-        self._is_listed = and_(Item.archive_id == archive_id, is_public())
-
-    def list_years(self) -> list[int]:
-        """Return the years in which items were changed last, the newest first.
-
-        One statement for each year finds the newest item before the year, with an index.
-        """
-        years: list[int] = []
-        newest = select(Item.timestamp).where(self._is_listed).order_by(Item.timestamp.desc())
-        time = self._connection.scalar(newest.limit(1))
-        while time is not None:
-            years.append(time.year)
-            before = newest.where(Item.timestamp < datetime(time.year, 1, 1, tzinfo=timezone.utc))
-            time = self._connection.scalar(before.limit(1))
-        return years
-
-    def list_items(
-        self, since: datetime, before: tuple[datetime, int], limit: int
-    ) -> list[tuple[int, datetime]]:
-        """Return the ids and the timestamps of items, the newest first.
-
-        :param since: the earliest timestamp.
-        :param before: a timestamp and an id. Only items before this position are listed.
-        """
-        time, item_id = before
-        position = tuple_(Item.timestamp, Item.id)
-        rows = self._connection.execute(
-            select(Item.id, Item.timestamp)
-            .where(
-                self._is_listed,
-                Item.timestamp >= since,
-                position < tuple_(literal(time, UTCDateTime), literal(item_id)),
-            )
-            .order_by(Item.timestamp.desc(), Item.id.desc())
-            .limit(limit)
-        )
-        return [(row.id, row.timestamp) for row in rows]
-
-    def list_ranges(self, size: int) -> list[int]:
-        """Return the numbers of the ranges of ids that contain items.
-
-        The range with the number n contains the ids from n * size to (n + 1) * size - 1. A
-        recursive statement finds the smallest id of each range with an index.
-        """
-        first = select(func.min(Item.id).label("id")).where(self._is_listed).cte(recursive=True)
-        later = (
-            select(func.min(Item.id))
-            .where(self._is_listed, Item.id >= (first.c.id / size + 1) * size)
-            .correlate(first)
-            .scalar_subquery()
-        )
-        chain = first.union_all(select(later).where(first.c.id.is_not(None)))
-        ids = self._connection.scalars(select(chain.c.id).where(chain.c.id.is_not(None)))
-        return sorted(item_id // size for item_id in ids)
-
-    def list_range(self, number: int, size: int) -> list[Any]:
-        """Return the rep, the ibip and the timestamp of the items in a range of ids."""
-        return list(
-            self._connection.execute(
-                select(Item.rep, Item.ibip, Item.timestamp)
-                .where(self._is_listed, Item.id >= number * size, Item.id < (number + 1) * size)
-                .order_by(Item.id)
-            )
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class YearList:
     """A part of the list of a year.
@@ -141,11 +67,22 @@ class StoredLists:
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._database = archive.database
-        self._archive_id = archive.served().id
+        self._is_listed = and_(Item.archive_id == archive.served().id, is_public())
 
     def list_years(self) -> list[int]:
         """Return the years in which items were changed last, the newest first."""
-        return self._database.read(lambda connection: self._lists(connection).list_years())
+        return self._database.read(self._read_years)
+
+    def _read_years(self, connection: Connection) -> list[int]:
+        """Return the years: one statement for each finds the next item, with an index."""
+        years: list[int] = []
+        newest = select(Item.timestamp).where(self._is_listed).order_by(Item.timestamp.desc())
+        time = connection.scalar(newest.limit(1))
+        while time is not None:
+            years.append(time.year)
+            before = newest.where(Item.timestamp < datetime(time.year, 1, 1, tzinfo=timezone.utc))
+            time = connection.scalar(before.limit(1))
+        return years
 
     def list_year(self, year: int, after: Place | None, limit: int) -> YearList:
         """Return a part of the list of a year.
@@ -155,14 +92,25 @@ class StoredLists:
         :param limit: the maximum number of items.
         """
         since, (time, last) = _find_bounds(year, after)
-        before = time, int(last) if last.isdecimal() and len(last) < 19 else 0
+        last_id = int(last) if last.isdecimal() and len(last) < 19 else 0
+        statement = (
+            select(Item.id, Item.timestamp)
+            .where(
+                self._is_listed,
+                Item.timestamp >= since,
+                tuple_(Item.timestamp, Item.id)
+                < tuple_(literal(time, UTCDateTime), literal(last_id)),
+            )
+            .order_by(Item.timestamp.desc(), Item.id.desc())
+            .limit(limit + 1)
+        )
 
         def read(connection: Connection) -> YearList:
-            items = self._lists(connection).list_items(since, before, limit + 1)
-            ids = [item_id for item_id, _ in items[:limit]]
+            rows = connection.execute(statement).all()
+            ids = [row.id for row in rows[:limit]]
             works = read_works(self._archive, connection, ids).values()
-            last_id, last_time = items[limit - 1] if len(items) > limit else (None, since)
-            following = None if last_id is None else (last_time, str(last_id))
+            shown = rows[limit - 1] if len(rows) > limit else None
+            following = None if shown is None else (shown.timestamp, str(shown.id))
             return YearList([work for work in works if work is not None], following)
 
         return self._database.read(read)
@@ -170,19 +118,32 @@ class StoredLists:
     def list_sitemaps(self, size: int) -> list[int]:
         """Return the numbers of the sitemaps that contain items.
 
+        The sitemap with the number n contains the ids from n * size to (n + 1) * size - 1. A
+        recursive statement finds the smallest id of each sitemap with an index.
+
         :param size: the maximum number of items in a sitemap.
         """
-        return self._database.read(lambda connection: self._lists(connection).list_ranges(size))
+        first = select(func.min(Item.id).label("id")).where(self._is_listed).cte(recursive=True)
+        later = (
+            select(func.min(Item.id))
+            .where(self._is_listed, Item.id >= (first.c.id / size + 1) * size)
+            .correlate(first)
+            .scalar_subquery()
+        )
+        chain = first.union_all(select(later).where(first.c.id.is_not(None)))
+        statement = select(chain.c.id).where(chain.c.id.is_not(None))
+        ids = self._database.read(lambda connection: connection.scalars(statement).all())
+        return sorted(item_id // size for item_id in ids)
 
     def list_sitemap(self, number: int, size: int) -> list[tuple[str, datetime]]:
         """Return the URLs of the landing pages in a sitemap, and the timestamps of the items."""
-        rows = self._database.read(
-            lambda connection: self._lists(connection).list_range(number, size)
+        statement = (
+            select(Item.rep, Item.ibip, Item.timestamp)
+            .where(self._is_listed, Item.id >= number * size, Item.id < (number + 1) * size)
+            .order_by(Item.id)
         )
+        rows: Any = self._database.read(lambda connection: connection.execute(statement).all())
         return [(self._archive.addresses.item(row), row.timestamp) for row in rows]
-
-    def _lists(self, connection: Connection) -> CrawlLists:
-        return CrawlLists(connection, self._archive_id)
 
 
 class HostLists:
