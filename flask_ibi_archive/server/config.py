@@ -21,38 +21,8 @@ from flask_ibi_archive.core.identifiers import Identifier, build_repository_name
 from flask_ibi_archive.core.protocol.hosts import InnerHosts, extract_host
 from flask_ibi_archive.core.protocol.relations import RelationPattern
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.server.setting_values import (
-    InvalidValue,
-    Network,
-    parse_archive_address,
-    parse_ascii_word,
-    parse_base_url,
-    parse_count,
-    parse_email,
-    parse_flag,
-    parse_flag_or_networks,
-    parse_folder,
-    parse_granularity_setting,
-    parse_hosts,
-    parse_identifier_setting,
-    parse_ip,
-    parse_networks,
-    parse_policy,
-    parse_port,
-    parse_registration_key,
-    parse_relations,
-    parse_root,
-    parse_scheme,
-    parse_seconds,
-    parse_secret,
-    parse_secrets,
-    parse_sender,
-    parse_service_ibi,
-    parse_table_name,
-    parse_template,
-    parse_text,
-    parse_timeout,
-)
+from flask_ibi_archive.server import setting_values as values
+from flask_ibi_archive.server.setting_values import InvalidValue, Network
 
 #: Error messages do not show the values of these keys.
 SECRETS = (
@@ -144,7 +114,7 @@ def read_settings(
     :raises ConfigError: if a value is wrong. The error names the first key with a wrong value.
     """
     reader = SettingsReader(config)
-    values = {}
+    found = {}
     for declared in _declared_fields(settings):
         default = declared.metadata["default"]
         if callable(default):
@@ -154,8 +124,8 @@ def read_settings(
         parse = declared.metadata["parse"]
         empty = declared.metadata["allows_empty"]
         key = _config_key(declared)
-        values[declared.name] = reader.read(key, parse, default, allows_empty=empty)
-    return values
+        found[declared.name] = reader.read(key, parse, default, allows_empty=empty)
+    return found
 
 
 def _declared_fields(settings: type[Any]) -> list[Field[Any]]:
@@ -188,21 +158,21 @@ class MailSettings:
         :param read: :meth:`SettingsReader.read` of the config.
         :raises ConfigError: if a value is wrong. The error names the first key with a wrong value.
         """
-        server = read("MAIL_SERVER", parse_text)
+        server = read("MAIL_SERVER", values.parse_text)
         if server is None:
             return None
-        use_tls = read("MAIL_USE_TLS", parse_flag, False)
-        use_ssl = read("MAIL_USE_SSL", parse_flag, False)
+        use_tls = read("MAIL_USE_TLS", values.parse_flag, False)
+        use_ssl = read("MAIL_USE_SSL", values.parse_flag, False)
         if use_tls and use_ssl:
             raise ConfigError("MAIL_USE_TLS", True, "false, because MAIL_USE_SSL is true")
         return cls(
             server=server,
-            port=read("MAIL_PORT", parse_port, 465 if use_ssl else 587 if use_tls else 25),
+            port=read("MAIL_PORT", values.parse_port, 465 if use_ssl else 587 if use_tls else 25),
             use_tls=use_tls,
             use_ssl=use_ssl,
-            username=read("MAIL_USERNAME", parse_text),
-            password=read("MAIL_PASSWORD", parse_text),
-            default_sender=read("MAIL_DEFAULT_SENDER", parse_sender),
+            username=read("MAIL_USERNAME", values.parse_text),
+            password=read("MAIL_PASSWORD", values.parse_text),
+            default_sender=read("MAIL_DEFAULT_SENDER", values.parse_sender),
         )
 
 
@@ -241,47 +211,47 @@ class ArchiveConfig:
         last.
     """
 
-    archive_address: str = setting(parse_archive_address, default_address)
-    archive_name: str = setting(parse_text, default_name)
-    archive_service_ibi: str | None = setting(parse_service_ibi)
-    archive_ip: str | None = setting(parse_ip)
-    archive_platform_version: str = setting(parse_ascii_word, default_platform_version)
-    archive_admin_email: str | None = setting(parse_email)
-    platform_software_ibi: Identifier | None = setting(parse_identifier_setting)
-    database_uri: str = setting(parse_text, "sqlite:///{instance_path}/ibi_archive.sqlite")
-    database_timeout: float = setting(parse_timeout, DATABASE_TIMEOUT)
-    database_bind: str | None = setting(parse_text)
-    read_database_uri: str | None = setting(parse_text)
-    version_table: str = setting(parse_table_name, VERSION_TABLE)
-    files_folder: Path = setting(parse_folder, "{instance_path}/ibi_files")
-    granularity: Fraction = setting(parse_granularity_setting, "0.001")
-    mint_host: str = setting(parse_text, default_mint_host)
-    mint_port: int | None = setting(parse_port)
-    mint_max_wait: float = setting(parse_seconds, 10)
-    relations: tuple[RelationPattern, ...] | None = setting(parse_relations)
-    filter_url_list: bool = setting(parse_flag, True)
-    follow_editions: bool = setting(parse_flag, True)
-    url_key_max_age: float = setting(parse_seconds, 3600)
-    count_only_resolver: bool | tuple[Network, ...] = setting(parse_flag_or_networks, False)
-    url_scheme: str = setting(parse_scheme, "http", key="PREFERRED_URL_SCHEME")
-    application_root: str = setting(parse_root, "/", key="APPLICATION_ROOT")
-    base_template: str | None = setting(parse_template)
-    content_security_policy: str = setting(parse_policy, PAGE_POLICY, allows_empty=True)
-    trusted_proxies: tuple[Network, ...] = setting(parse_networks, ())
-    local_resolution: bool = setting(parse_flag, True)
-    resolver_url: str = setting(parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
-    persistent_url_base: str = setting(parse_base_url, "http://urlib.net")
-    resolver_email: str | None = setting(parse_email)
-    registration_key: str | None = setting(parse_registration_key)
-    registry_url: str | None = setting(parse_base_url)
-    registry_actor_id: Identifier | None = setting(parse_identifier_setting)
-    register_on_start: bool = setting(parse_flag, False)
-    registration_deadline: float = setting(parse_seconds, 60)
-    anonymise_ips: bool = setting(parse_flag, True)
-    keep_accesses: int = setting(parse_count, 90)
-    spool_folder: Path = setting(parse_folder, "{instance_path}/ibi_spool")
-    link_failures: int = setting(parse_count, 3)
-    inner_hosts: InnerHosts = setting(parse_hosts, ())
+    archive_address: str = setting(values.parse_archive_address, default_address)
+    archive_name: str = setting(values.parse_text, default_name)
+    archive_service_ibi: str | None = setting(values.parse_service_ibi)
+    archive_ip: str | None = setting(values.parse_ip)
+    archive_platform_version: str = setting(values.parse_ascii_word, default_platform_version)
+    archive_admin_email: str | None = setting(values.parse_email)
+    platform_software_ibi: Identifier | None = setting(values.parse_identifier_setting)
+    database_uri: str = setting(values.parse_text, "sqlite:///{instance_path}/ibi_archive.sqlite")
+    database_timeout: float = setting(values.parse_timeout, DATABASE_TIMEOUT)
+    database_bind: str | None = setting(values.parse_text)
+    read_database_uri: str | None = setting(values.parse_text)
+    version_table: str = setting(values.parse_table_name, VERSION_TABLE)
+    files_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_files")
+    granularity: Fraction = setting(values.parse_granularity_setting, "0.001")
+    mint_host: str = setting(values.parse_text, default_mint_host)
+    mint_port: int | None = setting(values.parse_port)
+    mint_max_wait: float = setting(values.parse_seconds, 10)
+    relations: tuple[RelationPattern, ...] | None = setting(values.parse_relations)
+    filter_url_list: bool = setting(values.parse_flag, True)
+    follow_editions: bool = setting(values.parse_flag, True)
+    url_key_max_age: float = setting(values.parse_seconds, 3600)
+    count_only_resolver: bool | tuple[Network, ...] = setting(values.parse_flag_or_networks, False)
+    url_scheme: str = setting(values.parse_scheme, "http", key="PREFERRED_URL_SCHEME")
+    application_root: str = setting(values.parse_root, "/", key="APPLICATION_ROOT")
+    base_template: str | None = setting(values.parse_template)
+    content_security_policy: str = setting(values.parse_policy, PAGE_POLICY, allows_empty=True)
+    trusted_proxies: tuple[Network, ...] = setting(values.parse_networks, ())
+    local_resolution: bool = setting(values.parse_flag, True)
+    resolver_url: str = setting(values.parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5")
+    persistent_url_base: str = setting(values.parse_base_url, "http://urlib.net")
+    resolver_email: str | None = setting(values.parse_email)
+    registration_key: str | None = setting(values.parse_registration_key)
+    registry_url: str | None = setting(values.parse_base_url)
+    registry_actor_id: Identifier | None = setting(values.parse_identifier_setting)
+    register_on_start: bool = setting(values.parse_flag, False)
+    registration_deadline: float = setting(values.parse_seconds, 60)
+    anonymise_ips: bool = setting(values.parse_flag, True)
+    keep_accesses: int = setting(values.parse_count, 90)
+    spool_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_spool")
+    link_failures: int = setting(values.parse_count, 3)
+    inner_hosts: InnerHosts = setting(values.parse_hosts, ())
     mail: MailSettings | None
     secret_keys: tuple[str | bytes, ...]
 
@@ -293,16 +263,16 @@ class ArchiveConfig:
         :raises ConfigError: if a key is missing or a value is wrong. The error names the first such
             key.
         """
-        values = read_settings(cls, config, instance_path)
+        settings = read_settings(cls, config, instance_path)
         read = SettingsReader(config).read
-        secret = read("SECRET_KEY", parse_secret)
+        secret = read("SECRET_KEY", values.parse_secret)
         if secret is None:
             raise ConfigError(
                 "SECRET_KEY", None, "a long random text, because this text signs the URL keys"
             )
-        older = read("SECRET_KEY_FALLBACKS", parse_secrets, ())
+        older = read("SECRET_KEY_FALLBACKS", values.parse_secrets, ())
         mail = MailSettings.from_reader(read)
-        return cls(**values, mail=mail, secret_keys=(*reversed(older), secret))
+        return cls(**settings, mail=mail, secret_keys=(*reversed(older), secret))
 
     @cached_property
     def base_url(self) -> str:

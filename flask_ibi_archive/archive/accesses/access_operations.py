@@ -8,19 +8,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from flask_ibi_archive.archive.accesses.access_rows import (
-    ASKED,
-    DELIVERED,
-    PURGING,
-    DayCounts,
-    count_accesses_before,
-    delete_day,
-    delete_old_salts,
-    find_first_day,
-    get_utc_day,
-    read_counts,
-    read_months,
-)
+from flask_ibi_archive.archive.accesses import access_rows
 from flask_ibi_archive.archive.accesses.access_storage import AccessStore, Spool
 from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments, Outcome
 from flask_ibi_archive.archive.accesses.statistics import LABEL_LENGTHS, Statistics, sum_counts
@@ -122,16 +110,18 @@ def read_statistics(archive: Archive, ibi: str | None = None, by: str = "month")
         raise ValueError(f"the parameter by must be one of {', '.join(LABEL_LENGTHS)}, not {by!r}")
     text = None if ibi is None else parse_identifier(ibi).text
     archive_id = archive.served().id
-    asked: list[DayCounts] = []
-    delivered: list[DayCounts] = []
+    asked: list[access_rows.DayCounts] = []
+    delivered: list[access_rows.DayCounts] = []
     with archive.database.snapshot() as connection:
         if text is None:
-            asked = read_counts(connection, archive_id, ASKED)
+            asked = access_rows.read_counts(connection, archive_id, access_rows.ASKED)
         else:
             # an item of the host's catalogue may have several rows, each with its own counts
             for item_id in archive.items.find_rows(connection, text):
-                asked += read_counts(connection, archive_id, ASKED, item_id)
-                delivered += read_counts(connection, archive_id, DELIVERED, item_id)
+                asked += access_rows.read_counts(connection, archive_id, access_rows.ASKED, item_id)
+                delivered += access_rows.read_counts(
+                    connection, archive_id, access_rows.DELIVERED, item_id
+                )
     return sum_counts(text, by, asked, None if text is None else delivered)
 
 
@@ -148,7 +138,7 @@ def count_views(archive: Archive, item: ItemView) -> Statistics:
     if item.id is None:
         return read_statistics(archive, item.ibi)
     item_id = item.id
-    counts = archive.database.read(lambda connection: read_months(connection, item_id))
+    counts = archive.database.read(lambda connection: access_rows.read_months(connection, item_id))
     return sum_counts(None, "month", counts, None)
 
 
@@ -169,17 +159,22 @@ def purge(archive: Archive, days: int | None = None, dry_run: bool = False) -> P
     # Do not delete accesses whose URL keys are still valid: the stored access prevents that the
     # key is used again.
     keys_expired = math.floor(now - config.url_key_max_age - 2 * CLOCK_LEEWAY - MARGIN)
-    before = min(get_utc_day(int(now)) - timedelta(days=days), get_utc_day(keys_expired))
+    before = min(
+        access_rows.get_utc_day(int(now)) - timedelta(days=days),
+        access_rows.get_utc_day(keys_expired),
+    )
     if dry_run:
         with database.reading() as connection:
-            return PurgeResult(count_accesses_before(connection, archive_id, before), before)
+            return PurgeResult(
+                access_rows.count_accesses_before(connection, archive_id, before), before
+            )
     # After the purge, a spool file with a deleted access would be counted again.
     archive.accesses.store.import_spool()
     purged = 0
     while True:
-        with database.writing(table_lock=PURGING) as connection:
-            day = find_first_day(connection, archive_id)
+        with database.writing(table_lock=access_rows.PURGING) as connection:
+            day = access_rows.find_first_day(connection, archive_id)
             if day is None or day >= before:
-                delete_old_salts(connection, get_utc_day(int(now)))
+                access_rows.delete_old_salts(connection, access_rows.get_utc_day(int(now)))
                 return PurgeResult(purged, before)
-            purged += delete_day(connection, archive_id, day)
+            purged += access_rows.delete_day(connection, archive_id, day)

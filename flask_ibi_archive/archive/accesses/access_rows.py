@@ -16,16 +16,7 @@ from datetime import date, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    Connection,
-    String,
-    TextClause,
-    cast,
-    delete,
-    func,
-    select,
-    text,
-)
+import sqlalchemy as sa
 
 from flask_ibi_archive.archive.items.tables import (
     Access,
@@ -57,7 +48,7 @@ ASKED, DELIVERED = "asked", "delivered"
 ROLES = {ASKED: "item_id", DELIVERED: "delivered_item_id"}
 NUMBERS = ("accesses", "double_clicks", "robots")
 
-_SELECT_ITEM = text(
+_SELECT_ITEM = sa.text(
     "SELECT archive_id, coalesce(rep, ibip) FROM ibi_item"
     f" WHERE id = :item_id AND state <> '{ELSEWHERE}'"
 )
@@ -115,7 +106,7 @@ def lock_visitors(visitors: Iterable[str]) -> str:
     return f"SELECT {', '.join([f'pg_advisory_xact_lock_shared({STORING_KEY})', *locks])}"
 
 
-def insert_access(connection: Connection, values: dict[str, Any]) -> bool:
+def insert_access(connection: sa.Connection, values: dict[str, Any]) -> bool:
     """Store an access and count it.
 
     :param connection: a connection with the lock :data:`STORING`, or with that of
@@ -175,28 +166,28 @@ def _find_changes(
     return {day: own, day_before: (-1, 1, 0)}
 
 
-def _add_to_counts(connection: Connection, model: Any, values: dict[str, Any]) -> None:
+def _add_to_counts(connection: sa.Connection, model: Any, values: dict[str, Any]) -> None:
     connection.execute(_build_upsert(model.__table__, tuple(values)), values)
 
 
 @lru_cache
-def _build_upsert(table: Any, columns: tuple[str, ...]) -> TextClause:
+def _build_upsert(table: Any, columns: tuple[str, ...]) -> sa.TextClause:
     key = ", ".join(table.primary_key.columns.keys())
     sums = ", ".join([f"{name} = {table.name}.{name} + excluded.{name}" for name in NUMBERS])
     return _build_insert(table, columns, f"({key}) DO UPDATE SET {sums}")
 
 
 @lru_cache
-def _build_insert(table: Any, columns: tuple[str, ...], on_conflict: str) -> TextClause:
+def _build_insert(table: Any, columns: tuple[str, ...], on_conflict: str) -> sa.TextClause:
     """Return an INSERT statement as text: SQLAlchemy would compile an upsert each time."""
     values = ", ".join([f":{name}" for name in columns])
-    return text(
+    return sa.text(
         f"INSERT INTO {table.name} ({', '.join(columns)}) VALUES ({values})"
         f" ON CONFLICT {on_conflict}"
     )
 
 
-def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
+def find_item(connection: sa.Connection, item_id: int) -> tuple[int, str] | None:
     """Return the id of the Archive that contains an item, and an identifier of the item.
 
     :returns: None if the item does not exist, or if the item is a stub (see :data:`ELSEWHERE`).
@@ -205,13 +196,15 @@ def find_item(connection: Connection, item_id: int) -> tuple[int, str] | None:
     return None if row is None else (row[0], row[1])
 
 
-def has_recent_access(connection: Connection, archive_id: int, visitor: str, second: int) -> bool:
+def has_recent_access(
+    connection: sa.Connection, archive_id: int, visitor: str, second: int
+) -> bool:
     """Return True if a visitor accessed any item in the 30 seconds before a time.
 
     :param second: the time as a POSIX timestamp in seconds.
     """
     found = connection.execute(
-        select(Access.id)
+        sa.select(Access.id)
         .where(
             Access.archive_id == archive_id,
             Access.second.between(second - DOUBLE_CLICK, second),
@@ -222,31 +215,31 @@ def has_recent_access(connection: Connection, archive_id: int, visitor: str, sec
     return found.first() is not None
 
 
-def read_salts(connection: Connection, days: list[date]) -> dict[date, bytes]:
+def read_salts(connection: sa.Connection, days: list[date]) -> dict[date, bytes]:
     """Return the stored salts of the given days, by day."""
     rows = connection.execute(
-        select(VisitorSalt.day, VisitorSalt.salt).where(VisitorSalt.day.in_(days))
+        sa.select(VisitorSalt.day, VisitorSalt.salt).where(VisitorSalt.day.in_(days))
     )
     return {day: bytes.fromhex(salt) for day, salt in rows}
 
 
-def add_salt(connection: Connection, day: date, salt: bytes) -> None:
+def add_salt(connection: sa.Connection, day: date, salt: bytes) -> None:
     """Store the salt of a day if the day has no salt, and delete old salts."""
     statement = insert_or_update(connection, VisitorSalt).values(day=day, salt=salt.hex())
     connection.execute(statement.on_conflict_do_nothing())
     delete_old_salts(connection, day)
 
 
-def delete_old_salts(connection: Connection, today: date) -> None:
+def delete_old_salts(connection: sa.Connection, today: date) -> None:
     """Delete the salts of all days before yesterday."""
-    connection.execute(delete(VisitorSalt).where(VisitorSalt.day < today - timedelta(days=1)))
+    connection.execute(sa.delete(VisitorSalt).where(VisitorSalt.day < today - timedelta(days=1)))
 
 
 # --- counts --------------------------------------------------------------------------------------
 
 
 def read_counts(
-    connection: Connection, archive_id: int, role: str, item_id: int | None = None
+    connection: sa.Connection, archive_id: int, role: str, item_id: int | None = None
 ) -> list[DayCounts]:
     """Return the counts of an item or of a whole Archive.
 
@@ -262,19 +255,19 @@ def read_counts(
         else [AccessCount.item_id == item_id, AccessCount.role == role]
     )
     columns = (table.day, table.content_type, table.accesses, table.double_clicks, table.robots)
-    return [DayCounts(*row) for row in connection.execute(select(*columns).where(*of))]
+    return [DayCounts(*row) for row in connection.execute(sa.select(*columns).where(*of))]
 
 
-def read_months(connection: Connection, item_id: int) -> list[DayCounts]:
+def read_months(connection: sa.Connection, item_id: int) -> list[DayCounts]:
     """Return the counts, by month, of the accesses by readers who requested an item.
 
     The day of each row is the first day of a month. Double clicks and accesses by robots are not
     read: their numbers are 0.
     """
-    month = func.substr(cast(AccessCount.day, String), 1, 7)
-    accesses = cast(func.sum(AccessCount.accesses), Key)
+    month = sa.func.substr(sa.cast(AccessCount.day, sa.String), 1, 7)
+    accesses = sa.cast(sa.func.sum(AccessCount.accesses), Key)
     rows = connection.execute(
-        select(month, AccessCount.content_type, accesses)
+        sa.select(month, AccessCount.content_type, accesses)
         .where(AccessCount.item_id == item_id, AccessCount.role == ASKED)
         .group_by(month, AccessCount.content_type)
     )
@@ -284,31 +277,31 @@ def read_months(connection: Connection, item_id: int) -> list[DayCounts]:
 # --- purging -------------------------------------------------------------------------------------
 
 
-def find_first_day(connection: Connection, archive_id: int) -> date | None:
+def find_first_day(connection: sa.Connection, archive_id: int) -> date | None:
     """Return the day of the oldest access in an Archive, or None if there are no accesses."""
     second = connection.execute(
-        select(func.min(Access.second)).where(Access.archive_id == archive_id)
+        sa.select(sa.func.min(Access.second)).where(Access.archive_id == archive_id)
     ).scalar_one()
     return None if second is None else get_utc_day(second)
 
 
-def count_accesses_before(connection: Connection, archive_id: int, day: date) -> int:
+def count_accesses_before(connection: sa.Connection, archive_id: int, day: date) -> int:
     """Return the number of accesses to an Archive before a day."""
     return connection.execute(
-        select(func.count()).where(
+        sa.select(sa.func.count()).where(
             Access.archive_id == archive_id, Access.second < start_of_day(day)
         )
     ).scalar_one()
 
 
-def delete_day(connection: Connection, archive_id: int, day: date) -> int:
+def delete_day(connection: sa.Connection, archive_id: int, day: date) -> int:
     """Delete the accesses of a day, and return the number of deleted accesses.
 
     :param connection: a connection with the table lock :data:`PURGING`.
     """
     begin = start_of_day(day)
     return connection.execute(
-        delete(Access).where(
+        sa.delete(Access).where(
             Access.archive_id == archive_id, Access.second >= begin, Access.second < begin + DAY
         )
     ).rowcount

@@ -24,17 +24,8 @@ from flask import Response, request
 from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive.archive.accesses.access_rows import DayCounts
+from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import select_readable_files
-from flask_ibi_archive.archive.items.pages import (
-    describing,
-    draw_periods,
-    message,
-    no_item_page,
-    page,
-    set_file_name,
-    unavailable_page,
-    with_item,
-)
 from flask_ibi_archive.core.protocol.query import decode_query_string
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
@@ -256,14 +247,14 @@ class Section:
     all_sums: tuple[int, int, int, int] | None
 
 
-@with_item
-@describing
+@pages.with_item
+@pages.describing
 def item_statistics(item: ItemView) -> ResponseReturnValue:
     """Show the number of accesses to an item."""
     try:
         return _answer(select_readable_files(item))
     except UnknownItem:  # another process has just deleted the item
-        return no_item_page(item.record.identifiers[0])
+        return pages.no_item_page(item.record.identifiers[0])
 
 
 def archive_statistics() -> Response:
@@ -271,7 +262,7 @@ def archive_statistics() -> Response:
     try:
         return _answer(None)
     except (NotReady, ConfigError) as error:
-        return unavailable_page(error)
+        return pages.unavailable_page(error)
 
 
 def _answer(item: ItemView | None) -> Response:
@@ -281,7 +272,7 @@ def _answer(item: ItemView | None) -> Response:
     """
     choice = parse_choice(request.query_string)
     if choice is None:
-        return message(
+        return pages.message(
             400,
             gettext("The address of this statistics page is wrong"),
             gettext(
@@ -338,7 +329,7 @@ def _show_page(statistics: Statistics, choice: Choice, item: ItemView | None) ->
     begin, end = find_shown_range(labels, choice.until, count)
     addresses = current_archive().addresses
     base = addresses.archive_statistics() if item is None else addresses.statistics(item)
-    return page(
+    return pages.page(
         "statistics",
         item=item,
         base=base,
@@ -394,7 +385,7 @@ def _draw_chart(name: str, periods: Sequence[Period], by: str) -> str | None:
         most_views=format_date(max(periods, key=lambda period: period.views).label),
         most_downloads=format_date(max(periods, key=lambda period: period.downloads).label),
     )
-    return draw_periods(periods, name, titles[by], description)
+    return pages.draw_periods(periods, name, titles[by], description)
 
 
 def _sum_numbers(periods: Sequence[Period]) -> tuple[int, int, int, int]:
@@ -418,5 +409,5 @@ def _download_response(
 ) -> Response:
     response = Response(text, content_type=content_type)
     name = f"statistics-{statistics.ibi or 'archive'}"
-    set_file_name(response, "attachment", name, f"-{statistics.by}.{ending}")
+    pages.set_file_name(response, "attachment", name, f"-{statistics.by}.{ending}")
     return set_headers(response)

@@ -26,14 +26,7 @@ from time import monotonic
 
 from sqlalchemy import Connection
 
-from flask_ibi_archive.archive.accesses.access_rows import (
-    DAY,
-    LOCK_TIMEOUT,
-    add_salt,
-    get_utc_day,
-    has_recent_access,
-    read_salts,
-)
+from flask_ibi_archive.archive.accesses import access_rows
 from flask_ibi_archive.core.protocol.hosts import anonymise
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.guarded_http import look_up, run_within
@@ -61,7 +54,7 @@ class Visitors:
         self._salts: dict[date, bytes] = {}
 
     def load_salts(
-        self, database: Database, second: int, lock_timeout: float = LOCK_TIMEOUT
+        self, database: Database, second: int, lock_timeout: float = access_rows.LOCK_TIMEOUT
     ) -> None:
         """Load the salt of a day; the salt is created if it does not exist.
 
@@ -69,15 +62,15 @@ class Visitors:
         :param lock_timeout: the maximum number of seconds to wait for a lock of the database.
         :raises NotReady: if the database is locked or does not answer.
         """
-        day = get_utc_day(second)
+        day = access_rows.get_utc_day(second)
         if day in self._salts:
             return
         days = [day, day - timedelta(days=1)]
-        found = database.read(lambda connection: read_salts(connection, days))
+        found = database.read(lambda connection: access_rows.read_salts(connection, days))
         if day not in found:
             with database.writing(lock_timeout) as connection:
-                add_salt(connection, day, os.urandom(32))
-            found = database.read(lambda connection: read_salts(connection, days))
+                access_rows.add_salt(connection, day, os.urandom(32))
+            found = database.read(lambda connection: access_rows.read_salts(connection, days))
         self._salts = found
 
     def build_pseudonyms(self, second: int, address: str, agent: str = "") -> tuple[str, ...]:
@@ -90,12 +83,12 @@ class Visitors:
         :param address: the IP address of the user.
         :param agent: the User-Agent of the user's browser, if it is known.
         """
-        day = get_utc_day(second)
+        day = access_rows.get_utc_day(second)
         salts = self._salts
         if day not in salts:
             return (_build_pseudonym(b"", anonymise(address), agent),)
         days = [day]
-        if second % DAY < CONTINUED and day - timedelta(days=1) in salts:
+        if second % access_rows.DAY < CONTINUED and day - timedelta(days=1) in salts:
             days.append(day - timedelta(days=1))
         return tuple([_build_pseudonym(salts[salt_day], address, agent) for salt_day in days])
 
@@ -113,7 +106,7 @@ def choose_pseudonym(
     """
     today, *before = pseudonyms
     for pseudonym in before:
-        if has_recent_access(connection, archive_id, pseudonym, second):
+        if access_rows.has_recent_access(connection, archive_id, pseudonym, second):
             return pseudonym
     return today
 

@@ -32,19 +32,13 @@ from typing import IO, Any, BinaryIO
 
 from sqlalchemy import Connection, Table
 
+from flask_ibi_archive.archive.items import table_rows
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.file_io import ProgressReader, copy_and_measure, new_file
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.item_parts import read_needed_contents
 from flask_ibi_archive.archive.items.minting import read_clock
 from flask_ibi_archive.archive.items.prefixes import EVERY_PREFIX, LastDateFile
-from flask_ibi_archive.archive.items.table_rows import (
-    Row,
-    count_rows,
-    dump_rows,
-    read_last_ids,
-    reflect_tables,
-)
 from flask_ibi_archive.archive.items.tables import Item, Prefix
 from flask_ibi_archive.core.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.errors import NotReady
@@ -132,7 +126,7 @@ class BackupWriter:
     progress: Progress = lambda stage, done, total: None
     clock: Callable[[], Fraction] = read_clock
     _faults: list[ContentFault] = field(default_factory=list)
-    _malformed: list[Row] = field(default_factory=list)
+    _malformed: list[table_rows.Row] = field(default_factory=list)
 
     def write(self, path: Path) -> BackupManifest:
         """Write the backup to a file.
@@ -163,9 +157,9 @@ class BackupWriter:
         created = datetime.fromtimestamp(int(self.clock()), timezone.utc)
         with self.database.snapshot() as connection:
             revision = _get_revision(self.database, connection)
-            tables = reflect_tables(connection)
+            tables = table_rows.reflect_tables(connection)
             archives = [archive.service_ibi for archive in find_archives(connection)]
-            numbers = read_last_ids(connection, tables)
+            numbers = table_rows.read_last_ids(connection, tables)
             counts = self._write_tables(backup, connection, tables)
             total = 0
             for content in read_needed_contents(connection):
@@ -193,11 +187,11 @@ class BackupWriter:
         self, backup: zipfile.ZipFile, connection: Connection, tables: dict[str, Table]
     ) -> dict[str, int]:
         """Write the rows of all tables and return the number of rows of each table."""
-        total = sum(count_rows(connection, table) for table in tables.values())
+        total = sum(table_rows.count_rows(connection, table) for table in tables.values())
         done = 0
         counts = dict.fromkeys(tables, 0)
         for name, table in tables.items():
-            rows = dump_rows(connection, table, partial(self._add_malformed, name))
+            rows = table_rows.dump_rows(connection, table, partial(self._add_malformed, name))
             if name == Prefix.__tablename__:
                 rows = self._with_recorded_date(rows)
             with backup.open(_compressed(f"tables/{name}.jsonl"), "w", force_zip64=True) as target:
@@ -210,14 +204,16 @@ class BackupWriter:
         self.progress("rows", done, total)
         return counts
 
-    def _add_malformed(self, table: str, row: Row, column: str, error: Exception) -> None:
+    def _add_malformed(
+        self, table: str, row: table_rows.Row, column: str, error: Exception
+    ) -> None:
         name = row.get("rep") or row.get("ibip") or next(iter(row.values()))
         value = {"table": table, "row": name, "column": column, "value": str(row[column])}
         self._malformed.append(value)
         reason = f"{column} of the row {name} of {table} can't be read: {error}"
         self.report(ContentFault("malformed", "", " ".join(reason.split())))
 
-    def _with_recorded_date(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def _with_recorded_date(self, rows: Iterator[table_rows.Row]) -> Iterator[table_rows.Row]:
         """Return the rows of the table of prefixes, and the date in the file :class:`LastDateFile`.
 
         When an identifier is minted in a transaction of the host, its date is also written to this

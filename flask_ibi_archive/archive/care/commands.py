@@ -14,22 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flask_ibi_archive.server.commands.group import (
-    delay_option,
-    get_archive,
-    json_option,
-    note_host_items,
-    read_ibi,
-)
-from flask_ibi_archive.server.commands.terminal import (
-    Bars,
-    say,
-    standard_output,
-    warn,
-    write,
-    write_json,
-    write_json_list,
-)
+from flask_ibi_archive.server.commands import group, terminal
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.care.backup import BackupManifest, ContentFault
@@ -39,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("backup")
 @click.argument("target", metavar="FILE", type=click.Path(path_type=Path))
-@json_option
+@group.json_option
 def backup_command(target: Path, as_json: bool) -> None:
     """Write the database and all stored files to a ZIP file.
 
@@ -61,31 +46,33 @@ def backup_command(target: Path, as_json: bool) -> None:
     from flask_ibi_archive.archive.care.backup import BackupWriter
     from flask_ibi_archive.errors import IBIError
 
-    archive = get_archive()
-    note_host_items(archive, "in this backup")
+    archive = group.get_archive()
+    group.note_host_items(archive, "in this backup")
     if as_json:
-        standard_output()
+        terminal.standard_output()
     with suppress(IBIError):  # the backup does not contain accesses that are still in the spool
         archive.accesses.store.import_spool()
     malformed = 0
-    with Bars(rows="Writing tables", bytes="Writing files") as bars:
+    with terminal.Bars(rows="Writing tables", bytes="Writing files") as bars:
 
         def report(fault: ContentFault) -> None:
             nonlocal malformed
             malformed += fault.kind == "malformed"
             bars.clear()
-            say(f"{fault.kind}: {fault.text}")
+            terminal.say(f"{fault.kind}: {fault.text}")
 
         writer = BackupWriter(archive.database, archive.files_folder, report, bars.show)
         summary = writer.write(target)
     _write_summary(summary, "written", as_json)
     if summary.faults:
-        say(
+        terminal.say(
             f"Error: {summary.faults} stored files are missing or damaged in {target}; "
             "flask ibi verify lists the items that need these files"
         )
     if malformed:
-        say(f"Error: {malformed} values of rows are malformed; {target} has them as text only")
+        terminal.say(
+            f"Error: {malformed} values of rows are malformed; {target} has them as text only"
+        )
     if summary.faults or malformed:
         raise click.exceptions.Exit(1)
 
@@ -95,7 +82,7 @@ def backup_command(target: Path, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Check FILE. Change nothing.")
 @click.option("--replace", is_flag=True, help="Delete the contents of the database first.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@json_option
+@group.json_option
 def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_json: bool) -> None:
     """Restore a backup, completely or not at all.
 
@@ -114,9 +101,9 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
     """
     from flask_ibi_archive.archive.care.restore import Restorer
 
-    archive = get_archive()
+    archive = group.get_archive()
     if as_json or dry_run:
-        standard_output()
+        terminal.standard_output()
     # a script is not asked: there, --replace is sufficient
     asks = replace and not (dry_run or yes)
     if asks and sys.stdin is not None and sys.stdin.isatty():
@@ -125,15 +112,15 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
             abort=True,
             err=True,
         )
-    with Bars(bytes="Checking", rows="Restoring tables") as bars:
+    with terminal.Bars(bytes="Checking", rows="Restoring tables") as bars:
         restorer = Restorer(archive.database, archive.files_folder, replace, dry_run, bars.show)
         summary = restorer.run(source)
     if dry_run and not as_json:
-        write(f"would be restored: {_format_summary(summary)}")
+        terminal.write(f"would be restored: {_format_summary(summary)}")
     else:
         _write_summary(summary, "restored", as_json)
     if summary.faults:
-        warn(
+        terminal.warn(
             f"{summary.faults} stored files were missing or damaged when {source} was made; "
             "run flask ibi verify"
         )
@@ -148,13 +135,13 @@ def _format_summary(summary: BackupManifest) -> str:
 
 def _write_summary(summary: BackupManifest, verb: str, as_json: bool) -> None:
     if as_json:
-        write_json(summary.summarise())
+        terminal.write_json(summary.summarise())
     elif sys.stderr.isatty():
-        say(f"{verb}: {_format_summary(summary)}")
+        terminal.say(f"{verb}: {_format_summary(summary)}")
 
 
 @click.command("verify")
-@click.argument("identifiers", metavar="[IBI]...", type=read_ibi, nargs=-1)
+@click.argument("identifiers", metavar="[IBI]...", type=group.read_ibi, nargs=-1)
 @click.option(
     "--prune", is_flag=True, help="Delete stored files that no item has needed for a day."
 )
@@ -166,7 +153,7 @@ def _write_summary(summary: BackupManifest, verb: str, as_json: bool) -> None:
     is_flag=True,
     help="With --prune: also delete more than 10 files that are more than a tenth of all files.",
 )
-@json_option
+@group.json_option
 def verify_command(
     identifiers: tuple[str, ...], prune: bool, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
@@ -195,10 +182,10 @@ def verify_command(
     for option, given in (("--dry-run", dry_run), ("--yes", yes)):
         if given and not prune:
             raise click.UsageError(f"{option} requires --prune")
-    archive = get_archive()
-    note_host_items(archive, "verified")
-    standard_output()
-    with Bars(bytes="Verifying") as bars:
+    archive = group.get_archive()
+    group.note_host_items(archive, "verified")
+    terminal.standard_output()
+    with terminal.Bars(bytes="Verifying") as bars:
         faults = FaultList(bars, as_json)
         verifier = Verifier(
             archive.database,
@@ -218,7 +205,7 @@ def verify_command(
 class FaultList:
     """Writes faulty files to standard output, as lines or as JSON."""
 
-    def __init__(self, bars: Bars, as_json: bool) -> None:
+    def __init__(self, bars: terminal.Bars, as_json: bool) -> None:
         self._bars = bars
         self._as_json = as_json
         self._count = 0
@@ -228,9 +215,9 @@ class FaultList:
         self._bars.clear()
         if self._as_json:
             start = "," if self._count else '{"faults": ['
-            write(f"{start}\n{json.dumps(asdict(fault), ensure_ascii=False)}", nl=False)
+            terminal.write(f"{start}\n{json.dumps(asdict(fault), ensure_ascii=False)}", nl=False)
         else:
-            write(f"{fault.kind}\t{fault.ibi}\t{fault.path}\t{fault.advice}")
+            terminal.write(f"{fault.kind}\t{fault.ibi}\t{fault.path}\t{fault.advice}")
         self._count += 1
 
     def finish(self, result: Verification) -> None:
@@ -239,21 +226,23 @@ class FaultList:
             counts = {**asdict(result), "faulty": result.faults}
             del counts["faults"]
             start = "\n]" if self._count else '{"faults": []'
-            write(f"{start}, {json.dumps(counts)[1:]}")
+            terminal.write(f"{start}, {json.dumps(counts)[1:]}")
 
 
 def _report_counts(result: Verification, prune: bool, dry_run: bool) -> None:
     """Write the counts. Only the counts of a dry run are also written without a terminal."""
     unneeded = f"{result.unneeded} stored files ({result.unneeded_bytes} bytes) that no item needs"
     if dry_run:
-        write(f"would delete {unneeded}, and {result.leftovers} temporary folders")
+        terminal.write(f"would delete {unneeded}, and {result.leftovers} temporary folders")
     if not sys.stderr.isatty():
         return
-    say(f"checked {result.files} files ({result.bytes} bytes): {result.faults} files are faulty")
+    terminal.say(
+        f"checked {result.files} files ({result.bytes} bytes): {result.faults} files are faulty"
+    )
     if prune and not dry_run:
-        say(f"deleted {unneeded}, and {result.leftovers} temporary folders")
+        terminal.say(f"deleted {unneeded}, and {result.leftovers} temporary folders")
     elif result.unneeded and not prune:
-        say(f"there are {unneeded}; verify --prune deletes them")
+        terminal.say(f"there are {unneeded}; verify --prune deletes them")
 
 
 @click.command("check-links")
@@ -265,7 +254,7 @@ def _report_counts(result: Verification, prune: bool, dry_run: bool) -> None:
     help="Skip links that were already checked in the last HOURS.",
 )
 @click.option("--host", help="Check only the links to this host.")
-@delay_option
+@group.delay_option
 @click.option(
     "--threads",
     type=click.IntRange(1, 64),
@@ -273,7 +262,7 @@ def _report_counts(result: Verification, prune: bool, dry_run: bool) -> None:
     show_default=True,
     help="The number of hosts that are checked at the same time.",
 )
-@json_option
+@group.json_option
 def check_links_command(
     older_than: float, host: str | None, delay: float, threads: int, as_json: bool
 ) -> None:
@@ -298,9 +287,9 @@ def check_links_command(
     """
     from flask_ibi_archive.archive.care.link_check import LinkChecker
 
-    archive = get_archive()
-    note_host_items(archive, "checked")
-    standard_output()
+    archive = group.get_archive()
+    group.note_host_items(archive, "checked")
+    terminal.standard_output()
     checker = LinkChecker(
         archive, delay=delay, threads=threads, older_than=timedelta(hours=older_than), host=host
     )
@@ -317,7 +306,7 @@ def check_links_command(
             f"{checker.results.get(name, 0)} {name}" for name in ("answered", "failed", "put off")
         )
         total = sum(checker.results.values())
-        say(f"checked {total} addresses: {counts}; {reported} reported as broken")
+        terminal.say(f"checked {total} addresses: {counts}; {reported} reported as broken")
     if reported:
         raise click.exceptions.Exit(1)
 
@@ -327,8 +316,8 @@ def write_report(failures: Iterator[LinkFailure], as_json: bool) -> int:
     counter = count()  # zip() advances the counter once for each failure
     counted = (failure for failure, _ in zip(failures, counter, strict=False))
     if as_json:
-        write_json_list(failure.to_json() for failure in counted)
+        terminal.write_json_list(failure.to_json() for failure in counted)
     else:
         for failure in counted:
-            write(failure.format())
+            terminal.write(failure.format())
     return next(counter)

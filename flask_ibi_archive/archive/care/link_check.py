@@ -22,27 +22,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from flask_ibi_archive.archive.items.link_rows import (
-    MAX_HOST,
-    BrokenLink,
-    LinkRows,
-    LinkUse,
-    compute_digest,
-    read_uses,
-)
+from flask_ibi_archive.archive.items import link_rows
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.server.http.link_requests import (
-    DELAY,
-    MAX_HOST_FAILURES,
-    THREADS,
-    TIMEOUT,
-    HostLimits,
-    LinkClient,
-    LinkStatus,
-    clean_url,
-    host_of,
-    user_agent,
-)
+from flask_ibi_archive.server.http import link_requests
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -65,9 +47,9 @@ class LinkFailure:
     :param uses: the first :data:`MAX_USES` of these uses.
     """
 
-    link: BrokenLink
+    link: link_rows.BrokenLink
     used: int
-    uses: tuple[LinkUse, ...]
+    uses: tuple[link_rows.LinkUse, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the link and its uses as a JSON object."""
@@ -109,7 +91,7 @@ class _Uses:
     """The number of uses of a broken link, and the first of these uses."""
 
     count: int = 0
-    first: list[LinkUse] = field(default_factory=list)
+    first: list[link_rows.LinkUse] = field(default_factory=list)
 
 
 class LinkChecker:
@@ -132,11 +114,11 @@ class LinkChecker:
         self,
         archive: Archive,
         *,
-        delay: float = DELAY,
-        threads: int = THREADS,
+        delay: float = link_requests.DELAY,
+        threads: int = link_requests.THREADS,
         older_than: timedelta = timedelta(0),
         host: str | None = None,
-        timeout: float = TIMEOUT,
+        timeout: float = link_requests.TIMEOUT,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         clock: Callable[[], float] = monotonic,
         pause: Callable[[float], object] | None = None,
@@ -150,31 +132,36 @@ class LinkChecker:
         self._limit = self._begin - older_than
         #: The number of links for each result: answered, failed, put off.
         self.results: Counter[str] = Counter()
-        self._host = None if host is None else host.lower().rstrip(".")[:MAX_HOST]
-        self._rows = LinkRows(archive.database, archive.served().id, self._host)
+        self._host = None if host is None else host.lower().rstrip(".")[: link_rows.MAX_HOST]
+        self._rows = link_rows.LinkRows(archive.database, archive.served().id, self._host)
         self._stop = Event()
         self._lock = Lock()
-        self._limits = HostLimits(delay, clock, self._wait)
+        self._limits = link_requests.HostLimits(delay, clock, self._wait)
         config = archive.config
-        self._client = LinkClient(
-            self._limits, user_agent(config.base_url), config.inner_hosts, timeout
+        self._client = link_requests.LinkClient(
+            self._limits, link_requests.user_agent(config.base_url), config.inner_hosts, timeout
         )
 
     def find_links(self) -> int:
         """Store the links of all items, and return the number of links that must be checked."""
         uses = self._read_uses()
         while batch := list(islice(uses, BATCH)):
-            self._rows.store_links({url: host_of(url) for url, _ in batch}.items(), self._begin)
+            self._rows.store_links(
+                {url: link_requests.host_of(url) for url, _ in batch}.items(), self._begin
+            )
         self._rows.delete_unused(self._begin)
         return self._rows.count_due(self._limit)
 
-    def _read_uses(self) -> Iterator[tuple[str, LinkUse]]:
+    def _read_uses(self) -> Iterator[tuple[str, link_rows.LinkUse]]:
         """Yield the cleaned URL of each link, and the item that uses the link."""
-        for url, use in read_uses(self.archive.database, self.archive.served().id):
-            cleaned = clean_url(url)
+        for url, use in link_rows.read_uses(self.archive.database, self.archive.served().id):
+            cleaned = link_requests.clean_url(url)
             if cleaned is None or self._is_own(cleaned):
                 continue
-            if self._host is None or host_of(cleaned)[:MAX_HOST] == self._host:
+            if (
+                self._host is None
+                or link_requests.host_of(cleaned)[: link_rows.MAX_HOST] == self._host
+            ):
                 yield cleaned, use
 
     def _is_own(self, url: str) -> bool:
@@ -210,7 +197,7 @@ class LinkChecker:
         while batch := {link.digest: link for link in islice(links, REPORT_BATCH)}:
             uses = {digest: _Uses() for digest in batch}
             for url, use in self._read_uses():
-                of_link = uses.get(compute_digest(url))
+                of_link = uses.get(link_rows.compute_digest(url))
                 if of_link is not None:
                     of_link.count += 1
                     if of_link.count <= MAX_USES:
@@ -242,13 +229,13 @@ class LinkChecker:
     def _check_host(self, host: str, progress: Callable[[int], object]) -> None:
         """Check the links to one host, one link after the other."""
         failures = 0
-        status = LinkStatus()
+        status = link_requests.LinkStatus()
         for link in self._rows.read_due_links(host, self._limit):
             if self._stop.is_set():
                 raise _Stopped
             if self._limits.is_excluded(host):
-                status = LinkStatus(postponed=True)
-            elif failures < MAX_HOST_FAILURES:
+                status = link_requests.LinkStatus(postponed=True)
+            elif failures < link_requests.MAX_HOST_FAILURES:
                 status = self._client.check(link.url)
                 failures = failures + 1 if status.failed_host == host else 0
             # Otherwise the host is down. The next links to the host get the same status without a

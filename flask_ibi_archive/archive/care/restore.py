@@ -32,19 +32,13 @@ from flask_ibi_archive.archive.care.backup import (
     BackupManifest,
     Progress,
 )
+from flask_ibi_archive.archive.items import table_rows
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.bulk import examine_tables
 from flask_ibi_archive.archive.items.file_io import BLOCK, Content, ProgressReader, copy_and_measure
 from flask_ibi_archive.archive.items.file_store import FileStore, Staging
 from flask_ibi_archive.archive.items.minting import read_clock
 from flask_ibi_archive.archive.items.prefixes import lock_minting, raise_last_dates, read_last_dates
-from flask_ibi_archive.archive.items.table_rows import (
-    NAMES,
-    TableLoader,
-    raise_last_ids,
-    read_last_ids,
-    reflect_tables,
-)
 from flask_ibi_archive.archive.items.tables import ArchiveRow
 from flask_ibi_archive.errors import BackupError, StorageError
 from flask_ibi_archive.server.database import migrate
@@ -199,7 +193,7 @@ class BackupReader:
     def _check_members(self) -> None:
         """Check that the ZIP file contains exactly the members that the manifest names."""
         manifest = self.manifest
-        for table in manifest.tables.keys() - NAMES:
+        for table in manifest.tables.keys() - table_rows.NAMES:
             raise ValueError(f"{table[:80]!r} is not a table of an Archive")
         expected = {MANIFEST, FAULTS, *map(_member, manifest.tables)}
         seen = set()
@@ -394,14 +388,16 @@ class Restorer:
                 raise _occupied_error()
             lock_minting(connection)
             replaced_dates = read_last_dates(connection)
-            replaced_ids = read_last_ids(connection, reflect_tables(connection))
+            replaced_ids = table_rows.read_last_ids(
+                connection, table_rows.reflect_tables(connection)
+            )
             for name, last_id in replaced_ids.items():
                 last_ids[name] = max(last_id, last_ids.get(name, 0))
             migrate.downgrade(connection, "base", history)
         migrate.upgrade(connection, backup.manifest.revision, history)
         self._load(connection, backup)
         migrate.upgrade(connection, history=history)
-        raise_last_ids(connection, reflect_tables(connection), last_ids)
+        table_rows.raise_last_ids(connection, table_rows.reflect_tables(connection), last_ids)
         raise_last_dates(connection, replaced_dates, self.clock())
         examine_tables(connection)
 
@@ -416,7 +412,7 @@ class Restorer:
             done += count
             self.progress("rows", done, total)
 
-        loader = TableLoader(connection, backup.rows, add_rows)
+        loader = table_rows.TableLoader(connection, backup.rows, add_rows)
         if loader.tables.keys() != tables.keys():
             raise ValueError("the backup does not contain the tables of its revision")
         loader.run()

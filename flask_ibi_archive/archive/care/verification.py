@@ -11,17 +11,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import IO
 
+from flask_ibi_archive.archive.items import item_parts
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.file_io import Content, measure
 from flask_ibi_archive.archive.items.file_store import GRACE, FileStore, StoredFile
 from flask_ibi_archive.archive.items.identifiers import find_owners
-from flask_ibi_archive.archive.items.item_parts import (
-    FileRow,
-    find_needed_checksums,
-    is_row_unchanged,
-    read_file_rows,
-    remove_unneeded,
-)
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.errors import StorageError, UnknownItem
@@ -153,7 +147,7 @@ class Verifier:
         last = None
         with self.database.snapshot() as connection:
             selected = item_ids if len(item_ids) <= MAX_ITEMS else ()
-            for row in read_file_rows(connection, selected):
+            for row in item_parts.read_file_rows(connection, selected):
                 if item_ids and row.item_id not in item_ids:
                     continue
                 json.dump(row, rows)
@@ -187,14 +181,14 @@ class Verifier:
                 if isinstance(found, OSError) or found != Content(sha256, row.size):
                     self._add_fault(row, found)
 
-    def _add_fault(self, row: FileRow, found: Content | OSError) -> None:
+    def _add_fault(self, row: item_parts.FileRow, found: Content | OSError) -> None:
         """Report a fault. If the row was deleted or changed meanwhile, report nothing."""
-        if self.database.read(lambda connection: is_row_unchanged(connection, row)):
+        if self.database.read(lambda connection: item_parts.is_row_unchanged(connection, row)):
             kind, advice = self._explain(row, found)
             self.result.faults += 1
             self.report(Fault(kind, row.ibi, row.path, row.sha256, advice))
 
-    def _explain(self, row: FileRow, found: Content | OSError) -> tuple[str, str]:
+    def _explain(self, row: item_parts.FileRow, found: Content | OSError) -> tuple[str, str]:
         """Return the kind and the advice of a fault."""
         path = self.files.path(row.sha256)
         if isinstance(found, FileNotFoundError):
@@ -209,7 +203,7 @@ class Verifier:
             )
         # An empty file is reported as truncated, even if another item has an empty file.
         if found.size and self.database.read(
-            lambda connection: find_needed_checksums(connection, [found.sha256])
+            lambda connection: item_parts.find_needed_checksums(connection, [found.sha256])
         ):
             right = self.files.path(found.sha256)
             return "swapped", f"{path} has the content of another file, {right}; {REPAIR}"
@@ -275,13 +269,13 @@ class Verifier:
     def _remove(self, checksums: Sequence[str], before: float) -> None:
         """Delete the files that still have no row. A lock prevents new rows at the same time."""
         with self.database.writing() as connection:
-            for size in remove_unneeded(connection, self.files, checksums, before):
+            for size in item_parts.remove_unneeded(connection, self.files, checksums, before):
                 self.result.unneeded = (self.result.unneeded or 0) + 1
                 self.result.unneeded_bytes += size
                 self.result.removed += 1
 
 
-def _read(rows: IO[str]) -> Iterator[FileRow]:
+def _read(rows: IO[str]) -> Iterator[item_parts.FileRow]:
     rows.seek(0)
     for line in rows:
-        yield FileRow(*json.loads(line))
+        yield item_parts.FileRow(*json.loads(line))

@@ -24,19 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    Connection,
-    and_,
-    case,
-    delete,
-    exists,
-    func,
-    insert,
-    literal,
-    or_,
-    select,
-    tuple_,
-)
+import sqlalchemy as sa
 
 from flask_ibi_archive.archive.harvest.oai_messages import Selection
 from flask_ibi_archive.archive.items.conditions import is_public
@@ -76,7 +64,7 @@ class Change(NamedTuple):
 class HarvestLog:
     """The harvest log of one Archive. The methods use the transaction of the caller."""
 
-    def __init__(self, connection: Connection, archive_id: int) -> None:
+    def __init__(self, connection: sa.Connection, archive_id: int) -> None:
         self._connection = connection
         self._archive_id = archive_id
 
@@ -96,16 +84,16 @@ class HarvestLog:
         end: datetime = self._connection.execute(
             moved.on_conflict_do_update(
                 index_elements=["archive_id"],
-                set_={"datestamp": case((new > stored, new), else_=stored)},
+                set_={"datestamp": sa.case((new > stored, new), else_=stored)},
             ).returning(stored)
         ).scalar_one()
         return end
 
     def note_all(self) -> None:
         """Note all items as changed, because their sets or their descriptions have changed."""
-        items = select(Item.archive_id, Item.id).where(Item.archive_id == self._archive_id)
+        items = sa.select(Item.archive_id, Item.id).where(Item.archive_id == self._archive_id)
         self._connection.execute(
-            insert(ChangedItem).from_select(["archive_id", "item_id"], items.order_by(Item.id))
+            sa.insert(ChangedItem).from_select(["archive_id", "item_id"], items.order_by(Item.id))
         )
 
     def publish(
@@ -120,7 +108,7 @@ class HarvestLog:
         """
         end = self.move_end(now)
         notes = self._connection.execute(
-            select(ChangedItem.id, ChangedItem.item_id)
+            sa.select(ChangedItem.id, ChangedItem.item_id)
             .where(ChangedItem.archive_id == self._archive_id)
             .order_by(ChangedItem.id)
             .limit(limit)
@@ -128,11 +116,11 @@ class HarvestLog:
         changed = list(dict.fromkeys(note.item_id for note in notes))
         # if a metadata item changes, the items that it describes change, too
         described = self._connection.scalars(
-            select(Item.id).where(Item.metadata_item_id.in_(changed)).order_by(Item.id)
+            sa.select(Item.id).where(Item.metadata_item_id.in_(changed)).order_by(Item.id)
         )
         self.publish_items(list(dict.fromkeys([*changed, *described])), end, find_sets)
         self._connection.execute(
-            delete(ChangedItem).where(ChangedItem.id.in_([note.id for note in notes]))
+            sa.delete(ChangedItem).where(ChangedItem.id.in_([note.id for note in notes]))
         )
         return end, len(notes) == limit
 
@@ -144,19 +132,19 @@ class HarvestLog:
         :param end: the result of :meth:`move_end` in this transaction.
         """
         newest = self._connection.scalar(
-            select(Harvest.change_no)
+            sa.select(Harvest.change_no)
             .where(Harvest.archive_id == self._archive_id, Harvest.datestamp.is_not(None))
             .order_by(Harvest.datestamp.desc(), Harvest.change_no.desc())
             .limit(1)
         )
         found = self._connection.execute(
-            select(
+            sa.select(
                 Item.id,
                 is_public().label("is_public"),
                 # a deleted item without a row in the log was imported as a deleted item
-                or_(
+                sa.or_(
                     Harvest.change_no.is_not(None),
-                    and_(Harvest.item_id.is_(None), Item.state == State.DELETED.value),
+                    sa.and_(Harvest.item_id.is_(None), Item.state == State.DELETED.value),
                 ).label("was_public"),
             )
             .outerjoin(Harvest, Harvest.item_id == Item.id)
@@ -196,7 +184,7 @@ class HarvestLog:
 
         If such an item is deleted later, harvesters are not told about the deletion.
         """
-        values = select(Item.id, Item.archive_id).where(
+        values = sa.select(Item.id, Item.archive_id).where(
             Item.id.in_(item_ids), Item.archive_id == self._archive_id
         )
         self._connection.execute(
@@ -213,12 +201,12 @@ class HarvestLog:
             item_id: {*names} for item_id, names in (find_sets(live) if find_sets else {}).items()
         }
         for member in self._connection.execute(
-            select(HarvestSet.item_id, HarvestSet.set_spec).where(
+            sa.select(HarvestSet.item_id, HarvestSet.set_spec).where(
                 HarvestSet.item_id.in_(positions.keys() - live)
             )
         ):
             sets.setdefault(member.item_id, set()).add(member.set_spec)
-        self._connection.execute(delete(HarvestSet).where(HarvestSet.item_id.in_(positions)))
+        self._connection.execute(sa.delete(HarvestSet).where(HarvestSet.item_id.in_(positions)))
         members = [
             {
                 "item_id": item_id,
@@ -229,15 +217,15 @@ class HarvestLog:
             for set_spec in names
         ]
         if members:
-            self._connection.execute(insert(HarvestSet), members)
+            self._connection.execute(sa.insert(HarvestSet), members)
 
     # --- reading ---------------------------------------------------------------------------------
 
     def read_end(self) -> tuple[datetime, bool]:
         """Return the end of the log, and whether there are changed items to move to the log."""
-        end = select(HarvestEnd.datestamp).where(HarvestEnd.archive_id == self._archive_id)
-        changed = exists().where(ChangedItem.archive_id == self._archive_id)
-        row = self._connection.execute(select(end.scalar_subquery(), changed)).one()
+        end = sa.select(HarvestEnd.datestamp).where(HarvestEnd.archive_id == self._archive_id)
+        changed = sa.exists().where(ChangedItem.archive_id == self._archive_id)
+        row = self._connection.execute(sa.select(end.scalar_subquery(), changed)).one()
         return row[0] or EPOCH, row[1]
 
     def list_changes(self, selected: Selection, limit: int) -> list[Change]:
@@ -246,7 +234,7 @@ class HarvestLog:
         :param limit: the largest number of changes.
         """
         log: Any = Harvest if selected.set_spec is None else HarvestSet
-        position = tuple_(log.datestamp, log.change_no)
+        position = sa.tuple_(log.datestamp, log.change_no)
         statement = self._select().where(log.archive_id == self._archive_id)
         if selected.set_spec is not None:
             statement = statement.join(HarvestSet, HarvestSet.item_id == Harvest.item_id).where(
@@ -258,7 +246,7 @@ class HarvestLog:
             statement = statement.where(log.datestamp <= selected.until)
         if selected.after is not None:
             datestamp, number = selected.after
-            bound = tuple_(literal(datestamp, UTCDateTime), literal(number))
+            bound = sa.tuple_(sa.literal(datestamp, UTCDateTime), sa.literal(number))
             statement = statement.where(position > bound)
         elif selected.since is None:
             statement = statement.where(log.datestamp.is_not(None))
@@ -272,19 +260,19 @@ class HarvestLog:
         return None if row is None else Change(*row)
 
     def _select(self) -> Any:
-        return select(
+        return sa.select(
             Harvest.item_id,
             Harvest.datestamp,
             Harvest.change_no,
             Harvest.is_deleted,
-            func.coalesce(Item.ibip, Item.rep),
+            sa.func.coalesce(Item.ibip, Item.rep),
         ).join(Item, Item.id == Harvest.item_id)
 
     def read_sets(self, item_ids: Iterable[int]) -> dict[int, list[str]]:
         """Return the sets of items, by the ids of the items."""
         found: dict[int, list[str]] = {}
         for row in self._connection.execute(
-            select(HarvestSet.item_id, HarvestSet.set_spec)
+            sa.select(HarvestSet.item_id, HarvestSet.set_spec)
             .where(HarvestSet.item_id.in_(list(item_ids)))
             .order_by(HarvestSet.item_id, HarvestSet.set_spec)
         ):
@@ -294,7 +282,7 @@ class HarvestLog:
     def find_earliest(self) -> datetime | None:
         """Return the earliest datestamp; None if the log is empty."""
         return self._connection.scalar(
-            select(Harvest.datestamp)
+            sa.select(Harvest.datestamp)
             .where(Harvest.archive_id == self._archive_id, Harvest.datestamp.is_not(None))
             .order_by(Harvest.datestamp, Harvest.change_no)
             .limit(1)

@@ -17,15 +17,8 @@ from flask import Response, abort, current_app, request
 from itsdangerous import BadData, URLSafeSerializer
 from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
+from flask_ibi_archive.archive.harvest import harvesting
 from flask_ibi_archive.archive.harvest import oai_messages as messages
-from flask_ibi_archive.archive.harvest.harvesting import (
-    HarvestedRecord,
-    HostHarvests,
-    StoredHarvests,
-    UnfinishedLog,
-    list_part,
-    open_harvests,
-)
 from flask_ibi_archive.archive.harvest.oai_messages import PREFIX, TOKEN, HarvestSets, Selection
 from flask_ibi_archive.archive.items.access import logging_failure
 from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
@@ -50,7 +43,7 @@ def answer_harvester() -> Response:
     base_url = f"{archive.addresses.base}/ibi/oai"
     arguments: dict[str, str] = {}
     try:
-        harvests = open_harvests(archive, current_sets())
+        harvests = harvesting.open_harvests(archive, current_sets())
         response_date = harvests.publish()
         try:
             arguments = messages.parse_arguments(_read_pairs())
@@ -61,7 +54,7 @@ def answer_harvester() -> Response:
             body = messages.write_error(error)
     except CannotList:
         abort(404)
-    except UnfinishedLog:
+    except harvesting.UnfinishedLog:
         # a list must not be empty; harvesters ask again (OAI-PMH 2.0, 3.1.2.2)
         raise ServiceUnavailable(retry_after=int(RETRY_AFTER)) from None
     except (NotReady, ConfigError) as error:
@@ -109,7 +102,9 @@ class _Answer:
     :param base_url: the URL of the OAI-PMH interface.
     """
 
-    def __init__(self, harvests: StoredHarvests | HostHarvests, base_url: str) -> None:
+    def __init__(
+        self, harvests: harvesting.StoredHarvests | harvesting.HostHarvests, base_url: str
+    ) -> None:
         self._harvests = harvests
         self._base_url = base_url
         self._config: ArchiveConfig = current_archive().config
@@ -170,7 +165,7 @@ class _Answer:
             raise HarvestError("cannotDisseminateFormat", str(error)) from error
         return f"<GetRecord>\n{record}\n</GetRecord>"
 
-    def _find(self, arguments: Mapping[str, str]) -> HarvestedRecord:
+    def _find(self, arguments: Mapping[str, str]) -> harvesting.HarvestedRecord:
         identifier = arguments["identifier"]
         ibi = messages.parse_oai_identifier(self._host, identifier)
         record = self._harvests.find_record(ibi)
@@ -193,12 +188,12 @@ class _Answer:
             format = self._formats[selection.prefix]
         with_works = verb == "ListRecords"
 
-        def write(record: HarvestedRecord) -> str:
+        def write(record: harvesting.HarvestedRecord) -> str:
             if with_works:
                 return self._write_record(record, format)
             return messages.write_header(self._host, record.header)
 
-        part = list_part(self._harvests, selection, PART, with_works, write)
+        part = harvesting.list_part(self._harvests, selection, PART, with_works, write)
         if part.skipped and not part.entries:
             raise HarvestError(
                 "cannotDisseminateFormat",
@@ -212,7 +207,7 @@ class _Answer:
         next_token = self._write_token(part.rest) if part.rest else last_token
         return messages.write_list(verb, part.entries, next_token)
 
-    def _write_record(self, record: HarvestedRecord, format: MetadataFormat) -> str:
+    def _write_record(self, record: harvesting.HarvestedRecord, format: MetadataFormat) -> str:
         """Return a record as XML.
 
         :raises CannotWriteMetadata: if the metadata can't be written in the format.

@@ -14,32 +14,14 @@ from pathlib import Path
 from flask import Response, current_app, request
 from flask.typing import ResponseReturnValue
 
+from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
     check_access,
     logging_failure,
     select_readable_files,
 )
-from flask_ibi_archive.archive.items.pages import (
-    describe_work,
-    describing,
-    draw_recent_months,
-    find_media_type,
-    list_notices,
-    message,
-    page,
-    redirect_to,
-    restricted_page,
-    with_item,
-    write_metadata,
-)
+from flask_ibi_archive.archive.pages import machine_readable
 from flask_ibi_archive.archive.pages.downloads import describe_version, send_content
-from flask_ibi_archive.archive.pages.machine_readable import (
-    add_item_links,
-    add_part_links,
-    choose_format,
-    describe_head,
-    find_formats,
-)
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.query import list_candidate_paths
 from flask_ibi_archive.core.records.formats import MetadataFormat
@@ -112,7 +94,7 @@ def name_file_type(name: str) -> str:
 
     :param name: the name of the file; the type is that of its extension.
     """
-    media_type = find_media_type(name)
+    media_type = pages.find_media_type(name)
     if media_type == "text/plain":
         return gettext("Text")
     family = FILE_TYPE_NAMES.get(media_type.partition("/")[0])
@@ -143,7 +125,7 @@ def list_citations(item: ItemView, work: Work) -> list[tuple[MetadataFormat, str
     for format in filter(None, map(current_archive().formats.get, CITATION_FORMATS)):
         failure = CannotWriteMetadata(work.ibi, format.name)
         with suppress(CannotWriteMetadata), logging_failure(failure):
-            text = write_metadata(format, work).decode().strip("\r\n")
+            text = pages.write_metadata(format, work).decode().strip("\r\n")
             citations.append((format, text))
     return citations
 
@@ -161,7 +143,7 @@ def find_original_url(item: ItemView) -> str:
     return current_archive().config.persistent_url_base + target
 
 
-@with_item
+@pages.with_item
 def files(item: ItemView) -> ResponseReturnValue:
     """Show the list of the files of an item, as a page, as text or as JSON.
 
@@ -170,11 +152,11 @@ def files(item: ItemView) -> ResponseReturnValue:
     """
     access = check_access(item)
     if not access.is_allowed:
-        return restricted_page(item, access)
+        return pages.restricted_page(item, access)
     readable = select_readable_files(item)
     form = _choose_form()
     if form is None:
-        return message(400, gettext("The list of files has no such form"), item=readable)
+        return pages.message(400, gettext("The list of files has no such form"), item=readable)
     response = _files_page(readable) if form == "html" else _send_list(readable, form)
     response.vary.add("Accept")
     return response
@@ -195,14 +177,16 @@ def _choose_form() -> str | None:
 
 def _files_page(item: ItemView) -> Response:
     count = len(item.record.files)
-    pages = {str(number + 1): number for number in range(-(-count // SHOWN_FILES) or 1)}
-    number = pages.get(read_query().get("page", "1"))
+    numbers = {str(number + 1): number for number in range(-(-count // SHOWN_FILES) or 1)}
+    number = numbers.get(read_query().get("page", "1"))
     if number is None:
         title = gettext("The list of files has no such page")
-        return message(404, title, item=item, links_files=True)
+        return pages.message(404, title, item=item, links_files=True)
     first = number * SHOWN_FILES
     shown = item.record.files[first : first + SHOWN_FILES]
-    return page("files", item=item, files=shown, first=first, number=number + 1, pages=len(pages))
+    return pages.page(
+        "files", item=item, files=shown, first=first, number=number + 1, pages=len(numbers)
+    )
 
 
 def _send_list(item: ItemView, form: str) -> Response:
@@ -211,7 +195,7 @@ def _send_list(item: ItemView, form: str) -> Response:
     If the list is not public, the text is a comment as in text/uri-list (RFC 2483, 5), and JSON
     contains a message instead of files.
     """
-    work = describe_work(item)
+    work = pages.describe_work(item)
     refusal = None
     if not item.record.list_files:
         refusal = gettext("The owner of the item does not allow its list of files to be shown.")
@@ -234,27 +218,31 @@ def _send_list(item: ItemView, form: str) -> Response:
 
 def _no_file_page(item: ItemView, title: str) -> Response:
     advice = gettext("See the list of files or the page of the item.")
-    return message(404, title, advice, item=select_readable_files(item), links_files=True)
+    return pages.message(404, title, advice, item=select_readable_files(item), links_files=True)
 
 
-@with_item
-@describing
+@pages.with_item
+@pages.describing
 def landing(item: ItemView) -> ResponseReturnValue:
     """Show the landing page of an item, with a description of the item and links to its files.
 
     A program that prefers a metadata format to HTML is redirected to the metadata.
     """
     readable = select_readable_files(item)
-    work = describe_work(readable)
-    chosen = choose_format(request.accept_mimetypes, find_formats(item))
+    work = pages.describe_work(readable)
+    chosen = machine_readable.choose_format(
+        request.accept_mimetypes, machine_readable.find_formats(item)
+    )
     if chosen is None:
-        response = message(406, gettext("The item is not available in this form"), item=readable)
+        response = pages.message(
+            406, gettext("The item is not available in this form"), item=readable
+        )
     elif chosen:
-        response = redirect_to(current_archive().addresses.metadata(item, chosen), 303)
+        response = pages.redirect_to(current_archive().addresses.metadata(item, chosen), 303)
     else:
         response = landing_page(item, readable, work)
     response.vary.add("Accept")
-    return add_item_links(response, readable, work)
+    return machine_readable.add_item_links(response, readable, work)
 
 
 def landing_page(
@@ -270,10 +258,10 @@ def landing_page(
     if readable.record.files:
         access = replace(access, is_allowed=True)
     counts = current_archive().count_views(item)
-    return page(
+    return pages.page(
         "landing",
         item=readable,
-        notices=list_notices(item, access),
+        notices=pages.list_notices(item, access),
         work=work,
         shows_metadata=shows_metadata,
         original_url=find_original_url(item),
@@ -285,13 +273,13 @@ def landing_page(
         citations=list_citations(readable, work),
         citation_formats=CITATION_FORMATS,
         counts=counts,
-        chart=draw_recent_months(counts, item.today),
+        chart=pages.draw_recent_months(counts, item.today),
         swatches=SWATCHES,
-        **describe_head(readable, replace(work, files=work.files[:SHOWN_FILES])),
+        **machine_readable.describe_head(readable, replace(work, files=work.files[:SHOWN_FILES])),
     )
 
 
-@with_item
+@pages.with_item
 def file(item: ItemView, path: str) -> ResponseReturnValue:
     """Send a file of an item, or redirect to the server that has the file."""
     # Flask decodes the argument ``path`` as UTF-8, but a file name may have another encoding
@@ -300,13 +288,13 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
     found = item.find_file(list_candidate_paths(raw.decode("utf-8", "surrogateescape")))
     access = check_access(item, found)
     if not access.is_allowed:
-        return restricted_page(item, access)
+        return pages.restricted_page(item, access)
     if found is None:
         return _no_file_page(item, gettext("The item does not have this file"))
     if found.url is not None and not is_request_url(
         found.url, current_archive().config.archive_address
     ):
-        return redirect_to(found.url)
+        return pages.redirect_to(found.url)
     if found.source is not None:
         name = found.path.rpartition("/")[2]
         changed = item.record.timestamp
@@ -321,6 +309,6 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
             )
         else:
             url = current_archive().addresses.file(item, found.path)
-            return add_part_links(response, item, "collection", url)
+            return machine_readable.add_part_links(response, item, "collection", url)
     text = gettext("The content of this file is not available here")
     return _no_file_page(item, text)

@@ -7,23 +7,12 @@ from functools import partial
 from flask import Response
 from flask.typing import ResponseReturnValue
 
+from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
     check_access,
     logging_failure,
     select_readable_files,
-)
-from flask_ibi_archive.archive.items.pages import (
-    describe_work,
-    describing,
-    message,
-    page,
-    redirect_to,
-    restricted_page,
-    set_file_name,
-    view_item,
-    with_item,
-    write_metadata,
 )
 from flask_ibi_archive.archive.items.viewing import find_metadata_url
 from flask_ibi_archive.archive.pages.item_pages import landing_page
@@ -45,7 +34,7 @@ from flask_ibi_archive.server.pages.responses import set_headers
 from flask_ibi_archive.server.pages.texts import gettext
 
 
-@partial(with_item, shows_description=True)
+@partial(pages.with_item, shows_description=True)
 def metadata(item: ItemView) -> ResponseReturnValue:
     """Show the metadata of an item as a page, or in the format that ``?choice=`` names.
 
@@ -73,14 +62,14 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     return _send_metadata(item, format)
 
 
-@describing
+@pages.describing
 def _no_metadata_page(item: ItemView, choice: str | None) -> Response:
     in_format = gettext("The item has no metadata in this format")
     title = in_format if choice else gettext("The item has no metadata.")
-    return message(404, title, item=select_readable_files(item))
+    return pages.message(404, title, item=select_readable_files(item))
 
 
-@describing
+@pages.describing
 def _metadata_page(item: ItemView) -> Response:
     """Return the page of the metadata.
 
@@ -90,36 +79,38 @@ def _metadata_page(item: ItemView) -> Response:
     """
     readable = select_readable_files(item)
     if item.record.state == State.DELETED or item.allows(user_address()):
-        response = page("metadata", item=readable)
+        response = pages.page("metadata", item=readable)
     else:
-        response = landing_page(item, readable, describe_work(readable), shows_metadata=True)
+        response = landing_page(item, readable, pages.describe_work(readable), shows_metadata=True)
     return add_part_links(response, item, "describes", current_archive().addresses.metadata(item))
 
 
-@describing
+@pages.describing
 def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     """Return the metadata of an item in a format; an error page if the format can't be written."""
     readable = select_readable_files(item)
-    work = describe_work(readable)
+    work = pages.describe_work(readable)
     try:
         with logging_failure(CannotWriteMetadata(work.ibi, format.name)):
-            body = write_metadata(format, work)
+            body = pages.write_metadata(format, work)
     except CannotWriteMetadata:
-        return message(500, gettext("The metadata can't be shown in this format"), item=readable)
+        return pages.message(
+            500, gettext("The metadata can't be shown in this format"), item=readable
+        )
     # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
     charset = "" if format.media_type.endswith("json") else "; charset=utf-8"
     response = Response(body, content_type=f"{format.media_type}{charset}")
-    set_file_name(response, "inline", item.ibi, f".{format.extension}")
+    pages.set_file_name(response, "inline", item.ibi, f".{format.extension}")
     url = current_archive().addresses.metadata(item, format.name)
     return add_part_links(set_headers(response), item, "describes", url)
 
 
-@with_item
-@describing
+@pages.with_item
+@pages.describing
 def linkset(item: ItemView) -> ResponseReturnValue:
     """Send the typed links of an item (RFC 9264)."""
     readable = select_readable_files(item)
-    return linkset_response(readable, describe_work(readable))
+    return linkset_response(readable, pages.describe_work(readable))
 
 
 def _linked_metadata(
@@ -134,13 +125,13 @@ def _linked_metadata(
     target = item if item.record.content_type == "Metadata" else None
     if isinstance(item.record.metadata, MetadataItem):
         ibi = item.record.metadata.ibi
-        target = view_item(ibi)
+        target = pages.view_item(ibi)
         if target is None:
             modifier = f":({step.parameter})" if step.parameter else ""
-            return redirect_to(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
+            return pages.redirect_to(f"{archive.config.persistent_url_base}/{ibi}{modifier}")
     access = AccessDecision(True) if target is None else check_access(target)
     if target is not None and access.by_policy and not access.is_allowed:
-        return restricted_page(target, access)
+        return pages.restricted_page(target, access)
     # find_metadata_url would treat UNKNOWN_USER like the address of a known user
     url = None
     if access.is_allowed or user != UNKNOWN_USER:
@@ -152,9 +143,9 @@ def _linked_metadata(
     if format is not None and url == archive.addresses.metadata(item, format.name):
         return _send_metadata(item, format)
     if url is not None:
-        return redirect_to(url)
+        return pages.redirect_to(url)
     if target is not None and not access.is_allowed:
-        return restricted_page(target, access)
+        return pages.restricted_page(target, access)
     if format is not None and item.dublin_core:
         return _send_metadata(item, format)
     return _no_metadata_page(item, step.parameter)

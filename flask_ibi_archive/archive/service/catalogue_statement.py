@@ -15,26 +15,7 @@ import json
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    CTE,
-    ColumnElement,
-    CompoundSelect,
-    Connection,
-    Dialect,
-    FromClause,
-    Select,
-    and_,
-    bindparam,
-    case,
-    cast,
-    func,
-    literal_column,
-    null,
-    or_,
-    select,
-    true,
-    union_all,
-)
+import sqlalchemy as sa
 
 from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.core.protocol.relations import split_shapes
@@ -115,14 +96,14 @@ class CompiledStatement:
         texts, and on SQLite booleans are 0 and 1.
     """
 
-    def __init__(self, statement: Select[Any], dialect: Dialect) -> None:
+    def __init__(self, statement: sa.Select[Any], dialect: sa.Dialect) -> None:
         row = JSONRow(*statement.selected_columns)
         compiled: Any = statement.with_only_columns(row).compile(dialect=dialect)
         self.text = str(compiled)
         self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
         self._order: list[str] | None = compiled.positiontup
 
-    def run(self, connection: Connection, parameters: dict[str, Any]) -> list[list[Any]]:
+    def run(self, connection: sa.Connection, parameters: dict[str, Any]) -> list[list[Any]]:
         """Run the statement with some parameters and return the rows.
 
         :raises DBAPIError: if the database refuses the statement or does not answer.
@@ -136,7 +117,7 @@ class CompiledStatement:
 
 @lru_cache(maxsize=256)
 def compile_statement(
-    dialect: Dialect,
+    dialect: sa.Dialect,
     shapes: frozenset[str],
     next_edition: bool,
     paths: int,
@@ -151,12 +132,12 @@ def compile_statement(
 
 
 def build_statement(
-    dialect: Dialect,
+    dialect: sa.Dialect,
     shapes: frozenset[str],
     next_edition: bool,
     paths: int,
     follow_editions: bool,
-) -> Select[Any]:
+) -> sa.Select[Any]:
     """Return the statement of a urlRequest; the columns are the first fields of Fetched.
 
     The SQL parameters of the statement are archive_id, ibi, path_0, path_1 and so on.
@@ -178,60 +159,62 @@ def build_statement(
         found = _select_reached(dialect, found, steps, follow_editions)
     rows = found.subquery("found")
     item, following = ITEM.alias(), ITEM.alias() if next_edition else None
-    is_needed: ColumnElement[bool] = FILE.c.path == item.c.target_path
+    is_needed: sa.ColumnElement[bool] = FILE.c.path == item.c.target_path
     if paths:
-        requested: list[Any] = [bindparam(f"path_{number}") for number in range(paths)]
-        is_needed = or_(is_needed, FILE.c.path.in_(requested))
-    is_needed = and_(FILE.c.item_id == item.c.id, is_needed)
+        requested: list[Any] = [sa.bindparam(f"path_{number}") for number in range(paths)]
+        is_needed = sa.or_(is_needed, FILE.c.path.in_(requested))
+    is_needed = sa.and_(FILE.c.item_id == item.c.id, is_needed)
     file, is_file = FILE, is_needed
     if dialect.name == "postgresql":
-        file, is_file = _fence(select(FILE.c.path, FILE.c.url).where(is_needed)), true()
+        file, is_file = _fence(sa.select(FILE.c.path, FILE.c.url).where(is_needed)), sa.true()
     joined = item.outerjoin(file, is_file)
     if following is not None:
-        later = case((item.c.id == rows.c.base_id, _find_later_edition(item, is_last=False)))
+        later = sa.case((item.c.id == rows.c.base_id, _find_later_edition(item, is_last=False)))
         joined = joined.outerjoin(following, following.c.id == later)
     columns = _list_columns(rows.c.base_id, item, file, following, bool(steps))
     is_limited = rows.c.instead.is_not(None)
     # SQLite needs more time for item.id IN (id, instead)
-    is_read = or_(item.c.id == rows.c.id, and_(is_limited, item.c.id == rows.c.instead))
+    is_read = sa.or_(item.c.id == rows.c.id, sa.and_(is_limited, item.c.id == rows.c.instead))
     if dialect.name == "postgresql":
-        return _select_for_each(rows, select(*columns).select_from(joined).where(is_read))
-    return select(*columns).select_from(rows, joined).where(is_read)
+        return _select_for_each(rows, sa.select(*columns).select_from(joined).where(is_read))
+    return sa.select(*columns).select_from(rows, joined).where(is_read)
 
 
-def _select_for_each(rows: FromClause, found: Select[Any] | CompoundSelect[Any]) -> Select[Any]:
+def _select_for_each(
+    rows: sa.FromClause, found: sa.Select[Any] | sa.CompoundSelect[Any]
+) -> sa.Select[Any]:
     """Return a SELECT that runs another SELECT for each of some rows, on PostgreSQL.
 
     :param found: the other SELECT, which may use the columns of the rows.
     """
     each = _fence(found)
-    return select(*each.c).select_from(rows.join(each, true()))
+    return sa.select(*each.c).select_from(rows.join(each, sa.true()))
 
 
-def _fence(found: Select[Any] | CompoundSelect[Any]) -> FromClause:
+def _fence(found: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.FromClause:
     """Return a SELECT that PostgreSQL runs for each row of the tables before the SELECT.
 
     Because of OFFSET, PostgreSQL does not merge the SELECT with the whole statement, and searches
     rows by their keys. Otherwise it may read whole tables, because it expects too many rows.
     """
-    return found.offset(literal_column("0")).lateral()
+    return found.offset(sa.literal_column("0")).lateral()
 
 
-def _select_requested() -> Select[Any]:
+def _select_requested() -> sa.Select[Any]:
     """Select the requested item, which is at place 0."""
     item = ITEM.alias()
     return (
-        select(
+        sa.select(
             item.c.id,
             _find_metadata_id(item),
             item.c.id.label("base_id"),
-            literal_column("0").label("place"),
+            sa.literal_column("0").label("place"),
         )
         .select_from(IDENTIFIER)
         .join(item, item.c.id == IDENTIFIER.c.item_id)
         .where(
-            IDENTIFIER.c.text == bindparam("ibi"),
-            IDENTIFIER.c.archive_id == bindparam("archive_id"),
+            IDENTIFIER.c.text == sa.bindparam("ibi"),
+            IDENTIFIER.c.archive_id == sa.bindparam("archive_id"),
         )
     )
 
@@ -258,33 +241,33 @@ def _number_steps(shapes: frozenset[str]) -> dict[str, dict[int, int]]:
 
 
 def _select_reached(
-    dialect: Dialect,
-    requested: Select[Any],
+    dialect: sa.Dialect,
+    requested: sa.Select[Any],
     steps: dict[str, dict[int, int]],
     follow_editions: bool,
-) -> Select[Any]:
+) -> sa.Select[Any]:
     """Select the requested item and all items to which the steps lead."""
     reached = requested.cte("reached", recursive=True)
     following = [
         _select_next(reached, letter, places, follow_editions) for letter, places in steps.items()
     ]
     if dialect.name == "postgresql":  # only one SELECT may refer to the CTE itself
-        following = [_select_for_each(reached, union_all(*following))]
+        following = [_select_for_each(reached, sa.union_all(*following))]
     if "t" not in steps:
         # An item that several steps reach is read several times. This takes less time than UNION,
         # which compares all rows.
-        return select(reached.union_all(*following))
+        return sa.select(reached.union_all(*following))
     reached = reached.union(*following)
     # a relation may lead back to the requested item
-    base_id = func.max(reached.c.base_id).label("base_id")
-    return select(reached.c.id, reached.c.instead, base_id).group_by(
+    base_id = sa.func.max(reached.c.base_id).label("base_id")
+    return sa.select(reached.c.id, reached.c.instead, base_id).group_by(
         reached.c.id, reached.c.instead
     )
 
 
 def _select_next(
-    reached: CTE, letter: str, places: dict[int, int], follow_editions: bool
-) -> Select[Any]:
+    reached: sa.CTE, letter: str, places: dict[int, int], follow_editions: bool
+) -> sa.Select[Any]:
     """Select the items to which the steps with a letter lead from the reached items.
 
     If an item has no such related item, the step leads to the item itself. A step to translations
@@ -296,51 +279,52 @@ def _select_next(
     item, target = ITEM.alias(), ITEM.alias()
     if letter == "t":
         is_member = target.c.translation_group_id == item.c.translation_group_id
-        leads = or_(target.c.id == item.c.id, is_member)
+        leads = sa.or_(target.c.id == item.c.id, is_member)
     elif letter == "u":
         later = _find_later_edition(item, is_last=follow_editions)
-        leads = target.c.id == func.coalesce(later, item.c.id)
+        leads = target.c.id == sa.func.coalesce(later, item.c.id)
     else:
-        leads = target.c.id == func.coalesce(item.c.metadata_item_id, item.c.id)
+        leads = target.c.id == sa.func.coalesce(item.c.metadata_item_id, item.c.id)
     numbers: dict[Any, Any] = {
-        literal_column(str(place)): literal_column(str(after)) for place, after in places.items()
+        sa.literal_column(str(place)): sa.literal_column(str(after))
+        for place, after in places.items()
     }
-    following = case(numbers, value=reached.c.place).label("place")
+    following = sa.case(numbers, value=reached.c.place).label("place")
     return (
-        select(target.c.id, _find_metadata_id(target), cast(null(), Key), following)
+        sa.select(target.c.id, _find_metadata_id(target), sa.cast(sa.null(), Key), following)
         .select_from(reached, item.join(target, leads))
         .where(item.c.id == reached.c.id, following.is_not(None))
     )
 
 
-def _find_later_edition(item: Any, is_last: bool) -> ColumnElement[int | None]:
+def _find_later_edition(item: Any, is_last: bool) -> sa.ColumnElement[int | None]:
     """Return the id of a later edition of an item; NULL if the item has none.
 
     :param is_last: False: the next edition. True: the last edition that is not deleted; an edition
         that was transferred to another Archive does not count as deleted.
     """
     later = ITEM.alias()
-    found = select(later.c.id).where(
+    found = sa.select(later.c.id).where(
         later.c.edition_series_id == item.c.edition_series_id,
         later.c.edition_no > item.c.edition_no,
     )
     if is_last:
-        found = found.where(or_(later.c.state != State.DELETED.value, _is_moved(later)))
+        found = found.where(sa.or_(later.c.state != State.DELETED.value, _is_moved(later)))
     number = later.c.edition_no
     return (
         found.order_by(number.desc() if is_last else number)
-        .limit(literal_column("1"))
+        .limit(sa.literal_column("1"))
         .scalar_subquery()
     )
 
 
-def _find_metadata_id(item: Any) -> ColumnElement[int | None]:
+def _find_metadata_id(item: Any) -> sa.ColumnElement[int | None]:
     """Return the column ``instead``: the metadata item that some users get instead of the item.
 
     The value is the id of the metadata item if some users may not read the files, otherwise NULL.
     """
-    is_limited = or_(item.c.access_networks.is_not(None), item.c.embargo.is_not(None))
-    return case((is_limited, item.c.metadata_item_id)).label("instead")
+    is_limited = sa.or_(item.c.access_networks.is_not(None), item.c.embargo.is_not(None))
+    return sa.case((is_limited, item.c.metadata_item_id)).label("instead")
 
 
 def _list_columns(
@@ -363,8 +347,8 @@ def _list_columns(
         "file_url": file.c.url,
     }
     if followed:
-        moved = and_(base_id.is_distinct_from(item.c.id), _is_moved(item))
-        special["state"] = case((moved, ELSEWHERE), else_=item.c.state)
+        moved = sa.and_(base_id.is_distinct_from(item.c.id), _is_moved(item))
+        special["state"] = sa.case((moved, ELSEWHERE), else_=item.c.state)
     names = Fetched._fields[: -len(FOLLOWING)]
     if next_edition is not None:
         names = Fetched._fields
@@ -374,11 +358,11 @@ def _list_columns(
     return [special.get(name, item.c.get(name)).label(name) for name in names]
 
 
-def _is_moved(item: Any) -> ColumnElement[bool]:
+def _is_moved(item: Any) -> sa.ColumnElement[bool]:
     """Return the condition that an item was transferred to another Archive.
 
     The tombstone of a transferred item names the other Archive.
     """
     # A scalar subquery reads one row by its key. With EXISTS, PostgreSQL may read the whole table.
-    archive = select(TOMBSTONE.c.original_archive).where(TOMBSTONE.c.item_id == item.c.id)
-    return and_(item.c.state == State.DELETED.value, archive.scalar_subquery().is_not(None))
+    archive = sa.select(TOMBSTONE.c.original_archive).where(TOMBSTONE.c.item_id == item.c.id)
+    return sa.and_(item.c.state == State.DELETED.value, archive.scalar_subquery().is_not(None))

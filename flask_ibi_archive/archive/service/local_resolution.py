@@ -34,20 +34,7 @@ from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, AlternativesSearch, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.server.pages.alerts import (
-    VARY,
-    alert_response,
-    prefers_page,
-    redirect_response,
-    unready_response,
-)
-from flask_ibi_archive.server.pages.persistent_urls import (
-    answer_target,
-    begins_with_ibi,
-    create_fallback_hook,
-    is_plausible_ibi,
-    refuse_registration_key,
-)
+from flask_ibi_archive.server.pages import alerts, persistent_urls
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
     current_archive,
@@ -250,7 +237,7 @@ def answer_own_item() -> Response | None:
     """
     if request.method not in ("GET", "HEAD") or is_message():
         return None
-    return answer_target(_resolve_own_item, lambda target: False)
+    return persistent_urls.answer_target(_resolve_own_item, lambda target: False)
 
 
 def _resolve_own_item(
@@ -285,7 +272,7 @@ def resolve(
     :param ranges: the languages that the reader prefers.
     :returns: None if the URL may be a page of the host.
     """
-    if refusal := refuse_registration_key():
+    if refusal := persistent_urls.refuse_registration_key():
         return refusal
     archive = current_archive()
     try:
@@ -293,24 +280,24 @@ def resolve(
         if isinstance(outcome, Removed):
             return _removed_response(archive, outcome)
     except (NotReady, ConfigError) as error:
-        return unready_response(error)
+        return alerts.unready_response(error)
     if isinstance(outcome, Redirect):
         return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)
     if isinstance(outcome, Alert):
         is_missing = outcome.kind is AlertKind.MISSING
-        return alert_response(
+        return alerts.alert_response(
             outcome, resolver_url=_find_resolver_url(archive) if is_missing else None
         )
-    if not outcome.is_known and not is_plausible_ibi(wanted.ibi, request_target()):
+    if not outcome.is_known and not persistent_urls.is_plausible_ibi(wanted.ibi, request_target()):
         return None
     resolver_url = _find_resolver_url(archive)
     if resolver_url is None:
-        return alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")
+        return alerts.alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")
     headers = {"Location": encode_word(resolver_url), "Vary": "Accept-Language"}
     return set_headers(Response(status=302, headers=headers))
 
 
-_answer_unrouted = create_fallback_hook(resolve, begins_with_ibi)
+_answer_unrouted = persistent_urls.create_fallback_hook(resolve, persistent_urls.begins_with_ibi)
 
 
 def redirect_and_count(
@@ -325,8 +312,8 @@ def redirect_and_count(
     If the redirect leads back to the requested URL, the response is an alert about this loop.
     """
     if is_request_url(redirect.url, archive.config.archive_address):
-        return alert_response(Alert(AlertKind.LOOP, wanted.ibi))
-    response = redirect_response(redirect, wanted)
+        return alerts.alert_response(Alert(AlertKind.LOOP, wanted.ibi))
+    response = alerts.redirect_response(redirect, wanted)
     if request.method == "GET":
         count_after_response(response, archive, redirect, addresses, persistent_url)
     return response
@@ -388,9 +375,9 @@ class OwnArchive:
 def _removed_response(archive: Archive, removed: Removed) -> Response:
     """Return the page of a removed item for browsers, or a list of pairs for programs."""
     item = removed.item
-    if prefers_page():
+    if alerts.prefers_page():
         response = tombstone(item)
-        response.headers["Vary"] = VARY
+        response.headers["Vary"] = alerts.VARY
         return response
     removed_at = item.record.timestamp
     alert = Alert(
@@ -399,7 +386,7 @@ def _removed_response(archive: Archive, removed: Removed) -> Response:
         (ArchiveSource(archive.served().service_ibi, archive.config.archive_address),),
         timestamp=None if removed_at is None else f"{removed_at:%Y-%m-%dT%H:%M:%SZ}",
     )
-    return alert_response(alert, resolver_url=_find_resolver_url(archive))
+    return alerts.alert_response(alert, resolver_url=_find_resolver_url(archive))
 
 
 def _find_resolver_url(archive: Archive) -> str | None:

@@ -14,18 +14,12 @@ from flask import Response, current_app
 from werkzeug.exceptions import BadHost
 
 from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol import messages
 from flask_ibi_archive.core.protocol.hosts import find_client
-from flask_ibi_archive.core.protocol.messages import (
-    MAX_QUERY,
-    Acknowledgment,
-    Agents,
-    UrlRequest,
-    build_response,
-    parse_request,
-)
 from flask_ibi_archive.core.protocol.query import decode_query_string
 from flask_ibi_archive.core.protocol.url_list import UrlPair
 from flask_ibi_archive.errors import ConfigError, IdentifierError, NotReady, PeerProtocolError
+from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.flask_interfaces import select_view
 from flask_ibi_archive.server.pages.requests import (
     EXTENSION,
@@ -35,19 +29,12 @@ from flask_ibi_archive.server.pages.requests import (
     is_message,
     user_address,
 )
-from flask_ibi_archive.server.pages.responses import (
-    RETRY_AFTER,
-    error_response,
-    pairs_response,
-    refuse_request,
-    summarise_error,
-)
 from flask_ibi_archive.signals import Notice, url_requested
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-ListUrls: TypeAlias = Callable[[UrlRequest], Sequence[UrlPair]]
+ListUrls: TypeAlias = Callable[[messages.UrlRequest], Sequence[UrlPair]]
 
 # The path of a service is a repository name or an IBIp, in upper or lower case.
 _IBIP_CHARACTER = "[2-9A-HJ-NP-Ua-hj-np-u]"
@@ -110,13 +97,13 @@ def _has_valid_key(archive: Archive) -> bool:
     """
     request = current_request()
     query = request.query_string
-    if request.method not in ("GET", "HEAD") or len(query) > MAX_QUERY:
+    if request.method not in ("GET", "HEAD") or len(query) > messages.MAX_QUERY:
         return False
     try:
-        message = parse_request(decode_query_string(query))
+        message = messages.parse_request(decode_query_string(query))
     except PeerProtocolError:
         return False
-    return isinstance(message, Acknowledgment) and archive.accesses.has_valid_key(
+    return isinstance(message, messages.Acknowledgment) and archive.accesses.has_valid_key(
         message, _find_sender(archive)
     )
 
@@ -134,7 +121,7 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     """
     if failure is not None:
         return _unavailable(failure)
-    if (refusal := refuse_request()) is not None:
+    if (refusal := responses.refuse_request()) is not None:
         return refusal
     request = current_request()
     query = request.query_string
@@ -146,10 +133,10 @@ def answer_service_request(failure: NotReady | ConfigError | None) -> Response:
     if is_get and url_requested.receivers:
         list_urls = partial(_list_and_announce, list_urls)
     try:
-        message = parse_request(decode_query_string(query))
-        return pairs_response(build_response(message, list_urls, count))
+        message = messages.parse_request(decode_query_string(query))
+        return responses.pairs_response(messages.build_response(message, list_urls, count))
     except PeerProtocolError as error:
-        return error_response(400, str(error))
+        return responses.error_response(400, str(error))
     except (NotReady, ConfigError) as error:
         return _unavailable(error)
 
@@ -159,7 +146,7 @@ def _find_sender(archive: Archive) -> str | None:
     return user_address() if archive.config.count_only_resolver else None
 
 
-def _list_and_announce(list_urls: ListUrls, message: UrlRequest) -> Sequence[UrlPair]:
+def _list_and_announce(list_urls: ListUrls, message: messages.UrlRequest) -> Sequence[UrlPair]:
     """Return the URL list, and send the signal url_requested."""
     archive = current_archive()
     pairs = list_urls(message)
@@ -173,22 +160,24 @@ def _list_and_announce(list_urls: ListUrls, message: UrlRequest) -> Sequence[Url
     return pairs
 
 
-def _count_access(acknowledgment: Acknowledgment) -> None:
+def _count_access(acknowledgment: messages.Acknowledgment) -> None:
     """Count the access that a resolver acknowledges.
 
     If the access cannot be counted, the reason is logged. The X-Forwarded-User-Agent header of the
     request contains the user agent of the reader.
     """
     headers = current_request().headers
-    agents = Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
+    agents = messages.Agents(headers.get("User-Agent"), headers.get("X-Forwarded-User-Agent"))
     archive = current_archive()
     archive.take_acknowledgment(acknowledgment, agents, _find_sender(archive))
 
 
-def _count_nothing(acknowledgment: Acknowledgment) -> None:
+def _count_nothing(acknowledgment: messages.Acknowledgment) -> None:
     """Do nothing with an acknowledgment."""
 
 
 def _unavailable(error: NotReady | ConfigError) -> Response:
     current_app.logger.error("the Archive can't answer: %s", error)
-    return error_response(503, summarise_error(error), Retry_After=RETRY_AFTER)
+    return responses.error_response(
+        503, responses.summarise_error(error), Retry_After=responses.RETRY_AFTER
+    )

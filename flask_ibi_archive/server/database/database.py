@@ -18,25 +18,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import Pool
 
 from flask_ibi_archive.errors import NotReady, StorageError
+from flask_ibi_archive.server.database import engines
 from flask_ibi_archive.server.database.database_errors import (
     explain_error,
     get_driver_message,
     is_write_conflict,
 )
 from flask_ibi_archive.server.database.dialects import run_on_postgresql
-from flask_ibi_archive.server.database.engines import (
-    BEGIN,
-    LOCK_TIMEOUT,
-    SNAPSHOT,
-    TABLE_LOCK,
-    Creator,
-    create_sqlite_file,
-    describe_place,
-    find_sqlite_file,
-    make_engine,
-    make_reader,
-    refuse_missing_file,
-)
 from flask_ibi_archive.server.database.migrate import (
     ARCHIVE,
     History,
@@ -77,7 +65,7 @@ class Database:
         self.engine = engine
         self.history = history
         self.belongs_to_host = belongs_to_host
-        self.reader = make_reader(engine)
+        self.reader = engines.make_reader(engine)
         self.find_budget = find_budget
         # closes the connections when nobody uses this object any more, or when the process ends
         weakref.finalize(self, _close, self.reader, self.engine)
@@ -93,7 +81,7 @@ class Database:
         timeout: float = DEFAULT_TIMEOUT,
         find_budget: FindBudget = no_budget,
         belongs_to_host: bool = False,
-        creator: Creator | None = None,
+        creator: engines.Creator | None = None,
     ) -> Database:
         """Return the database at a URL.
 
@@ -101,9 +89,9 @@ class Database:
         parameters ``uri``, ``timeout``, ``find_budget`` and ``creator`` are the same as those of
         :func:`make_engine`, and ``belongs_to_host`` is that of the class.
         """
-        engine = make_engine(uri, timeout, find_budget, creator)
-        if file := find_sqlite_file(engine.url):
-            refuse_missing_file(engine, file, f"run: {history.init}")
+        engine = engines.make_engine(uri, timeout, find_budget, creator)
+        if file := engines.find_sqlite_file(engine.url):
+            engines.refuse_missing_file(engine, file, f"run: {history.init}")
         return cls(engine, history, find_budget, belongs_to_host)
 
     def limit_page_cache(self, kibibytes: int) -> None:
@@ -165,7 +153,9 @@ class Database:
         """Yield a connection for reading. All statements read the data of the same moment."""
         try:
             with _connect(self.engine, self.find_budget) as connection:
-                connection.execution_options(**{BEGIN: SNAPSHOT[self.engine.dialect.name]})
+                connection.execution_options(
+                    **{engines.BEGIN: engines.SNAPSHOT[self.engine.dialect.name]}
+                )
                 with connection.begin():
                     yield connection
         except (DBAPIError, PoolTimeoutError) as error:
@@ -194,9 +184,9 @@ class Database:
         try:
             with _connect(self.engine, self.find_budget) as connection:
                 if lock_timeout is not None:
-                    connection.execution_options(**{LOCK_TIMEOUT: lock_timeout})
+                    connection.execution_options(**{engines.LOCK_TIMEOUT: lock_timeout})
                 if table_lock is not None:
-                    connection.execution_options(**{TABLE_LOCK: table_lock})
+                    connection.execution_options(**{engines.TABLE_LOCK: table_lock})
                 with connection.begin():
                     yield connection
                     committing = True
@@ -217,7 +207,7 @@ class Database:
 
     def exists(self) -> bool:
         """Return False if the file of an SQLite database is missing, and True otherwise."""
-        file = find_sqlite_file(self.engine.url)
+        file = engines.find_sqlite_file(self.engine.url)
         return file is None or file.exists()
 
     def create(self) -> None:
@@ -225,8 +215,8 @@ class Database:
 
         :raises StorageError: if the file cannot be created.
         """
-        if file := find_sqlite_file(self.engine.url):
-            create_sqlite_file(file, self.history.setting, self.belongs_to_host)
+        if file := engines.find_sqlite_file(self.engine.url):
+            engines.create_sqlite_file(file, self.history.setting, self.belongs_to_host)
 
     def close(self) -> None:
         """Close all connections that are not in use."""
@@ -239,7 +229,7 @@ class Database:
         """
         self.check_revision()
         self._check_writable()
-        if file := find_sqlite_file(self.engine.url):
+        if file := engines.find_sqlite_file(self.engine.url):
             check_writable_folder("the database", file.parent, self.history.setting)
 
     def check_revision(self) -> None:
@@ -266,7 +256,7 @@ class Database:
         except NotReady as error:
             if isinstance(error.__cause__, DBAPIError) and is_write_conflict(error.__cause__):
                 advice = "find and stop the process that locks the database"
-                detail = describe_place(self.engine.url)
+                detail = engines.describe_place(self.engine.url)
                 raise NotReady("the database is locked", advice, detail) from error
             raise
 
@@ -276,8 +266,8 @@ def _connect(engine: Engine, find_budget: FindBudget) -> Connection:
         return engine.connect()
 
 
-def _close(*engines: Engine) -> None:
-    for engine in engines:
+def _close(*opened: Engine) -> None:
+    for engine in opened:
         engine.dispose()
 
 

@@ -8,24 +8,7 @@ from datetime import datetime, timezone
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    ColumnElement,
-    Connection,
-    DateTime,
-    Dialect,
-    Integer,
-    String,
-    Text,
-    TypeDecorator,
-    any_,
-    cast,
-    func,
-    literal,
-    select,
-    tuple_,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
@@ -35,7 +18,7 @@ Value = TypeVar("Value")
 
 #: The column type for the ids of rows: an integer of 64 bits. On SQLite the type is called Integer,
 #: because SQLite assigns new ids only to columns of this type.
-Key = BigInteger().with_variant(Integer(), "sqlite")
+Key = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 #: The largest number of values that one statement of this package contains. SQLite accepts at most
 #: 32766 parameters, and PostgreSQL accepts at most 65535.
@@ -44,13 +27,13 @@ MAX_VALUES = 5000
 PAGE = 500
 
 
-class UTCDateTime(TypeDecorator[datetime]):
+class UTCDateTime(sa.TypeDecorator[datetime]):
     """A column type for times in UTC: ``timestamptz`` on PostgreSQL, text on SQLite."""
 
-    impl = DateTime(timezone=True)
+    impl = sa.DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> Any:
         """Convert a time to UTC for the database; for SQLite, also remove the time zone."""
         if value is None:
             return None
@@ -60,7 +43,7 @@ class UTCDateTime(TypeDecorator[datetime]):
             value = value.astimezone(timezone.utc)
         return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
         """Convert a stored time to a time with the time zone UTC."""
         if value is None:
             return None
@@ -69,7 +52,7 @@ class UTCDateTime(TypeDecorator[datetime]):
         return value.astimezone(timezone.utc)
 
 
-def run_on_postgresql(connection: Connection, *statements: str) -> None:
+def run_on_postgresql(connection: sa.Connection, *statements: str) -> None:
     """Run statements that only PostgreSQL needs, such as locks of tables.
 
     On SQLite this function does nothing: SQLite has only one write transaction at a time, and makes
@@ -80,14 +63,14 @@ def run_on_postgresql(connection: Connection, *statements: str) -> None:
             connection.exec_driver_sql(statement)
 
 
-def insert_or_update(connection: Connection, table: Any) -> Any:
+def insert_or_update(connection: sa.Connection, table: Any) -> Any:
     """Return an INSERT statement to which the caller adds an ON CONFLICT clause."""
     return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
 
 
 def is_one_of(
-    connection: Connection, column: Any, values: Iterable[str] | Iterable[int]
-) -> ColumnElement[bool]:
+    connection: sa.Connection, column: Any, values: Iterable[str] | Iterable[int]
+) -> sa.ColumnElement[bool]:
     """Return the SQL condition that a column has one of the values.
 
     All values are one parameter: a JSON list, which the database expands into rows. SQLAlchemy
@@ -96,16 +79,16 @@ def is_one_of(
     listed = json.dumps(list(values))
     if connection.dialect.name == "postgresql":
         # column = ANY(ARRAY(SELECT CAST(value AS type) FROM json_array_elements_text(listed)))
-        texts = func.json_array_elements_text(cast(literal(listed, Text), JSON)).table_valued(
-            "value"
+        texts = sa.func.json_array_elements_text(
+            sa.cast(sa.literal(listed, sa.Text), sa.JSON)
+        ).table_valued("value")
+        array = sa.func.array(
+            sa.select(sa.cast(texts.c.value, array_element(column.type))).scalar_subquery()
         )
-        array = func.array(
-            select(cast(texts.c.value, array_element(column.type))).scalar_subquery()
-        )
-        is_equal: ColumnElement[bool] = column == any_(array)
+        is_equal: sa.ColumnElement[bool] = column == sa.any_(array)
         return is_equal
-    rows = func.json_each(listed).table_valued("value")
-    is_in: ColumnElement[bool] = column.in_(select(rows.c.value))
+    rows = sa.func.json_each(listed).table_valued("value")
+    is_in: sa.ColumnElement[bool] = column.in_(sa.select(rows.c.value))
     return is_in
 
 
@@ -115,7 +98,7 @@ def array_element(column_type: TypeEngine[Any]) -> TypeEngine[Any]:
     This is the type of the column, but for texts a type without a length, because PostgreSQL would
     silently cut longer values.
     """
-    return Text() if isinstance(column_type, String) else column_type
+    return sa.Text() if isinstance(column_type, sa.String) else column_type
 
 
 def batched(values: Iterable[Value], size: int = MAX_VALUES) -> Iterator[list[Value]]:
@@ -128,21 +111,21 @@ def batched(values: Iterable[Value], size: int = MAX_VALUES) -> Iterator[list[Va
 class UTCTime(FunctionElement[str]):
     """An SQL function that returns a time in UTC as text, in the form of the database."""
 
-    type = String()
+    type = sa.String()
     inherit_cache = True
 
 
 class JSONValue(FunctionElement[str]):
     """An SQL function that returns a JSON column as JSON, not as a text that contains JSON."""
 
-    type = String()
+    type = sa.String()
     inherit_cache = True
 
 
 class JSONRow(FunctionElement[str]):
     """An SQL function that joins columns to one text, a JSON list."""
 
-    type = String()
+    type = sa.String()
     inherit_cache = True
 
 
@@ -181,6 +164,6 @@ def read_pages(
     while rows := read(page):
         yield from rows
         last = tuple(getattr(rows[-1], column.key) for column in key)
-        page = statement.where(tuple_(*key) > last).order_by(*key).limit(PAGE)
+        page = statement.where(sa.tuple_(*key) > last).order_by(*key).limit(PAGE)
         if start is not None:
             page = page.where(start >= last[0])

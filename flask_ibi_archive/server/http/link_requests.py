@@ -21,14 +21,8 @@ from urllib3.exceptions import HTTPError
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.errors import TransportError
+from flask_ibi_archive.server.http import transport
 from flask_ibi_archive.server.http.guarded_http import sending
-from flask_ibi_archive.server.http.transport import (
-    BAD_ANSWERS,
-    HOST_ERRORS,
-    INTERNAL,
-    explain,
-    without_password,
-)
 
 #: The timeout in seconds for a URL, including all redirects of the URL. The delays between requests
 #: do not count.
@@ -242,7 +236,7 @@ class LinkClient:
             except HostExcluded:
                 return LinkStatus(postponed=True)
             except TransportError as error:
-                failed_host = host_of(current) if error.kind in HOST_ERRORS else None
+                failed_host = host_of(current) if error.kind in transport.HOST_ERRORS else None
                 return LinkStatus(prefix + self._reason(error), failed_host=failed_host)
             if 200 <= answer.status < 300:
                 return LinkStatus()
@@ -261,7 +255,7 @@ class LinkClient:
     def _reason(self, error: TransportError) -> str:
         if error.kind == "timeout":
             return f"took longer than {self.timeout:g} s"
-        if error.kind == INTERNAL:
+        if error.kind == transport.INTERNAL:
             return f"{error.reason}, and the host is not listed in {self.inner_setting}"
         return error.reason
 
@@ -272,7 +266,7 @@ class LinkClient:
             if answer.status < 400:
                 return answer
         except TransportError as error:
-            if error.kind not in BAD_ANSWERS:
+            if error.kind not in transport.BAD_ANSWERS:
                 raise
         return self._send("GET", url, budget)
 
@@ -297,7 +291,7 @@ class LinkClient:
                 ) as response:
                     status, headers = response.status_code, response.headers
             except (requests.RequestException, HTTPError, ValueError, OSError) as error:
-                raise explain(without_password(url), error) from error
+                raise transport.explain(transport.without_password(url), error) from error
             finally:
                 budget.left -= monotonic() - begin
             # The status says that there are too many requests, or that the server is overloaded.

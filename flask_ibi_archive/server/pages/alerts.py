@@ -14,13 +14,8 @@ from flask_ibi_archive.core.protocol.messages import PERSISTENT_URL, name_form
 from flask_ibi_archive.core.protocol.pairs import ALERT, encode_word, format_pairs
 from flask_ibi_archive.core.protocol.relations import StepKind
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.resolution import persistent_url as persistent_urls
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.core.resolution.persistent_url import (
-    PersistentUrl,
-    add_query,
-    format_persistent_target,
-    parse_persistent_target,
-)
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
@@ -41,7 +36,7 @@ from flask_ibi_archive.server.pages.texts import (
 )
 
 
-def describe_part(url: PersistentUrl) -> str:
+def describe_part(url: persistent_urls.PersistentUrl) -> str:
     """Return the text of the link to a part of an item, in the language of the page."""
     if url.verbs.file_list:
         return gettext("The list of files")
@@ -74,7 +69,7 @@ def prefers_page() -> bool:
     return page > 0 and "text/html" in named and "text/plain" not in named
 
 
-def redirect_response(redirect: Redirect, requested: PersistentUrl) -> Response:
+def redirect_response(redirect: Redirect, requested: persistent_urls.PersistentUrl) -> Response:
     """Return the redirect to the URL of the item.
 
     Some query pairs of the persistent URL are not for the resolver. These pairs are added to the
@@ -83,7 +78,9 @@ def redirect_response(redirect: Redirect, requested: PersistentUrl) -> Response:
     Source: [R] 6.2.
     """
     response = Response(status=302)
-    response.headers["Location"] = add_query(encode_word(redirect.url), requested.passed_query)
+    response.headers["Location"] = persistent_urls.add_query(
+        encode_word(redirect.url), requested.passed_query
+    )
     response.headers["Cache-Control"] = "private"
     if redirect.depends_on_language:
         response.headers["Vary"] = "Accept-Language"
@@ -178,26 +175,26 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
     :returns: the variables of the template that contain the links.
     """
     try:
-        requested = parse_persistent_target(request_target())
+        requested = persistent_urls.parse_persistent_target(request_target())
     except MalformedPersistentUrl:
         return {}
     if name == "suspects":
         return {"any_copy": _find_path(replace(requested, requires_original=False))}
     if name == "too_long" and alert.ibi is not None:
-        return {"reached": _find_path(PersistentUrl(alert.ibi))}
+        return {"reached": _find_path(persistent_urls.PersistentUrl(alert.ibi))}
     if name == "missing" and alert.ibi is not None:
-        item = PersistentUrl(alert.ibi)
+        item = persistent_urls.PersistentUrl(alert.ibi)
         parts = [
             (_find_path(url), describe_part(url)) for url in alert.alternatives if url != requested
         ]
         return {"bare": None if requested == item else _find_path(item), "found": parts}
-    if name == "unknown" and requested != PersistentUrl(requested.ibi):
-        return {"bare": _find_path(PersistentUrl(requested.ibi))}
+    if name == "unknown" and requested != persistent_urls.PersistentUrl(requested.ibi):
+        return {"bare": _find_path(persistent_urls.PersistentUrl(requested.ibi))}
     return {}
 
 
-def _find_path(url: PersistentUrl) -> str:
-    return request_root() + format_persistent_target(url)
+def _find_path(url: persistent_urls.PersistentUrl) -> str:
+    return request_root() + persistent_urls.format_persistent_target(url)
 
 
 def _summarise_alert(alert: Alert, name: str) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from support.accesses import acknowledge, insert_accesses, item_id, stored
 from support.archives import archive_of, import_records
 
-from flask_ibi_archive.archive.accesses import access_operations
+from flask_ibi_archive.archive.accesses import access_rows
 from flask_ibi_archive.archive.accesses.access_rows import start_of_day
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive import Archive
@@ -95,7 +95,7 @@ def test_a_killed_purge_has_deleted_no_day_partly(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = archive.statistics(A, "day")
-    delete_day, deleted = access_operations.delete_day, []
+    delete_day, deleted = access_rows.delete_day, []
 
     def killed(connection: object, archive_id: int, day: date) -> int:
         count = delete_day(connection, archive_id, day)  # type: ignore[arg-type]
@@ -105,7 +105,7 @@ def test_a_killed_purge_has_deleted_no_day_partly(
         return count
 
     with monkeypatch.context() as patch:
-        patch.setattr(access_operations, "delete_day", killed)
+        patch.setattr(access_rows, "delete_day", killed)
         with pytest.raises(KeyboardInterrupt):
             archive.purge(20)
     assert len(stored(archive)) == 90 - 2 * 3

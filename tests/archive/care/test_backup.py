@@ -38,9 +38,9 @@ from support.web import REPORT, shelf
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.care import backup as backing
 from flask_ibi_archive.archive.care.backup import MANIFEST, BackupWriter, ContentFault
 from flask_ibi_archive.archive.care.restore import Restorer
+from flask_ibi_archive.archive.items import table_rows
 from flask_ibi_archive.archive.items import tables as models
 from flask_ibi_archive.archive.items.minting import Minter, Subsystem
 from flask_ibi_archive.archive.items.table_rows import dump_rows, read_last_ids, reflect_tables
@@ -274,7 +274,7 @@ def test_a_backup_contains_whole_transactions(
         ended.set()
 
     started = Event()
-    monkeypatch.setattr(backing, "dump_rows", slowly)
+    monkeypatch.setattr(table_rows, "dump_rows", slowly)
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write)
         assert started.wait(60)

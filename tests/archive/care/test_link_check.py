@@ -18,9 +18,10 @@ from support.web import rep
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.care import link_check
-from flask_ibi_archive.archive.care.link_check import LinkChecker, LinkFailure, user_agent
+from flask_ibi_archive.archive.care.link_check import LinkChecker, LinkFailure
 from flask_ibi_archive.archive.items import link_rows
 from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.server.http.link_requests import MAX_HOST_FAILURES, user_agent
 
 NewApp = Callable[..., Flask]
 BEGIN = datetime(2026, 11, 21, 3, 0, tzinfo=timezone.utc)
@@ -121,7 +122,7 @@ def test_all_links_to_a_host_that_is_down_fail_without_a_request_for_each(
     run(archive, clock=clock, pause=clock.wait)
     assert set(results(archive).values()) == {(1, "can't be reached (Connection refused)")}
     assert len(results(archive)) == 20
-    assert len(clock.waits) == link_check.MAX_HOST_FAILURES - 1
+    assert len(clock.waits) == MAX_HOST_FAILURES - 1
 
 
 def test_the_user_agent_is_the_program_with_its_version_and_the_archive() -> None:
