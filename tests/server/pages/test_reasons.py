@@ -22,51 +22,16 @@ from flask_ibi_archive.server.pages.texts import read_catalogues, translate_reas
 
 pytestmark = pytest.mark.one_database
 
-#: A typed text, the message on an English page, and the message on a Portuguese page.
+#: A typed text, the message on an English page, and the message on a Portuguese page: messages of
+#: one part and of several parts.
 TABLE = r"""
 http:x
     a persistent URL must begin with http:// or https://, for example http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)
     deve começar com http:// ou https://, como http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)
 
-8JMKD3MGP8W/35MMLL8!x
-    'x' may not follow the IBI and its modifier; a modifier consists of "!", "+", "+(pt-BR)", ":" and ":(oai_dc)", and a path begins with "/"
-    'x' não pode vir depois do IBI e de seu modificador; um modificador é feito de "!", "+", "+(pt-BR)", ":" e ":(oai_dc)", e um caminho começa com "/"
-
-http://urlib.net/
-    there is no IBI after the host name; a correct URL is http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)
-    não há um IBI depois do nome do servidor; uma URL correta é http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)
-
 8JMKD3MGP8W/35MMLL8:!
     "!" may not follow ":" here; the order is last edition and translation (in either order, each at most once), then metadata, then translation
     "!" não pode vir depois de ":" aqui; a ordem é última edição e tradução (em qualquer ordem, cada uma no máximo uma vez), depois metadados, depois tradução
-
-8JMKD3MGP8W/35MMLL8?ibiurl.verblist=GetMetadata&ibiurl.verblist=x
-    ibiurl.verblist appears more than once; it must appear once
-    ibiurl.verblist aparece mais de uma vez, mas deve aparecer uma só vez
-
-8JMKD3MGP8W/35MMLL8?ibiurl.requireditemstatus=Copy
-    ibiurl.requireditemstatus is 'Copy'; the only allowed value is Original
-    ibiurl.requireditemstatus é 'Copy'; o único valor permitido é Original
-
-8JMKD3MGP8W/35MMLL8?ibiurl.verblist=Get
-    ibiurl.verblist: 'Get' is not a verb; the verbs are GetTranslation, GetTranslation(xx-YY), GetLastEdition, GetMetadata, GetMetadata(format) and GetFileList
-    ibiurl.verblist: 'Get' não é um verbo; os verbos são GetTranslation, GetTranslation(xx-YY), GetLastEdition, GetMetadata, GetMetadata(formato) e GetFileList
-
-8JMKD3MGP8W/35MMLL8!(x)
-    !: a last edition has no parameter; remove 'x'
-    !: a última edição não tem parâmetro; retire 'x'
-
-8JMKD3MGP8W/35MMLL8:(a.b)
-    :: 'a.b' is not a format; a format is one word of letters, digits, "_" and "-", such as oai_dc
-    :: 'a.b' não é um formato; um formato é uma só palavra de letras, dígitos, "_" e "-", como oai_dc
-
-8JMKD3MGP8W/35MMLL8+(PT-br)
-    +: 'PT-br' is not a language; upper and lower case are different: write pt-BR
-    +: 'PT-br' não é um idioma, pois maiúsculas e minúsculas são diferentes; escreva pt-BR
-
-8JMKD3MGP8W/35MMLL8+(pt-XX)
-    +: 'pt-XX' is not a language: a country code of ISO 3166-1 must follow the hyphen, as in pt-BR
-    +: 'pt-XX' não é um idioma: depois do hífen deve vir um código de país da ISO 3166-1, como em pt-BR
 
 8JMKD3MGP8W/35MMLL8?ibiurl.verblist=GetTranslation(x)
     ibiurl.verblist: GetTranslation: 'x' is not a language; write a language code of ISO 639-1, such as pt, or a language code with a country code of ISO 3166-1, such as pt-BR
@@ -76,129 +41,17 @@ a b/c
     'a b/c' is not an IBI: ' ' at position 2 is not allowed in an identifier
     'a b/c' não é um IBI: ' ', na posição 2, não é permitido em um identificador
 
-ação/b
-    'a\xe7\xe3o/b' is not an IBI: 'ç' at position 2 is not an ASCII character; an identifier has ASCII characters only
-    'a\xe7\xe3o/b' não é um IBI: 'ç', na posição 2, não é um caractere ASCII, e um identificador só tem caracteres ASCII
-
-abc
-    'abc' is not an IBI: the text has no '/' between a prefix and a suffix
-    'abc' não é um IBI: não tem '/' entre um prefixo e um sufixo
-
-a.b/c
-    'a.b/c' is not an IBI: the text has 2 parts separated by '/'; a repository name has four (subdomain/word/year/month.day.hour.minute) and an IBIp has two words of letters and digits
-    'a.b/c' não é um IBI: tem 2 partes separadas por '/', mas um nome de repositório tem quatro (subdomínio/palavra/ano/mês.dia.hora.minuto) e um IBIp tem duas palavras de letras e dígitos
-
-8JMKD3MGP8W/
-    '8JMKD3MGP8W/' is not an IBI: the second part is empty
-    '8JMKD3MGP8W/' não é um IBI: a segunda parte está vazia
-
-8JMKD3MGP8I/34
-    '8JMKD3MGP8I/34' is not an IBI: the first part has 'I'; an IBIp has only the digits 2 to 9 and the letters A to U except I and O, with W and X as separators
-    '8JMKD3MGP8I/34' não é um IBI: a primeira parte tem 'I', mas um IBIp só tem os dígitos de 2 a 9 e as letras de A a U, menos I e O, com W e X para separar
-
-8JMKD3MGP8W/0
-    '8JMKD3MGP8W/0' is not an IBI: the second part has '0'; an IBIp has only the digits 2 to 9 and the letters A to U except I and O, with W and X as separators
-    '8JMKD3MGP8W/0' não é um IBI: a segunda parte tem '0', mas um IBIp só tem os dígitos de 2 a 9 e as letras de A a U, menos I e O, com W e X para separar
-
-8JMKD3MGP8/34PGRBS
-    '8JMKD3MGP8/34PGRBS' is not an IBI: the first part has no 'W' or 'X'; exactly one 'W' or 'X' must separate the address from the port
-    '8JMKD3MGP8/34PGRBS' não é um IBI: a primeira parte não tem 'W' nem 'X', mas um deles deve separar o endereço da porta
-
 8W3W/2
     '8W3W/2' is not an IBI: the first part has 'W' or 'X' 2 times; exactly one 'W' or 'X' must separate the address from the port
     '8W3W/2' não é um IBI: a primeira parte tem 'W' ou 'X' 2 vezes, mas só um deve separar o endereço da porta
-
-W/2
-    'W/2' is not an IBI: the first part has no code for an address in front of 'W' or 'X'
-    'W/2' não é um IBI: a primeira parte não tem o código de um endereço antes de 'W' ou 'X'
-
-8W/X2
-    '8W/X2' is not an IBI: the second part has 'X'; only 'W' may separate the seconds from the fraction
-    '8W/X2' não é um IBI: a segunda parte tem 'X', mas só 'W' pode separar os segundos da fração
-
-8W/W2
-    '8W/W2' is not an IBI: the second part has no code for the seconds in front of 'W'
-    '8W/W2' não é um IBI: a segunda parte não tem o código dos segundos antes de 'W'
-
-8W/2W2W2
-    '8W/2W2W2' is not an IBI: the second part has more than one 'W'; at most one 'W' is allowed, before the fraction
-    '8W/2W2W2' não é um IBI: a segunda parte tem mais de um 'W', mas só pode haver um, antes da fração
-
-8W/2W
-    '8W/2W' is not an IBI: the second part has no code of a fraction after 'W'
-    '8W/2W' não é um IBI: a segunda parte não tem o código de uma fração depois de 'W'
-
-a..br/m/2009/02.16.17.46
-    'a..br/m/2009/02.16.17.46' is not an IBI: word 2 of the subdomain, '', is empty
-    'a..br/m/2009/02.16.17.46' não é um IBI: a palavra 2 do subdomínio, '', está vazia
-
-a@b.br/m/2009/02.16.17.46
-    'a@b.br/m/2009/02.16.17.46' is not an IBI: word 1 of the subdomain, 'a@b', has '@'; only letters, digits and hyphens are allowed
-    'a@b.br/m/2009/02.16.17.46' não é um IBI: a palavra 1 do subdomínio, 'a@b', tem '@', mas só pode ter letras, dígitos e hifens
-
-a.1br/m/2009/02.16.17.46
-    'a.1br/m/2009/02.16.17.46' is not an IBI: word 2 of the subdomain, '1br', is the last word of the domain name and must begin with a letter
-    'a.1br/m/2009/02.16.17.46' não é um IBI: a palavra 2 do subdomínio, '1br', é a última palavra do nome de domínio e deve começar com uma letra
 
 inpe.br/-m/2009/02.16.17.46
     'inpe.br/-m/2009/02.16.17.46' is not an IBI: the word after the subdomain, '-m', begins or ends with a hyphen; a word must begin and end with a letter or digit
     'inpe.br/-m/2009/02.16.17.46' não é um IBI: a palavra depois do subdomínio, '-m', começa ou termina com hífen, mas nesse lugar deve haver uma letra ou um dígito
 
-a.br/m./2009/02.16.17.46
-    'a.br/m./2009/02.16.17.46' is not an IBI: the second part ends with '.'; the digits of a port must follow
-    'a.br/m./2009/02.16.17.46' não é um IBI: a segunda parte termina com '.', mas depois devem vir os dígitos de uma porta
-
-a.br/m.x/2009/02.16.17.46
-    'a.br/m.x/2009/02.16.17.46' is not an IBI: the port, 'x', must have digits only
-    'a.br/m.x/2009/02.16.17.46' não é um IBI: a porta, 'x', deve ter só dígitos
-
-a.br/m/09/02.16.17.46
-    'a.br/m/09/02.16.17.46' is not an IBI: the year, '09', must be a number from 0001 to 9999 with four digits
-    'a.br/m/09/02.16.17.46' não é um IBI: o ano, '09', deve ser um número de 0001 a 9999, com quatro dígitos
-
-a.br/m/2009/13.16.17.46
-    'a.br/m/2009/13.16.17.46' is not an IBI: the month, '13', must be a number from 01 to 12 with two digits
-    'a.br/m/2009/13.16.17.46' não é um IBI: o mês, '13', deve ser um número de 01 a 12, com dois dígitos
-
-a.br/m/2009/02.32.17.46
-    'a.br/m/2009/02.32.17.46' is not an IBI: the day, '32', must be a number from 01 to 31 with two digits
-    'a.br/m/2009/02.32.17.46' não é um IBI: o dia, '32', deve ser um número de 01 a 31, com dois dígitos
-
-a.br/m/2009/02.16.24.46
-    'a.br/m/2009/02.16.24.46' is not an IBI: the hour, '24', must be a number from 00 to 23 with two digits
-    'a.br/m/2009/02.16.24.46' não é um IBI: a hora, '24', deve ser um número de 00 a 23, com dois dígitos
-
-a.br/m/2009/02.16.17.60
-    'a.br/m/2009/02.16.17.60' is not an IBI: the minute, '60', must be a number from 00 to 59 with two digits
-    'a.br/m/2009/02.16.17.60' não é um IBI: o minuto, '60', deve ser um número de 00 a 59, com dois dígitos
-
-a.br/m/2009/02.16.17.46.60
-    'a.br/m/2009/02.16.17.46.60' is not an IBI: the second, '60', must be a number from 00 to 59 with two digits
-    'a.br/m/2009/02.16.17.46.60' não é um IBI: o segundo, '60', deve ser um número de 00 a 59, com dois dígitos
-
 a.br/m/2009/02
     'a.br/m/2009/02' is not an IBI: the date is incomplete: the day is missing; the form is month.day.hour.minute
     'a.br/m/2009/02' não é um IBI: a data termina antes do dia; sua forma é mês.dia.hora.minuto
-
-a.br/m/2009/02.16
-    'a.br/m/2009/02.16' is not an IBI: the date is incomplete: the hour is missing; the form is month.day.hour.minute
-    'a.br/m/2009/02.16' não é um IBI: a data termina antes da hora; sua forma é mês.dia.hora.minuto
-
-a.br/m/2009/02.16.17
-    'a.br/m/2009/02.16.17' is not an IBI: the date is incomplete: the minute is missing; the form is month.day.hour.minute
-    'a.br/m/2009/02.16.17' não é um IBI: a data termina antes do minuto; sua forma é mês.dia.hora.minuto
-
-a.br/m/2009/02.30.17.46
-    'a.br/m/2009/02.30.17.46' is not an IBI: the day, '30', does not exist in month 02 of 2009
-    'a.br/m/2009/02.30.17.46' não é um IBI: o dia, '30', não existe no mês 02 de 2009
-
-a.br/m/2009/02.16.17.46.00.1.2
-    'a.br/m/2009/02.16.17.46.00.1.2' is not an IBI: the date has too many parts; nothing may follow the fraction of the second
-    'a.br/m/2009/02.16.17.46.00.1.2' não é um IBI: a data tem partes demais; nada pode vir depois da fração do segundo
-
-a.br/m/2009/02.16.17.46.00.x
-    'a.br/m/2009/02.16.17.46.00.x' is not an IBI: the fraction of the second, 'x', must have digits only
-    'a.br/m/2009/02.16.17.46.00.x' não é um IBI: a fração do segundo, 'x', deve ter só dígitos
 
 a.br/m.0/2009/02.16.17.46
     the port, 0, is not a number from 1 to 65535
@@ -208,26 +61,55 @@ NEW/GADGETS
     the first part does not contain an address and a port: 'NE' is the code of '462', which is not an IPv4 address
     sua primeira parte não contém um endereço e uma porta: 'NE' é o código de '462', que não é um endereço IPv4
 
-88888888888888888888888888888888888W/2
-    the first part does not contain an address and a port: '88888888888888888888888888888888888' is too long for the code of an IPv4 address
-    sua primeira parte não contém um endereço e uma porta: '88888888888888888888888888888888888' é longo demais para o código de um endereço IPv4
-
-8JMKD3MGP8W2/34PGRBS
-    the first part does not contain an address and a port: '2' is not the code of a port from 1 to 65535
-    sua primeira parte não contém um endereço e uma porta: '2' não é o código de uma porta de 1 a 65535
-
-8JMKD3MGP8W34K/34PGRBS
-    the first part does not contain an address and a port: 150.163.34.243 with port 800 is written '8JMKD3MGP8W', not '8JMKD3MGP8W34K'
-    sua primeira parte não contém um endereço e uma porta: 150.163.34.243 com a porta 800 se escreve '8JMKD3MGP8W', e não '8JMKD3MGP8W34K'
-
-8JMKD3MGP8W/UUUUUUUUU
-    the second part does not contain a date: the date 7626404720186 (in POSIX seconds) is not in the years 0001 to 9999
-    sua segunda parte não contém uma data: o segundo POSIX 7626404720186 está fora dos anos 0001 a 9999
-
 8JMKD3MGP8W/234PGRBS
     the second part does not contain a date: the date is written '34PGRBS', not '234PGRBS'
     sua segunda parte não contém uma data: sua data se escreve '34PGRBS', e não '234PGRBS'
 """  # noqa: E501
+
+#: Typed texts with the other reasons, whose messages tests/core examines.
+OTHER_TEXTS = r"""
+8JMKD3MGP8W/35MMLL8!x
+http://urlib.net/
+8JMKD3MGP8W/35MMLL8?ibiurl.verblist=GetMetadata&ibiurl.verblist=x
+8JMKD3MGP8W/35MMLL8?ibiurl.requireditemstatus=Copy
+8JMKD3MGP8W/35MMLL8?ibiurl.verblist=Get
+8JMKD3MGP8W/35MMLL8!(x)
+8JMKD3MGP8W/35MMLL8:(a.b)
+8JMKD3MGP8W/35MMLL8+(PT-br)
+8JMKD3MGP8W/35MMLL8+(pt-XX)
+ação/b
+abc
+a.b/c
+8JMKD3MGP8W/
+8JMKD3MGP8I/34
+8JMKD3MGP8W/0
+8JMKD3MGP8/34PGRBS
+W/2
+8W/X2
+8W/W2
+8W/2W2W2
+8W/2W
+a..br/m/2009/02.16.17.46
+a@b.br/m/2009/02.16.17.46
+a.1br/m/2009/02.16.17.46
+a.br/m./2009/02.16.17.46
+a.br/m.x/2009/02.16.17.46
+a.br/m/09/02.16.17.46
+a.br/m/2009/13.16.17.46
+a.br/m/2009/02.32.17.46
+a.br/m/2009/02.16.24.46
+a.br/m/2009/02.16.17.60
+a.br/m/2009/02.16.17.46.60
+a.br/m/2009/02.16
+a.br/m/2009/02.16.17
+a.br/m/2009/02.30.17.46
+a.br/m/2009/02.16.17.46.00.1.2
+a.br/m/2009/02.16.17.46.00.x
+88888888888888888888888888888888888W/2
+8JMKD3MGP8W2/34PGRBS
+8JMKD3MGP8W34K/34PGRBS
+8JMKD3MGP8W/UUUUUUUUU
+"""
 
 LONG = "a" * 300
 ROWS = [
@@ -257,6 +139,7 @@ ROWS = [
         "255 dígitos decimais; deve ser um número de décimos, centésimos e assim por diante",
     ),
 ]
+TYPED = [*(text for text, *_ in ROWS), *OTHER_TEXTS.strip().split("\n")]
 #: The codes that a text typed on a page cannot cause.
 NOT_ON_PAGES = {
     "identifier_empty",
@@ -299,8 +182,8 @@ def test_a_reason_is_written_in_both_languages(text: str, english: str, portugue
     assert str(reason) == english
 
 
-def test_each_code_has_a_row() -> None:
-    reasons = [reason for text, *_ in ROWS if (reason := reason_of(text))]
+def test_each_code_has_a_text() -> None:
+    reasons = [reason for text in TYPED if (reason := reason_of(text))]
     codes = {code for reason in reasons for code in codes_of(reason)}
     assert codes == set(ENGLISH) - NOT_ON_PAGES
 
@@ -418,11 +301,11 @@ def test_programs_get_the_reason_in_english_only(app: Flask) -> None:
     assert SAID["en"] in " ".join(answer.pairs["alert"])
 
 
-@each_row
-def test_the_front_page_shows_the_reason_in_the_reader_s_language(
-    app: Flask, text: str, english: str, portuguese: str
-) -> None:
-    for language, said in (("en", english), ("pt", portuguese)):
+@for_each("text", TYPED)
+def test_the_front_page_shows_the_reason_in_the_reader_s_language(app: Flask, text: str) -> None:
+    reason = reason_of(text)
+    assert reason is not None
+    for language, said in (("en", str(reason)), ("pt", reason.format(PORTUGUESE.gettext))):
         with app.test_client() as client:
             answer = client.get(
                 "/",
