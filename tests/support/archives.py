@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,16 @@ def archive_of(app: Flask) -> Archive:
     """Return the Archive of an app."""
     archive: Archive = app.extensions["ibi_archive"].archive
     return archive
+
+
+@contextmanager
+def open_app(backend: str, folder: Path, **config: Any) -> Iterator[Flask]:
+    """Yield an app with an initialised Archive in a new database."""
+    with new_database(backend, folder, ready=True) as uri:
+        app = make_app(uri, folder, **config)
+        archive_of(app).init()
+        yield app
+        close(app)
 
 
 def initialise(app: Flask, uri: str) -> None:

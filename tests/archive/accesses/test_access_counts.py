@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import delete, event, select
+from sqlalchemy import event, select
 from support.accesses import acknowledge, insert_accesses, item_id, store_accesses, stored
 from support.archives import SERVICE, archive_of, import_records
 from support.commands import start_together
@@ -83,33 +83,6 @@ def test_reading_statistics_writes_nothing(app: Flask) -> None:
 
 def refuse() -> None:
     raise NotReady("the database does not answer", "try again")
-
-
-def test_counts_remain_without_the_accesses(archive: Archive) -> None:
-    first, second = item_id(archive, A), item_id(archive, B)
-    insert_accesses(
-        archive,
-        [
-            {"item_id": first, "second": NOON + number * 20, "delivered_item_id": second}
-            for number in range(9)
-        ],
-    )
-    before = [archive.statistics(ibi, "day") for ibi in (A, B, None)]
-    with archive.database.writing() as connection:
-        connection.execute(delete(Access))
-    assert [archive.statistics(ibi, "day") for ibi in (A, B, None)] == before
-    assert before[0].double_clicks == 8
-
-
-def test_an_access_that_is_stored_late_is_counted_like_one_that_is_stored_in_time(
-    archive: Archive,
-) -> None:
-    """A click between two double clicks changes neither; one that joins two clicks changes both."""
-    item = item_id(archive, A)
-    for second, downloads, double_clicks in ((0, 1, 0), (50, 2, 0), (25, 1, 2), (10, 1, 3)):
-        insert_accesses(archive, [{"item_id": item, "second": NOON + second}])
-        found = archive.statistics(A)
-        assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
 
 
 def test_reading_does_not_wait_for_a_writer(archive: Archive) -> None:

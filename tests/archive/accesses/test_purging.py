@@ -8,7 +8,6 @@ from datetime import date, timedelta
 
 import pytest
 from flask import Flask
-from sqlalchemy import select
 from support.accesses import acknowledge, insert_accesses, item_id, stored
 from support.archives import archive_of, import_records
 
@@ -16,7 +15,6 @@ from flask_ibi_archive.archive.accesses import access_rows
 from flask_ibi_archive.archive.accesses.access_rows import start_of_day
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.archive.items.tables import AccessCount
 from flask_ibi_archive.errors import NotReady
 
 A = "a.br/x/2001/01.01.00.00"
@@ -79,18 +77,6 @@ def test_an_access_is_not_purged_while_its_key_is_valid(
     assert stored(archive) == []
 
 
-@pytest.mark.slow_on_postgresql
-def test_a_late_access_is_added_to_the_counts(archive: Archive) -> None:
-    archive.purge(20)
-    insert_accesses(
-        archive, [{"item_id": item_id(archive, A), "second": start_of_day(TODAY) - 25 * 86_400}]
-    )
-    late = archive.statistics(A, "day")
-    assert late.downloads == 61
-    assert archive.purge(20).purged == 1
-    assert archive.statistics(A, "day") == late
-
-
 def test_a_killed_purge_has_deleted_no_day_partly(
     archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,23 +106,6 @@ def test_simultaneous_purges_count_each_access_once(archive: Archive) -> None:
         results = list(pool.map(lambda _: archive.purge(20).purged, range(4)))
     assert sum(results) == 3 * 9
     assert archive.statistics(A, "day") == before
-
-
-@pytest.mark.slow_on_postgresql
-def test_there_is_a_count_for_each_item_role_day_and_content_type(archive: Archive) -> None:
-    archive.purge(28)
-    with archive.database.reading() as connection:
-        statement = select(AccessCount.__table__).order_by(AccessCount.day)
-        row, *others = connection.execute(statement).mappings().all()
-    assert (row["day"], row["role"], row["content_type"]) == (
-        TODAY - timedelta(days=29),
-        "asked",
-        "Data",
-    )
-    assert (row["accesses"], row["double_clicks"], row["robots"]) == (2, 1, 0)
-    assert [one["day"] for one in others] == [
-        TODAY - timedelta(days=day) for day in range(28, -1, -1)
-    ]
 
 
 @pytest.mark.slow_on_postgresql

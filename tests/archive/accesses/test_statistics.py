@@ -11,9 +11,9 @@ from flask import Flask
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.accesses import acknowledge, forget_accesses, insert_accesses, item_id, stored
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
-from support.databases import BACKENDS, new_database
+from support.databases import BACKENDS
 
 from flask_ibi_archive.archive.accesses.access_rows import get_utc_day, read_counts, start_of_day
 from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
@@ -36,13 +36,9 @@ def counted(
 ) -> Iterator[Archive]:
     """An Archive with three items."""
     folder = tmp_path_factory.mktemp("statistics")
-    with new_database(request.param, folder, ready=True) as uri:
-        app = make_app(uri, folder)
-        archive = archive_of(app)
-        archive.init()
-        import_records(archive, [{"rep": rep} for rep in (A, B, C)])
-        yield archive
-        close(app)
+    with open_app(request.param, folder) as app:
+        import_records(archive_of(app), [{"rep": rep} for rep in (A, B, C)])
+        yield archive_of(app)
 
 
 @pytest.fixture
@@ -85,55 +81,6 @@ def test_only_the_last_click_within_30_seconds_counts(
     insert_accesses(archive, clicks(archive, *(begin + second for second in seconds)))
     found = archive.statistics(A, "day")
     assert (found.downloads, found.double_clicks) == (downloads, double_clicks)
-
-
-@pytest.mark.slow_on_postgresql
-def test_double_clicks_around_midnight_count_on_the_day_of_the_last_click(
-    archive: Archive,
-) -> None:
-    insert_accesses(archive, clicks(archive, MIDNIGHT - 10, MIDNIGHT + 5))
-    [before, after] = archive.statistics(A, "day").asked
-    assert (before.label, before.downloads, before.double_clicks) == ("2026-03-01", 0, 1)
-    assert (after.label, after.downloads, after.double_clicks) == ("2026-03-02", 1, 0)
-
-
-@pytest.mark.slow_on_postgresql
-@for_each(
-    "other",
-    [{"visitor": "else"}, {"content_type": "Metadata"}, {"item": B}, {"robot": True}],
-)
-def test_clicks_of_other_users_or_on_other_items_are_not_double_clicks(
-    archive: Archive, other: dict[str, Any]
-) -> None:
-    forget_accesses(archive)
-    if "item" in other:
-        other = {"item_id": item_id(archive, B)}
-    rows = [
-        *clicks(archive, NOON),
-        *clicks(archive, NOON + 5, **other),
-        *clicks(archive, NOON + 40),
-    ]
-    insert_accesses(archive, rows)
-    found = archive.statistics()
-    assert found.double_clicks == 0
-    assert found.views + found.downloads + found.robots == 3
-    assert found.robots == (1 if other.get("robot") else 0)
-    assert found.views == (1 if other.get("content_type") else 0)
-
-
-@pytest.mark.slow_on_postgresql
-def test_deliveries_are_counted_for_the_delivered_item(archive: Archive) -> None:
-    insert_accesses(archive, clicks(archive, NOON, delivered_item_id=item_id(archive, B)))
-    insert_accesses(archive, clicks(archive, NOON + 40, delivered_item_id=item_id(archive, B)))
-    insert_accesses(archive, clicks(archive, NOON + 50, item_id=item_id(archive, B)))
-    asked, delivered = archive.statistics(A), archive.statistics(B)
-    assert (asked.downloads, delivered.downloads) == (2, 1)
-    assert asked.delivered is not None
-    assert delivered.delivered is not None
-    assert [one.downloads for one in asked.delivered] == [0]
-    assert [one.downloads for one in delivered.delivered] == [2]
-    whole = archive.statistics()
-    assert (whole.downloads, whole.delivered) == (3, None)
 
 
 @pytest.mark.slow_on_postgresql

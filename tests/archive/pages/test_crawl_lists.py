@@ -11,9 +11,8 @@ from flask import Flask
 from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
-from support.databases import new_database
 from support.shelf import Shelf
 from support.web import rep
 
@@ -61,13 +60,10 @@ def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Flask]:
     has_catalogue = request.param == "catalogue"
     ibi = IBIArchive(catalogue=catalogue() if has_catalogue else None)
     backend = "sqlite" if has_catalogue else request.param
-    with new_database(backend, tmp_path, ready=True) as uri:
-        app = make_app(uri, tmp_path, ibi, PROPAGATE_EXCEPTIONS=True)
-        archive_of(app).init()
+    with open_app(backend, tmp_path, ibi=ibi, PROPAGATE_EXCEPTIONS=True) as app:
         if not has_catalogue:
             import_records(archive_of(app), RECORDS)
         yield app
-        close(app)
 
 
 def links(app: Flask, path: str) -> list[str]:

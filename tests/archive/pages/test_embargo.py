@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from sqlalchemy import insert
 from sqlalchemy.exc import IntegrityError
 from support.accesses import acknowledge
-from support.archives import archive_of, close, import_records, make_app
+from support.archives import archive_of, import_records, open_app
 from support.cases import for_each
 from support.clocks import Clock
-from support.databases import BACKENDS, new_database
+from support.databases import BACKENDS
 from support.tables import SECOND
 from support.web import CONTENTS, INSIDE, NETWORK, OUTSIDE, ask, ask_urls, rep, source
 
@@ -75,12 +75,10 @@ def site(
 ) -> Iterator[tuple[Flask, Clock]]:
     """An app with the items, and its clock; tests set the clock and change nothing else."""
     folder, clock = tmp_path_factory.mktemp("embargo"), Clock(noon(date(2027, 2, 28)))
-    with new_database(request.param, folder, ready=True) as uri:
-        app = make_app(uri, folder, IBIArchive(clock=clock), PROPAGATE_EXCEPTIONS=True)
-        archive_of(app).init()
+    ibi = IBIArchive(clock=clock)
+    with open_app(request.param, folder, ibi=ibi, PROPAGATE_EXCEPTIONS=True) as app:
         import_records(archive_of(app), list(records(folder / "sources")))
         yield app, clock
-        close(app)
 
 
 @pytest.mark.slow_on_postgresql

@@ -23,11 +23,9 @@ from support.web import (
     CONTENTS,
     DOC,
     EMPTY,
-    GONE,
     LATIN_1_URL,
     NEW,
     NOBODY,
-    ONLY_IBIP,
     REPORT,
     REPORT_ALIAS,
     REPORT_IBIP,
@@ -116,33 +114,6 @@ def test_a_range_after_the_end_is_refused_with_the_length(web: Flask, wanted: st
 def test_an_invalid_range_or_several_ranges_return_the_whole_file(web: Flask, wanted: str) -> None:
     answer = get(web, "report.pdf", Range=wanted)
     assert (answer.status, answer.body) == (200, PDF)
-
-
-@pytest.mark.parametrize(("validator", "status"), [(ETAG, 206), ('"other"', 200)])
-def test_if_range_returns_a_part_only_of_the_same_content(
-    web: Flask, validator: str, status: int
-) -> None:
-    answer = get(web, "report.pdf", Range="bytes=0-4", If_Range=validator)
-    assert answer.status == status
-    assert answer.body == (PDF[:5] if status == 206 else PDF)
-
-
-@for_each(
-    ("validator", "status"),
-    [(ETAG, 304), ("W/" + ETAG, 304), (f'"x", {ETAG}', 304), ("*", 304), ('"other"', 200)],
-)
-def test_if_none_match_returns_304_for_the_same_content(
-    web: Flask, validator: str, status: int
-) -> None:
-    answer = get(web, "report.pdf", If_None_Match=validator)
-    assert answer.status == status
-    assert answer.body == (b"" if status == 304 else PDF)
-    assert answer.headers["ETag"] == ETAG
-
-
-def test_an_entity_tag_has_precedence_over_a_date(web: Flask) -> None:
-    later = "Fri, 31 Dec 2100 00:00:00 GMT"
-    assert get(web, "report.pdf", If_Modified_Since=later, If_None_Match='"x"').status == 200
 
 
 EARLIER, LATER = "Sat, 01 Jan 2000 00:00:00 GMT", "Fri, 31 Dec 2100 00:00:00 GMT"
@@ -355,12 +326,6 @@ def test_the_url_of_a_url_list_downloads_the_file(web: Flask, name: str) -> None
     assert answer.body == CONTENTS.get(name, CONTENTS["new.txt"])
 
 
-def test_the_url_of_an_item_with_only_an_ibip_downloads_its_file(web: Flask) -> None:
-    url = ask_urls(web, ONLY_IBIP)["url"][0]
-    assert url == f"http://mtc-m16c.sid.inpe.br/col/{ONLY_IBIP}/doc/new.txt"
-    assert follow(web, url).body == CONTENTS["new.txt"]
-
-
 def test_a_word_of_an_ibi_may_be_doc(web: Flask) -> None:
     url = ask_urls(web, DOC)["url"][0]
     assert follow(web, url).body == CONTENTS["new.txt"]
@@ -486,15 +451,6 @@ def test_a_checksum_is_not_a_file_name(web: Flask) -> None:
 @for_each("rest", ["", "doc/report.pdf", "files", "metadata"])
 def test_every_page_of_an_unknown_item_is_404(web: Flask, ibi: str, rest: str) -> None:
     assert ask(web, f"/col/{ibi}/{rest}").status == 404
-
-
-@for_each("rest", ["", "doc/new.txt", "doc/none", "files", "metadata", "metadata?choice=x"])
-def test_every_page_of_a_deleted_item_is_its_tombstone(web: Flask, rest: str) -> None:
-    answer = ask(web, f"/col/{GONE}/{rest}")
-    assert answer.status == 410
-    assert "This item was removed" in answer.text
-    assert "2010-01-02" in answer.text
-    assert NEW in answer.text
 
 
 @pytest.mark.parametrize("name", ["named.pdf", "none.pdf"])

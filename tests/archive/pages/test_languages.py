@@ -24,7 +24,6 @@ from support.pages import (
     list_words,
     marked_language,
     reading,
-    see,
 )
 from support.web import (
     CLOSED,
@@ -384,22 +383,6 @@ def test_pages_of_the_archive_have_no_text_without_a_translation(
         text = ask(web, path, headers=MARKED).text
     assert f'lang="{TAG}"' in text
     assert list_unmarked_words(text) - data <= NAMES
-
-
-@for_each("language", ["es", "pt"])
-def test_lists_of_items_are_translated(web: Flask, language: str) -> None:
-    headings = {
-        "es": (
-            "Todos los ítems por año de la última modificación",
-            "Ítems modificados por última vez en 2009",
-        ),
-        "pt": (
-            "Todos os itens por ano da última alteração",
-            "Itens alterados pela última vez em 2009",
-        ),
-    }[language]
-    for path, heading in zip(("", "/2009"), headings, strict=True):
-        assert see(web, f"/ibi/items{path}", language=language).text("h1") == heading
 
 
 @for_each("language", ["es", "pt"])

@@ -13,7 +13,6 @@ import pytest
 from flask import Flask
 from hypothesis import given
 from link_header import parse
-from sqlalchemy import event
 from support.archives import archive_of, close, import_records, make_app
 from support.cases import for_each
 from support.databases import new_database
@@ -335,19 +334,3 @@ def test_an_error_of_the_host_is_logged_and_the_document_is_an_error_page(
 def test_a_wrong_format_is_refused(name: str, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"format|media type|schema"):
         IBIArchive().metadata_format(name, **options)(str)
-
-
-def test_a_landing_page_needs_four_statements(web: Flask) -> None:
-    statements: list[str] = []
-    engine = archive_of(web).database.reader
-    ask(web, f"/col/{REPORT}/")
-
-    def count(*parts: Any) -> None:
-        statements.append(parts[2])
-
-    event.listen(engine, "before_cursor_execute", count)
-    try:
-        ask(web, f"/col/{REPORT}/")
-    finally:
-        event.remove(engine, "before_cursor_execute", count)
-    assert 1 <= len(statements) <= 4

@@ -34,28 +34,13 @@ from support.web import (
     rep,
 )
 
+from flask_ibi_archive.core.records.record import ELEMENTS
+
 pytestmark = pytest.mark.one_database
 
 DC = "{http://purl.org/dc/elements/1.1/}"
 LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
-ELEMENTS = [
-    "title",
-    "creator",
-    "subject",
-    "description",
-    "publisher",
-    "contributor",
-    "date",
-    "type",
-    "format",
-    "identifier",
-    "source",
-    "language",
-    "relation",
-    "coverage",
-    "rights",
-]
 
 
 def oai_dc(app: Flask, ibi: str) -> ElementTree.Element:

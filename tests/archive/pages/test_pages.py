@@ -100,35 +100,6 @@ def test_every_page_is_well_formed_in_both_languages(
     assert len(titles) == (2 if status != 200 or rest else 1)
 
 
-@for_each(
-    ("accepted", "language"),
-    [
-        ("pt", "pt"),
-        ("pt-BR", "pt"),
-        ("pt-PT,en;q=0.5", "pt"),
-        ("PT-br", "pt"),
-        ("en", "en"),
-        ("en-GB", "en"),
-        ("en;q=0.4,pt;q=0.6", "pt"),
-        ("fr,en;q=0.3,pt;q=0.2", "en"),
-        ("fr", "en"),
-        ("*", "en"),
-        ("*,pt;q=0.5", "pt"),
-        ("pt;q=0", "en"),
-        ("pt;q=0,en", "en"),
-        ("xx;q=y", "en"),
-        ("", "en"),
-    ],
-)
-def test_a_page_is_in_the_language_that_the_reader_prefers(
-    web: Flask, accepted: str, language: str
-) -> None:
-    page = see(web, f"/col/{GONE}/", 410, accepted)
-    assert page.html["lang"] == language
-    said = {"pt": "Este item foi removido", "en": "This item was removed"}[language]
-    assert page.text("h1") == said
-
-
 def test_the_landing_page_describes_the_item_and_links_to_its_files(web: Flask) -> None:
     page = see(web, f"/col/{REPORT_ALIAS}/")
     assert page.text("h1") == page.text("title") == "A report"
@@ -143,18 +114,6 @@ def test_the_landing_page_describes_the_item_and_links_to_its_files(web: Flask) 
     for link in page.links:
         if link.startswith(HOST):
             assert follow(web, link).status == 200
-
-
-def test_labels_and_names_of_languages_are_translated(web: Flask) -> None:
-    for language, expected in (
-        ("pt", ("Título", "Autor", "Metadados", "inglês")),
-        ("en", ("Title", "Creator", "Metadata", "English")),
-    ):
-        texts = [
-            see(web, f"/col/{REPORT}/{rest}", language=language).source for rest in ("", "metadata")
-        ]
-        for name in expected:
-            assert any(name in text for text in texts), (language, name)
 
 
 def test_every_element_of_dublin_core_has_a_label(web: Flask) -> None:
@@ -195,14 +154,6 @@ def test_markup_in_the_requested_path_is_escaped(web: Flask) -> None:
                    f"/col/{REPORT}/metadata?choice=%3Cscript%3E",
                    "/col/x/x/?%3Cscript%3E"):  # fmt: skip
         see(web, target, 404)
-
-
-def test_a_tombstone_shows_the_identifier_and_the_next_edition(web: Flask) -> None:
-    page = see(web, f"/col/{GONE}/", 410)
-    assert GONE in page.text("code")
-    assert page.text("time") == "2 January 2010"
-    assert page.links == ["/ibi/items", f"{HOST}col/{NEW}/", f"http://urlib.net/{GONE}"]
-    assert "The identifier remains valid" in page.text("p")
 
 
 def test_the_list_of_files_is_not_shown_if_the_owner_forbids_it(web: Flask) -> None:

@@ -12,7 +12,7 @@ from flask import Flask
 from support.archives import archive_of, import_records
 from support.commands import command
 from support.pages import Page, see
-from support.web import HOSTILE, INSIDE, NETWORK, NOBODY, OUTSIDE, ask, ask_urls, rep
+from support.web import HOSTILE, INSIDE, NETWORK, NOBODY, OUTSIDE, ask, rep
 
 pytestmark = pytest.mark.one_database
 
@@ -146,34 +146,6 @@ def test_the_rule_of_a_removed_item_hides_its_description(app: Flask, others: st
         assert ("Secret" in outside.text) == (others == "metadata")
 
 
-def test_the_page_is_available_in_portuguese(app: Flask, removed: tuple[str, str]) -> None:
-    page = see(app, f"/col/{removed[0]}/", 410, "pt-BR")
-    assert page.html == {"lang": "pt"}
-    assert page.text("h1") == "Este item foi removido"
-    for term in ("Identificador", "Removido em", "Motivo"):
-        assert term in page.text("dt")
-    assert page.text("h2").startswith("Como citar")
-    assert "substitui" in page.text("p")
-    assert "nunca será atribuído a outro" in page.text("p")
-
-
-def test_a_resolver_gets_the_deleted_pairs(app: Flask, removed: tuple[str, str]) -> None:
-    both = ("rep", removed[0], "ibip", removed[1])
-    for verbs, path in (("", ""), ("GetMetadata", ""), ("GetFileList", ""), ("", "report.txt")):
-        pairs = ask_urls(app, removed[1], verbs, path)
-        assert set(pairs) == {
-            "archiveaddress",
-            "ibi",
-            "ibi.archiveservice",
-            "ibi.platformsoftware",
-            "state",
-            "timestamp",
-        }
-        assert pairs["ibi"] == both
-        assert pairs["state"] == ("Deleted",)
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", pairs["timestamp"][0])
-
-
 def deleted(ibi: str, **fields: object) -> dict[str, object]:
     """Return the record of a removed item."""
     moment = {"timestamp": "2010-01-02T03:04:05Z"}
@@ -207,16 +179,6 @@ def test_the_title_has_its_language_and_is_escaped(app: Flask) -> None:
     assert HOSTILE in page.text("dd")
     assert HOSTILE in page.text("title")
     assert ("dd", {"lang": "de"}) in page.tags
-
-
-def test_the_title_of_a_hidden_item_stays_hidden_after_removal(app: Flask) -> None:
-    rule = {"networks": [NETWORK], "others": "none"}
-    secret = deleted(rep(1), metadata={"dc": {"title": ["Secret"]}}, access=rule)
-    import_records(archive_of(app), [secret])
-    inside, outside = (
-        ask(app, f"/col/{rep(1)}/", remote=address).text for address in (INSIDE, OUTSIDE)
-    )
-    assert ("Secret" in inside, "Secret" in outside) == (True, False)
 
 
 @pytest.mark.parametrize(("others", "is_shown"), [("none", False), ("metadata", True)])

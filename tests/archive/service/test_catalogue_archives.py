@@ -114,14 +114,6 @@ def test_each_archive_answers_for_its_own_copy_or_original(
     assert ask(there, X)["url"] == f"http://there.example/col/{X}/"
 
 
-@pytest.mark.slow_on_postgresql
-def test_an_unusual_path_gets_an_answer(app: Flask) -> None:
-    import_records(archive_of(app), [{"rep": X, "files": [{"path": "a"}]}])
-    for path in ("nul\0", "x" * 4000, "\udcff\udcfe", "%00", "%25%30%30", "日本"):
-        assert "url" not in ask(app, X, path=path), path
-        assert ask(app, X)["url"].endswith("/doc/a"), path
-
-
 @pytest.mark.one_database
 @pytest.mark.parametrize(
     ("config", "expected"),

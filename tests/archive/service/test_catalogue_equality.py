@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from support.archives import SERVICE, archive_of, close, import_records, make_app
-from support.databases import BACKENDS, new_database
+from support.archives import SERVICE, archive_of, close, import_records, make_app, open_app
+from support.databases import BACKENDS
 from support.stores import (
     RELATIONS,
     MemoryCatalogue,
@@ -37,12 +37,9 @@ MAKER = StoreMaker(2014, 250)
 def store(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Iterator[Flask]:
     """An app whose Archive has many items; all tests share it."""
     folder = tmp_path_factory.mktemp("store")
-    with new_database(request.param, folder, ready=True) as uri:
-        app = make_app(uri, folder)
-        archive_of(app).init()
+    with open_app(request.param, folder) as app:
         assert import_records(archive_of(app), MAKER.records).added == len(MAKER.records)
         yield app
-        close(app)
 
 
 def sort_pairs(pairs: Collection[UrlPair]) -> list[UrlPair]:

@@ -137,19 +137,6 @@ def test_a_plus_sign_redirects_to_the_translation_that_the_reader_prefers(
 
 
 @pytest.mark.one_database
-def test_the_redirect_is_the_url_of_the_url_list(web: Flask) -> None:
-    for ibi, modifier, verbs in (
-        (REPORT, ":", "GetMetadata"),
-        (OLD, "!", "GetLastEdition"),
-        (REPORT, "+(pt):", "GetTranslation(pt) GetMetadata"),
-        (WITH_METADATA, "!", "GetLastEdition"),
-    ):
-        pairs = ask_urls(web, ibi, verbs)
-        [url] = [words for name, words in pairs.items() if name.partition(".")[0] == "url"]
-        assert (redirect_of(ask(web, f"/{ibi}{modifier}")),) == url
-
-
-@pytest.mark.one_database
 def test_access_rules_apply_to_the_address_of_the_reader(web: Flask, web_with: NewApp) -> None:
     assert redirect_of(ask(web, f"/{CLOSED}", remote=INSIDE)) == col(CLOSED, "doc/report.pdf")
     assert redirect_of(ask(web, f"/{CLOSED}", remote=OUTSIDE)) == col(CLOSED, "metadata")

@@ -162,19 +162,6 @@ def test_a_key_is_valid_for_an_hour_by_default() -> None:
     assert URLKeys(["a secret"]).max_age == 3600
 
 
-def test_a_key_cannot_be_changed_into_that_of_another_item() -> None:
-    ours = keys()
-    second, _, digits = ours.issue(7).partition("-")
-    number = int(digits)
-    for item in (0, 1, 6, 8, 7 + 2**32):
-        other = number + ((item - 7) << (24 * 8))
-        assert other.bit_length() == number.bit_length()
-        assert ours.verify(f"{second}-{other}") is None
-    # its time cannot be changed either
-    for later in (-1, 1, 60, 3600):
-        assert keys(now=NOW + later).verify(f"{int(second) + later}-{digits}") is None
-
-
 def test_no_digit_of_a_key_can_be_changed() -> None:
     ours = keys()
     key = ours.issue(7)

@@ -140,11 +140,6 @@ def test_a_missing_argument_is_a_usage_error(name: str) -> None:
     assert command(no_app, name).usage.startswith("Missing argument")
 
 
-@pytest.mark.parametrize("name", ["register", "remove", "resolve"])
-def test_a_missing_argument_of_a_resolver_command_is_a_usage_error(name: str) -> None:
-    assert command(no_app, name, group=ibi_resolver).usage.startswith("Missing argument")
-
-
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

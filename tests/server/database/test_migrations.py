@@ -12,12 +12,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from flask import Flask
 from sqlalchemy import CheckConstraint, Connection, inspect, text
-from support.archives import archive_of, import_file
+from support.archives import archive_of
 from support.cases import for_each
-from support.vectors import FOLDER
+from support.tables import SECOND, fill
 
+from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.care.backup import BackupWriter
 from flask_ibi_archive.archive.checking import check_ready
+from flask_ibi_archive.archive.items.table_rows import dump_rows, reflect_tables
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.errors import IBIError, NotReady, StorageError
 from flask_ibi_archive.server.database import migrate
@@ -27,7 +29,6 @@ pytestmark = pytest.mark.no_tables
 
 ROOT = Path(migrate.__file__).parents[3]
 REVISIONS = sorted((ROOT / "migrations" / "versions").glob("0*.py"))
-VECTORS = sorted((FOLDER / "archive").glob("*/items.jsonl"))
 TABLES = set(metadata.tables)
 
 
@@ -77,17 +78,29 @@ def test_a_downgrade_to_base_removes_all_tables(database: Database) -> None:
     database.check()
 
 
-def test_tables_with_data_can_be_removed_and_created_again(new_app: Callable[..., Flask]) -> None:
-    archive = archive_of(new_app())
-    _, created = archive.init()
-    assert created
-    for path in VECTORS:
-        import_file(archive, path, on_conflict="update")
-    archive.mint()
-    archive.downgrade("base")
-    assert names(archive.database) == {migrate.VERSION_TABLE}
-    archive.upgrade()
+def count_rows(archive: Archive) -> dict[str, int]:
+    with archive.database.snapshot() as connection:
+        return {
+            name: len(list(dump_rows(connection, table)))
+            for name, table in reflect_tables(connection).items()
+        }
+
+
+def test_a_downgrade_removes_the_tables_and_an_upgrade_creates_them_empty(
+    new_app: Callable[..., Flask], tmp_path: Path
+) -> None:
+    archive = archive_of(new_app(IBI_MINT_HOST="sid.inpe.br"))
+    fill(archive, archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND)), tmp_path)
+    before = count_rows(archive)
+    assert all(before.values()), "a table is empty"
+    archive.downgrade("-1")
+    assert count_rows(archive) == {}
+    archive.upgrade("+1")
+    assert count_rows(archive) == dict.fromkeys(before, 0)
     archive.database.check()
+    fill(archive, archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND)), tmp_path)
+    archive.downgrade("base")
+    assert count_rows(archive) == {}
 
 
 def test_the_migrations_create_the_tables_of_the_models(database: Database) -> None:

@@ -347,22 +347,6 @@ def test_a_persistent_url_is_parsed_as_it_was_requested(target: str, path: str, 
     assert lines[3] == f"http://mtc-m16c.sid.inpe.br:80{target}"
 
 
-@pytest.mark.parametrize(
-    ("host", "shown"),
-    [
-        ("urlib.net", "urlib.net:80"),
-        ("urlib.net:80", "urlib.net:80"),
-        ("URLib.net:8080", "URLib.net:8080"),
-        ("[::1]", "[::1]:80"),
-        ("[::1]:5000", "[::1]:5000"),
-        ("", "127.0.0.1:80"),
-    ],
-)
-def test_the_requested_url_has_the_host_and_the_port(host: str, shown: str) -> None:
-    answer = ask(resolver_app(echo), f"/{IBI}", headers={"Host": host})
-    assert answer.text.split("\n")[3] == f"http://{shown}/{IBI}"
-
-
 def test_the_address_and_languages_of_the_reader_are_read() -> None:
     app = resolver_app(echo)
     headers = {"Accept-Language": "en;q=0.5, pt-BR", "X-Forwarded-For": "1.2.3.4"}
