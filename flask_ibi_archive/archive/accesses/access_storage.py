@@ -301,7 +301,7 @@ class AccessStore:
 
         :raises NotReady: if other threads need longer than the timeout for locks.
         """
-        if self.database.engine.dialect.name != "sqlite":
+        if not self.database.has_one_writer:
             yield self.lock_timeout
             return
         lock = self._write_lock.get()

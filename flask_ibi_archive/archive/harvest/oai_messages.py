@@ -284,21 +284,6 @@ class Header:
     sets: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveDescription:
-    """The answer to Identify.
-
-    :param host: the host name in the identifiers of records.
-    :param base_url: the URL of the OAI-PMH interface.
-    """
-
-    name: str
-    host: str
-    base_url: str
-    admin_email: str
-    earliest: datetime
-
-
 def make_identifier(host: str, ibi: str) -> str:
     """Return the OAI identifier of an item (OAI identifier format, 2.0)."""
     return f"oai:{host}:{ibi}"
@@ -338,26 +323,32 @@ def write_error(error: HarvestError) -> str:
     return element("error", error.message, {"code": error.code})
 
 
-def write_identify(archive: ArchiveDescription) -> str:
-    """Return the answer to Identify."""
+def write_identify(
+    *, name: str, host: str, base_url: str, admin_email: str, earliest: datetime
+) -> str:
+    """Return the answer to Identify.
+
+    :param host: the host name in the identifiers of records.
+    :param base_url: the URL of the OAI-PMH interface.
+    """
     lines = [
-        element("repositoryName", archive.name),
-        element("baseURL", archive.base_url),
+        element("repositoryName", name),
+        element("baseURL", base_url),
         element("protocolVersion", "2.0"),
-        element("adminEmail", archive.admin_email),
-        element("earliestDatestamp", format_timestamp(archive.earliest)),
+        element("adminEmail", admin_email),
+        element("earliestDatestamp", format_timestamp(earliest)),
         element("deletedRecord", "persistent"),
         element("granularity", "YYYY-MM-DDThh:mm:ssZ"),
     ]
-    if _DOMAIN.match(archive.host):
+    if _DOMAIN.match(host):
         location = f"{_IDENTIFIER_NAMESPACE} {_IDENTIFIER_NAMESPACE}.xsd"
         lines += [
             f'<description><oai-identifier xmlns="{_IDENTIFIER_NAMESPACE}" {_XSI}'
             f' xsi:schemaLocation="{location}">',
             element("scheme", "oai"),
-            element("repositoryIdentifier", archive.host),
+            element("repositoryIdentifier", host),
             element("delimiter", ":"),
-            element("sampleIdentifier", make_identifier(archive.host, "8JMKD3MGP8W/35MME4E")),
+            element("sampleIdentifier", make_identifier(host, "8JMKD3MGP8W/35MME4E")),
             "</oai-identifier></description>",
         ]
     return _wrap("Identify", lines)

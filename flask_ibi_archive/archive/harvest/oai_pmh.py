@@ -9,7 +9,6 @@ finds it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
 from typing import cast
 from urllib.parse import parse_qsl
 
@@ -19,6 +18,7 @@ from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
 from flask_ibi_archive.archive.harvest import harvesting
 from flask_ibi_archive.archive.harvest import oai_messages as messages
+from flask_ibi_archive.archive.harvest.changes import EPOCH
 from flask_ibi_archive.archive.harvest.oai_messages import PREFIX, TOKEN, HarvestSets, Selection
 from flask_ibi_archive.archive.items.access import logging_failure
 from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
@@ -130,14 +130,12 @@ class _Answer:
     def _identify(self, arguments: Mapping[str, str]) -> str:
         earliest = self._harvests.find_earliest()
         return messages.write_identify(
-            messages.ArchiveDescription(
-                name=self._config.archive_name,
-                host=self._host,
-                base_url=self._base_url,
-                # every host has this mailbox (RFC 5321, 4.5.1)
-                admin_email=self._config.archive_admin_email or f"postmaster@{self._mail_host}",
-                earliest=earliest or datetime(1970, 1, 1, tzinfo=timezone.utc),
-            )
+            name=self._config.archive_name,
+            host=self._host,
+            base_url=self._base_url,
+            # every host has this mailbox (RFC 5321, 4.5.1)
+            admin_email=self._config.archive_admin_email or f"postmaster@{self._mail_host}",
+            earliest=earliest or EPOCH,
         )
 
     @property

@@ -20,7 +20,13 @@ import sqlalchemy as sa
 from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.core.protocol.relations import split_shapes
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
-from flask_ibi_archive.server.database.dialects import JSONRow, JSONValue, Key, UTCTime
+from flask_ibi_archive.server.database.dialects import (
+    JSONRow,
+    JSONValue,
+    Key,
+    UTCTime,
+    has_lateral,
+)
 
 
 class Fetched(NamedTuple):
@@ -153,10 +159,11 @@ def build_statement(
     :param follow_editions: True to select the last edition in this Archive; False to select only
         the next edition.
     """
+    laterals = has_lateral(dialect)
     found = _select_requested()
     steps = _number_steps(shapes)
     if steps:
-        found = _select_reached(dialect, found, steps, follow_editions)
+        found = _select_reached(found, steps, follow_editions, laterals)
     rows = found.subquery("found")
     item, following = ITEM.alias(), ITEM.alias() if next_edition else None
     is_needed: sa.ColumnElement[bool] = FILE.c.path == item.c.target_path
@@ -165,7 +172,7 @@ def build_statement(
         is_needed = sa.or_(is_needed, FILE.c.path.in_(requested))
     is_needed = sa.and_(FILE.c.item_id == item.c.id, is_needed)
     file, is_file = FILE, is_needed
-    if dialect.name == "postgresql":
+    if laterals:
         file, is_file = _fence(sa.select(FILE.c.path, FILE.c.url).where(is_needed)), sa.true()
     joined = item.outerjoin(file, is_file)
     if following is not None:
@@ -175,7 +182,7 @@ def build_statement(
     is_limited = rows.c.instead.is_not(None)
     # SQLite needs more time for item.id IN (id, instead)
     is_read = sa.or_(item.c.id == rows.c.id, sa.and_(is_limited, item.c.id == rows.c.instead))
-    if dialect.name == "postgresql":
+    if laterals:
         return _select_for_each(rows, sa.select(*columns).select_from(joined).where(is_read))
     return sa.select(*columns).select_from(rows, joined).where(is_read)
 
@@ -241,17 +248,20 @@ def _number_steps(shapes: frozenset[str]) -> dict[str, dict[int, int]]:
 
 
 def _select_reached(
-    dialect: sa.Dialect,
     requested: sa.Select[Any],
     steps: dict[str, dict[int, int]],
     follow_editions: bool,
+    laterals: bool,
 ) -> sa.Select[Any]:
-    """Select the requested item and all items to which the steps lead."""
+    """Select the requested item and all items to which the steps lead.
+
+    :param laterals: whether the database is PostgreSQL; see :func:`has_lateral`.
+    """
     reached = requested.cte("reached", recursive=True)
     following = [
         _select_next(reached, letter, places, follow_editions) for letter, places in steps.items()
     ]
-    if dialect.name == "postgresql":  # only one SELECT may refer to the CTE itself
+    if laterals:  # PostgreSQL: only one SELECT may refer to the CTE itself
         following = [_select_for_each(reached, sa.union_all(*following))]
     if "t" not in steps:
         # An item that several steps reach is read several times. This takes less time than UNION,

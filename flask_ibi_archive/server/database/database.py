@@ -94,13 +94,18 @@ class Database:
             engines.refuse_missing_file(engine, file, f"run: {history.init}")
         return cls(engine, history, find_budget, belongs_to_host)
 
+    @property
+    def has_one_writer(self) -> bool:
+        """Whether only one transaction can write at a time: on SQLite, where nothing queues."""
+        return self.engine.dialect.name == "sqlite"
+
     def limit_page_cache(self, kibibytes: int) -> None:
         """Limit the cache that each SQLite connection has for pages of the file.
 
         Without this limit, the cache grows to 2000 KiB for each connection. Only connections that
         are opened after this call have the limit. PostgreSQL has no such cache in this process.
         """
-        if self.engine.dialect.name == "sqlite":
+        if self.has_one_writer:
             for engine in (self.engine, self.reader):
                 event.listen(
                     engine,

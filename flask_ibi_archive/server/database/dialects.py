@@ -63,6 +63,11 @@ def run_on_postgresql(connection: sa.Connection, *statements: str) -> None:
             connection.exec_driver_sql(statement)
 
 
+def has_lateral(dialect: sa.Dialect) -> bool:
+    """Return whether a subquery may use the rows of the tables before it: only on PostgreSQL."""
+    return dialect.name == "postgresql"
+
+
 def insert_or_update(connection: sa.Connection, table: Any) -> Any:
     """Return an INSERT statement to which the caller adds an ON CONFLICT clause."""
     return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
