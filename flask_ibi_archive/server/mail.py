@@ -22,11 +22,7 @@ STEP_TIMEOUT, TIMEOUT = 20, 60
 
 
 def compose_email(
-    mail: MailSettings | None,
-    admin: tuple[str, str | None],
-    to: str,
-    subject: str,
-    body: str,
+    mail: MailSettings | None, admin: tuple[str, str | None], to: str, subject: str, body: str
 ) -> EmailMessage:
     """Return an e-mail of an Archive or a resolver. Replies go to the administrator.
 

@@ -18,11 +18,7 @@ from sqlalchemy import Connection
 from flask_ibi_archive.archive.harvest.changes import EPOCH, Change, HarvestLog
 from flask_ibi_archive.archive.harvest.oai_messages import HarvestSets, Header, Position, Selection
 from flask_ibi_archive.archive.items.identifiers import find_owners
-from flask_ibi_archive.archive.items.viewing import (
-    describe_host_item,
-    is_public_record,
-    read_works,
-)
+from flask_ibi_archive.archive.items.viewing import describe_host_item, is_public_record, read_works
 from flask_ibi_archive.archive.service.item_catalogue import RecordSource
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import Record

@@ -46,10 +46,7 @@ OPTIONAL: Mapping[str, frozenset[str]] = {
 
 # the patterns of OAI-PMH.xsd
 _WORD = r"[A-Za-z0-9\-_.!~*'()]+"
-_PATTERNS = {
-    PREFIX: re.compile(rf"{_WORD}\Z"),
-    "set": re.compile(rf"{_WORD}(:{_WORD})*\Z"),
-}
+_PATTERNS = {PREFIX: re.compile(rf"{_WORD}\Z"), "set": re.compile(rf"{_WORD}(:{_WORD})*\Z")}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _SECOND = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")
 #: Matches the identifiers that a response may repeat: the characters of URIs (RFC 3986).

@@ -16,11 +16,7 @@ from sqlalchemy import Connection, and_, func, literal, select, tuple_
 from flask_ibi_archive.archive.items.conditions import is_public
 from flask_ibi_archive.archive.items.pages import page, unavailable_page
 from flask_ibi_archive.archive.items.tables import Item
-from flask_ibi_archive.archive.items.viewing import (
-    describe_host_item,
-    is_public_record,
-    read_works,
-)
+from flask_ibi_archive.archive.items.viewing import describe_host_item, is_public_record, read_works
 from flask_ibi_archive.archive.service.item_catalogue import CannotList, RecordSource
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element

@@ -20,13 +20,7 @@ import sqlalchemy as sa
 from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, TombstoneRow
 from flask_ibi_archive.core.protocol.relations import split_shapes
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
-from flask_ibi_archive.server.database.dialects import (
-    JSONRow,
-    JSONValue,
-    Key,
-    UTCTime,
-    has_lateral,
-)
+from flask_ibi_archive.server.database.dialects import JSONRow, JSONValue, Key, UTCTime, has_lateral
 
 
 class Fetched(NamedTuple):

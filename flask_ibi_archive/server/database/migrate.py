@@ -57,12 +57,7 @@ IMPORT_EXPORT = "import an export of that version"
 #: All tables of this package have names with this prefix.
 PREFIX = "ibi_"
 ARCHIVE = History(
-    "",
-    VERSION_TABLE,
-    "IBI_DATABASE_URI",
-    "flask ibi init",
-    "flask ibi upgrade",
-    "ibi_archive",
+    "", VERSION_TABLE, "IBI_DATABASE_URI", "flask ibi init", "flask ibi upgrade", "ibi_archive"
 )
 RESOLVER = History(
     "resolver",

@@ -29,11 +29,7 @@ from flask_ibi_archive.server.pages.responses import (
     render_page,
     summarise_error,
 )
-from flask_ibi_archive.server.pages.texts import (
-    get_language_name,
-    gettext,
-    translate_reason,
-)
+from flask_ibi_archive.server.pages.texts import get_language_name, gettext, translate_reason
 
 
 def describe_part(url: persistent_urls.PersistentUrl) -> str:

@@ -154,9 +154,7 @@ def test_a_key_that_expires_in_the_spool_still_counts(archive: Archive, new_app:
 
 
 @pytest.mark.slow_on_postgresql
-def test_forged_and_incomplete_acknowledgments_are_never_spooled(
-    archive: Archive,
-) -> None:
+def test_forged_and_incomplete_acknowledgments_are_never_spooled(archive: Archive) -> None:
     acknowledgment = acknowledge(archive, REPORT)
     with away(archive):
         for changed in (

@@ -124,12 +124,7 @@ def forms(*texts: str) -> tuple[Any, ...]:
     ],
 )
 def test_a_valid_key_counts_one_access_of_requested_and_delivered_item(
-    archive: Archive,
-    ibi: str,
-    verbs: str,
-    delivered: str | None,
-    relation: str,
-    content_type: str,
+    archive: Archive, ibi: str, verbs: str, delivered: str | None, relation: str, content_type: str
 ) -> None:
     forget_accesses(archive)
     acknowledgment = acknowledge(archive, ibi, verbs)
@@ -195,9 +190,7 @@ def test_a_url_followed_by_a_query_counts(archive: Archive, verbs: str, added: s
 
 
 @pytest.mark.slow_on_postgresql
-def test_the_relation_with_the_same_url_is_preferred(
-    archive: Archive,
-) -> None:
+def test_the_relation_with_the_same_url_is_preferred(archive: Archive) -> None:
     for verbs, relation in (
         ("GetMetadata(oai_dc)", ".metadata(oai_dc)"),
         ("GetMetadata", ".metadata"),
@@ -459,11 +452,7 @@ def test_an_acknowledgment_with_a_wrong_pair_does_not_count(
     ],
 )
 def test_an_item_without_a_relation_to_the_requested_item_does_not_count(
-    archive: Archive,
-    reason: Callable[[], str],
-    ibi: str,
-    verbs: str,
-    changes: dict[str, Any],
+    archive: Archive, reason: Callable[[], str], ibi: str, verbs: str, changes: dict[str, Any]
 ) -> None:
     forget_accesses(archive)
     acknowledgment = acknowledge(archive, ibi, verbs, **changes)

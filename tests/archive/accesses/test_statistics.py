@@ -71,11 +71,7 @@ def clicks(archive: Archive, *seconds: int, **more: Any) -> list[Row]:
 )
 @for_each("begin", [NOON, MIDNIGHT - 45])
 def test_only_the_last_click_within_30_seconds_counts(
-    archive: Archive,
-    seconds: tuple[int, ...],
-    downloads: int,
-    double_clicks: int,
-    begin: int,
+    archive: Archive, seconds: tuple[int, ...], downloads: int, double_clicks: int, begin: int
 ) -> None:
     forget_accesses(archive)
     insert_accesses(archive, clicks(archive, *(begin + second for second in seconds)))
@@ -230,10 +226,7 @@ def put_events(archive: Archive, events: list[Row]) -> None:
     )
 
 
-STEPS = st.lists(
-    EVENTS | st.tuples(st.just("purge"), st.integers(-1, 5)),
-    max_size=7,
-)
+STEPS = st.lists(EVENTS | st.tuples(st.just("purge"), st.integers(-1, 5)), max_size=7)
 
 
 @settings(max_examples=settings().max_examples // 8)  # 3, in CI 12

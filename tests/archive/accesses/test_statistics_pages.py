@@ -160,9 +160,7 @@ def test_the_chart_has_the_numbers_of_the_table(counted: Flask) -> None:
         assert (drawn[year, "Views"], drawn[year, "Downloads"]) == (views, downloads)
 
 
-def test_the_chart_has_a_title_a_description_and_a_legend(
-    counted: Flask,
-) -> None:
+def test_the_chart_has_a_title_a_description_and_a_legend(counted: Flask) -> None:
     text = ask(counted, f"{PAGE}?by=year").text
     page = Page(text)
     [chart] = [attrs for tag, attrs in page.tags if tag == "svg" and attrs.get("role") == "img"]
@@ -353,8 +351,7 @@ def test_other_parameters_are_ignored(counted: Flask) -> None:
 
 
 @for_each(
-    ("ibi", "status"),
-    [(GONE, 410), (NOBODY, 404), ("8JMKD3MGP8W/35MME4V", 404), ("x/y", 404)],
+    ("ibi", "status"), [(GONE, 410), (NOBODY, 404), ("8JMKD3MGP8W/35MME4V", 404), ("x/y", 404)]
 )
 def test_a_removed_or_unknown_item_has_no_statistics(counted: Flask, ibi: str, status: int) -> None:
     for query in ("", "?format=csv", "?by=week"):

@@ -338,13 +338,7 @@ def test_no_identifier_is_minted_again_after_many_restores(
 
 
 def mint_and_restore(
-    grounds: list[Archive],
-    path: Path,
-    before: Any,
-    lost: Any,
-    after: Any,
-    source: int,
-    target: int,
+    grounds: list[Archive], path: Path, before: Any, lost: Any, after: Any, source: int, target: int
 ) -> None:
     """Mint before a backup, after it, and after its restore; no identifier may occur twice."""
     clock = Clock(Fraction("1287588115.5"))
@@ -655,15 +649,9 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
     "no ZIP": (lambda b, p: write(p, b"%PDF-1.4" * 100), "File is not a zip file"),
     "another ZIP": (lambda b, p: no_zip(p), "manifest.json is not the manifest of a"),
     "a ZIP without manifest": (lambda b, p: leave_out(b, p, "manifest"), "no item named"),
-    "a byte of rows": (
-        lambda b, p: flip(b, p, "tables/ibi_item."),
-        DAMAGED,
-    ),
+    "a byte of rows": (lambda b, p: flip(b, p, "tables/ibi_item."), DAMAGED),
     "a byte of a content": (lambda b, p: flip(b, p, "contents/"), "Bad CRC-32"),
-    "a byte of the manifest": (
-        lambda b, p: flip(b, p, "manifest"),
-        DAMAGED,
-    ),
+    "a byte of the manifest": (lambda b, p: flip(b, p, "manifest"), DAMAGED),
     "a part left out": (
         lambda b, p: leave_out(b, p, "tables/ibi_file."),
         "tables/ibi_file.jsonl is missing",
@@ -711,19 +699,13 @@ DAMAGES: dict[str, tuple[Callable[[Path, Path], Path], str]] = {
         lambda b, p: change_manifest(b, p, contents=-1),
         "contents in manifest.json has",
     ),
-    "no moment": (
-        lambda b, p: change_manifest(b, p, created="soon"),
-        DAMAGED,
-    ),
+    "no moment": (lambda b, p: change_manifest(b, p, created="soon"), DAMAGED),
     "a moment without a zone": (
         lambda b, p: change_manifest(b, p, created="2024-01-01T00:00:00"),
         DAMAGED,
     ),
     "a fault that is no object": (lambda b, p: change_faults(b, p, b"[]\n"), DAMAGED),
-    "a size too small": (
-        lambda b, p: bomb(b, p, "tables/ibi_item.", 9),
-        DAMAGED,
-    ),
+    "a size too small": (lambda b, p: bomb(b, p, "tables/ibi_item.", 9), DAMAGED),
     "a size too big": (
         lambda b, p: bomb(b, p, "tables/ibi_item.", 1 << 30),
         "does not have the size",

@@ -64,9 +64,7 @@ def results(archive: Archive) -> dict[str, tuple[int, str | None]]:
 
 
 @pytest.mark.parametrize("uri", ["sqlite://"])  # the threads share one connection
-def test_a_host_gets_one_request_at_a_time_with_a_delay_after_each(
-    archive: Archive,
-) -> None:
+def test_a_host_gets_one_request_at_a_time_with_a_delay_after_each(archive: Archive) -> None:
     clock, lock = Clock(), Lock()
     busy: set[str] = set()
     times: dict[str, list[float]] = {}
@@ -113,9 +111,7 @@ def test_a_host_that_refuses_requests_gets_no_more_requests(archive: Archive, fa
 
 
 @one_database
-def test_all_links_to_a_host_that_is_down_fail_without_a_request_for_each(
-    archive: Archive,
-) -> None:
+def test_all_links_to_a_host_that_is_down_fail_without_a_request_for_each(archive: Archive) -> None:
     address = unused_address()
     clock = Clock()
     import_records(archive, [item(1, *(f"http://{address}/{n}" for n in range(20)))])

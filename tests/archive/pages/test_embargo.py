@@ -158,10 +158,7 @@ def test_pages_say_the_day_in_the_language_of_the_reader(
 ) -> None:
     app, clock = site
     clock.now = noon(date(2027, 2, 28))
-    for language, text in (
-        ("en", SHOWN),
-        ("pt-BR", "disponível a partir de 1 de março de 2027"),
-    ):
+    for language, text in (("en", SHOWN), ("pt-BR", "disponível a partir de 1 de março de 2027")):
         answer = ask(app, f"/col/{rep(1)}/{rest}", headers={"Accept-Language": language})
         assert answer.status == (403 if rest else 200)
         assert text in answer.text
@@ -181,9 +178,7 @@ def test_ranges_and_conditions_do_not_open_a_file(site: tuple[Flask, Clock]) -> 
 
 
 @pytest.mark.slow_on_postgresql
-def test_the_name_of_a_file_is_a_title_only_after_the_embargo(
-    site: tuple[Flask, Clock],
-) -> None:
+def test_the_name_of_a_file_is_a_title_only_after_the_embargo(site: tuple[Flask, Clock]) -> None:
     app, clock = site
     for day, is_shown in ((28, False), (1, True)):
         clock.now = noon(date(2027, 2 if day == 28 else 3, day))
@@ -191,9 +186,7 @@ def test_the_name_of_a_file_is_a_title_only_after_the_embargo(
 
 
 @pytest.mark.slow_on_postgresql
-def test_metadata_that_are_an_item_have_their_own_embargo(
-    site: tuple[Flask, Clock],
-) -> None:
+def test_metadata_that_are_an_item_have_their_own_embargo(site: tuple[Flask, Clock]) -> None:
     app, clock = site
     clock.now = noon(date(2027, 2, 28))
     # the reader of a closed item gets its metadata, unless they are closed themselves
@@ -207,9 +200,7 @@ def test_metadata_that_are_an_item_have_their_own_embargo(
 
 
 @pytest.mark.slow_on_postgresql
-def test_accesses_to_files_count_from_the_first_day(
-    site: tuple[Flask, Clock],
-) -> None:
+def test_accesses_to_files_count_from_the_first_day(site: tuple[Flask, Clock]) -> None:
     app, clock = site
     url = f"http://mtc-m16c.sid.inpe.br/col/{rep(1)}/doc/report.pdf"
     outcomes = []

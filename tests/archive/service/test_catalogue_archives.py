@@ -100,9 +100,7 @@ def test_an_item_that_is_only_mentioned_is_unknown(app: Flask) -> None:
         assert ask(app, ibi) == {}
 
 
-def test_each_archive_answers_for_its_own_copy_or_original(
-    apps: tuple[Flask, Flask],
-) -> None:
+def test_each_archive_answers_for_its_own_copy_or_original(apps: tuple[Flask, Flask]) -> None:
     here, there = apps
     import_records(archive_of(here), [{"rep": X, "timestamp": moment_of(1)}])
     import_records(

@@ -332,9 +332,7 @@ def check_refused(answer: Answer) -> None:
     assert answer.alert.startswith("the Host header is ")
 
 
-def test_a_resolver_refuses_a_malformed_host_header_for_persistent_urls(
-    tmp_path: Path,
-) -> None:
+def test_a_resolver_refuses_a_malformed_host_header_for_persistent_urls(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'resolver.sqlite'}"
     with app_over([], tmp_path, IBI_RESOLVER_DATABASE_URI=uri) as app:
         service = resolver_of(app).config.service_ibi

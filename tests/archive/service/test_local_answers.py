@@ -242,10 +242,7 @@ def test_transferred_items_and_the_original_of_a_copy_are_left_to_the_resolver(
     new_app: NewApp,
 ) -> None:
     here, there = make_archives(new_app, 2)
-    import_records(
-        here,
-        [{"rep": rep(number)} for number in (1, 2, 3)],
-    )
+    import_records(here, [{"rep": rep(number)} for number in (1, 2, 3)])
     here.transfer(rep(1), there.served().service_ibi)
     here.transfer(rep(2), there.served().service_ibi, keep_copy=True)
     # this Archive does not know that the other Archive removed the item
@@ -359,13 +356,7 @@ def test_an_alert_links_to_the_parts_that_an_item_has(
         page = Page(answer.text)
         assert page.text("h1") == heading
         assert text in page.text("p")
-        assert page.links == [
-            "/ibi/items",
-            f"/{ibi}",
-            *alternatives,
-            f"/{ibi}",
-            f"{BASE}/{target}",
-        ]
+        assert page.links == ["/ibi/items", f"/{ibi}", *alternatives, f"/{ibi}", f"{BASE}/{target}"]
     pairs = ask(web, f"/{target}").pairs
     assert pairs["url.persistent"] == (f"{BASE}/{target}",)
     assert pairs["ibi"][1] == ibi

@@ -55,10 +55,7 @@ def without_key(outcome: LocalOutcome) -> LocalOutcome:
     ("size", "count"), [(20, 20), pytest.param(120, 400, marks=pytest.mark.slow)]
 )
 def test_values_give_the_same_outcome_as_text(
-    new_app: Callable[..., Flask],
-    monkeypatch: pytest.MonkeyPatch,
-    size: int,
-    count: int,
+    new_app: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch, size: int, count: int
 ) -> None:
     random_ = random.Random(12)
     archives = [archive_of(new_app(IBI_FILTER_URL_LIST=filtered)) for filtered in (True, False)]

@@ -329,10 +329,7 @@ def test_an_unknown_ibi_returns_an_empty_list(web: Flask, ibi: str) -> None:
     check_form(answer)
 
 
-@for_each(
-    "ibi",
-    [REPORT, REPORT.upper(), REPORT_IBIP, REPORT_IBIP.lower(), REPORT_ALIAS],
-)
+@for_each("ibi", [REPORT, REPORT.upper(), REPORT_IBIP, REPORT_IBIP.lower(), REPORT_ALIAS])
 def test_an_item_is_found_by_each_of_its_identifiers_in_any_case(web: Flask, ibi: str) -> None:
     assert ask_urls(web, ibi)["ibi"] == ("rep", REPORT, "ibip", REPORT_IBIP)
 

@@ -175,9 +175,7 @@ def test_a_link_check_uses_no_password_and_no_proxy(proxy: str) -> None:
     assert "Authorization" not in request.headers
 
 
-def test_an_address_of_our_own_settings_uses_the_proxy_but_no_password_of_netrc(
-    proxy: str,
-) -> None:
+def test_an_address_of_our_own_settings_uses_the_proxy_but_no_password_of_netrc(proxy: str) -> None:
     answer = get("http://resolver.example.org/x", None)
     assert (answer.text, answer.headers["via"]) == ("confirmation yes", "the proxy")
 

@@ -102,12 +102,7 @@ ALERTS = (UNKNOWN, REMOVED, SUSPECTS, SILENT, LOOP, TOO_LONG, MISSING, REMOVED_I
         (REMOVED, 410, "This item was removed", "Este item foi removido"),
         (SUSPECTS, 409, "More than one source", "Mais de uma fonte"),
         (SILENT, 504, "Not all Archives answered", "Nem todos os acervos responderam"),
-        (
-            REMOVED_IN_PART,
-            504,
-            "Not all Archives answered",
-            "Nem todos os acervos responderam",
-        ),
+        (REMOVED_IN_PART, 504, "Not all Archives answered", "Nem todos os acervos responderam"),
         (LOOP, 508, "form a circle", "formam um círculo"),
         (TOO_LONG, 508, "is too long", "longa demais"),
         (MISSING, 404, "does not have what was requested", "não tem o que foi pedido"),
@@ -170,13 +165,7 @@ def test_the_alert_about_a_known_item_links_to_its_other_parts() -> None:
         page = see(app, f"/{IBI}+(fr)", 404, language)
         assert missing_part in page.text("p")
         assert has in page.text("dt")
-        assert page.links[:5] == [
-            "/",
-            f"/{IBI}",
-            f"/{IBI}+(en)",
-            f"/{IBI}:",
-            f"/{IBI}:(oai_dc)",
-        ]
+        assert page.links[:5] == ["/", f"/{IBI}", f"/{IBI}+(en)", f"/{IBI}:", f"/{IBI}:(oai_dc)"]
     # there is no link to the requested URL itself
     bare = replace(MISSING, missing_part=MissingPart.ACCESS, alternatives=())
     assert f"/{IBI}" not in see(alerting(bare), f"/{IBI}", 404).links
@@ -230,10 +219,7 @@ def test_the_number_of_silent_archives_is_shown_with_a_link_to_retry() -> None:
     assert "2 of 7 Archives" in page.text("p")
     assert f"/{IBI}?x=1" in page.links
     assert f"/{IBI}" in see(app, f"//{IBI}", 504).links
-    for answer in (
-        ask(app, f"/{IBI}"),
-        ask(app, f"/{IBI}", headers={"Accept": BROWSER}),
-    ):
+    for answer in (ask(app, f"/{IBI}"), ask(app, f"/{IBI}", headers={"Accept": BROWSER})):
         assert answer.headers["Retry-After"] == "10"
     pairs = pairs_of(ask(app, f"/{IBI}"), 504)
     assert (pairs["archives.silent"], pairs["archives.asked"]) == (("2",), ("7",))

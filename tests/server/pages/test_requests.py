@@ -307,9 +307,7 @@ def test_the_user_is_the_last_client_that_is_not_a_trusted_proxy(
     ["", ",,,", "unknown", f"{OUTSIDE}, unknown", f"{INSIDE}, unknown, {FAR_PROXY}", f"{INSIDE},",
      f"_hidden, {FAR_PROXY}"],
 )  # fmt: skip
-def test_the_user_is_unknown_if_a_trusted_proxy_sends_an_invalid_address(
-    claims: str,
-) -> None:
+def test_the_user_is_unknown_if_a_trusted_proxy_sends_an_invalid_address(claims: str) -> None:
     assert forwarded_addresses(PROXY, [claims], [ip_network("10.0.0.0/8")]) == ()
 
 
