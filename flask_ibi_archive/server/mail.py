@@ -92,7 +92,12 @@ def _try(settings: MailSettings, message: EmailMessage, step: float) -> str:
 
 
 def _deliver(settings: MailSettings, message: EmailMessage, step: float) -> None:
-    server = _connect(settings, step)
+    address = settings.server, settings.port
+    if settings.use_ssl:
+        context = ssl.create_default_context()
+        server: smtplib.SMTP = smtplib.SMTP_SSL(*address, timeout=step, context=context)
+    else:
+        server = smtplib.SMTP(*address, timeout=step)
     try:
         if settings.use_tls:
             server.starttls(context=ssl.create_default_context())
@@ -104,14 +109,6 @@ def _deliver(settings: MailSettings, message: EmailMessage, step: float) -> None
         with suppress(smtplib.SMTPException, OSError):
             server.quit()
         server.close()
-
-
-def _connect(settings: MailSettings, step: float) -> smtplib.SMTP:
-    if settings.use_ssl:
-        return smtplib.SMTP_SSL(
-            settings.server, settings.port, timeout=step, context=ssl.create_default_context()
-        )
-    return smtplib.SMTP(settings.server, settings.port, timeout=step)
 
 
 def _explain(settings: MailSettings, error: Exception) -> str:

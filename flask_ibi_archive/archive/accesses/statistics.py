@@ -140,7 +140,7 @@ def _format_counts(period: Period) -> list[str]:
 
 
 def _periods_to_json(periods: tuple[Period, ...]) -> dict[str, Any]:
-    sums = {name: sum(getattr(period, name) for period in periods) for name in NUMBERS}
+    sums = dict(zip(NUMBERS, _sum_numbers(periods), strict=True))
     rows = [asdict(period) for period in periods]
     return {**sums, "periods": [{**row, "start": row["start"].isoformat()} for row in rows]}
 
@@ -243,8 +243,8 @@ class Section:
     name: str
     periods: tuple[Period, ...]
     chart: str | None
-    sums: tuple[int, int, int, int]
-    all_sums: tuple[int, int, int, int] | None
+    sums: list[int]
+    all_sums: list[int] | None
 
 
 @pages.with_item
@@ -388,14 +388,9 @@ def _draw_chart(name: str, periods: Sequence[Period], by: str) -> str | None:
     return pages.draw_periods(periods, name, titles[by], description)
 
 
-def _sum_numbers(periods: Sequence[Period]) -> tuple[int, int, int, int]:
-    """Return the sums of the views, the downloads, the double clicks and the robots."""
-    return (
-        sum(period.views for period in periods),
-        sum(period.downloads for period in periods),
-        sum(period.double_clicks for period in periods),
-        sum(period.robots for period in periods),
-    )
+def _sum_numbers(periods: Sequence[Period]) -> list[int]:
+    """Return the sums of the :data:`NUMBERS`: views, downloads, double clicks and robots."""
+    return [sum(getattr(period, name) for period in periods) for name in NUMBERS]
 
 
 def _format_csv(statistics: Statistics) -> str:

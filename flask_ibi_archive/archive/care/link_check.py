@@ -39,7 +39,7 @@ BATCH = 500
 REPORT_BATCH = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LinkFailure:
     """A broken link in a report.
 
@@ -48,8 +48,14 @@ class LinkFailure:
     """
 
     link: link_rows.BrokenLink
-    used: int
-    uses: tuple[link_rows.LinkUse, ...]
+    used: int = 0
+    uses: list[link_rows.LinkUse] = field(default_factory=list)
+
+    def add(self, use: link_rows.LinkUse) -> None:
+        """Add a use of the link."""
+        self.used += 1
+        if len(self.uses) < MAX_USES:
+            self.uses.append(use)
 
     def to_json(self) -> dict[str, Any]:
         """Return the link and its uses as a JSON object."""
@@ -84,14 +90,6 @@ class LinkFailure:
 
 class _Stopped(Exception):
     """Ends a thread after another thread has failed, or after the user has stopped the run."""
-
-
-@dataclass
-class _Uses:
-    """The number of uses of a broken link, and the first of these uses."""
-
-    count: int = 0
-    first: list[link_rows.LinkUse] = field(default_factory=list)
 
 
 class LinkChecker:
@@ -194,16 +192,12 @@ class LinkChecker:
     def report(self) -> Iterator[LinkFailure]:
         """Yield the broken links, and store the time of the report."""
         links = self._rows.read_broken(self.archive.config.link_failures)
-        while batch := {link.digest: link for link in islice(links, REPORT_BATCH)}:
-            uses = {digest: _Uses() for digest in batch}
+        while batch := {link.digest: LinkFailure(link) for link in islice(links, REPORT_BATCH)}:
             for url, use in self._read_uses():
-                of_link = uses.get(link_rows.compute_digest(url))
-                if of_link is not None:
-                    of_link.count += 1
-                    if of_link.count <= MAX_USES:
-                        of_link.first.append(use)
-            for digest, of_link in uses.items():
-                yield LinkFailure(batch[digest], of_link.count, tuple(of_link.first))
+                failure = batch.get(link_rows.compute_digest(url))
+                if failure is not None:
+                    failure.add(use)
+            yield from batch.values()
             self._rows.store_report_time(list(batch), self._now())
 
     # --- in the threads --------------------------------------------------------------------------

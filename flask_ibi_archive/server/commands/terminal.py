@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, BinaryIO, TextIO
 
 import click
@@ -102,7 +101,7 @@ def warn(text: str) -> None:
     say(f"Warning: {text}")
 
 
-class Bars:
+class Bars(ExitStack):
     """Shows a progress bar for each stage of a command, if standard error is a terminal.
 
     :param labels: a label for each stage. The keyword is the name of the stage.
@@ -110,33 +109,22 @@ class Bars:
     """
 
     def __init__(self, **labels: str) -> None:
+        super().__init__()
         self._labels = labels
         self._stage = ""
         self._bar: Any = None
         self._done = 0
-        self._open = ExitStack()
         self.shown = sys.stderr.isatty()
-
-    def __enter__(self) -> Bars:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._open.close()
 
     def show(self, stage: str, done: int, total: int) -> None:
         """Show that ``done`` of the ``total`` steps of a stage are finished."""
         if not self.shown:
             return
         if stage != self._stage:
-            self._open.close()
+            self.close()
             self._stage, self._done = stage, 0
             bar = click.progressbar(length=total, label=self._labels[stage], file=sys.stderr)
-            self._bar = self._open.enter_context(bar)
+            self._bar = self.enter_context(bar)
         self._bar.length = total
         self._bar.update(done - self._done)
         self._done = done
