@@ -478,6 +478,8 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("url", sa.Text()),
         sa.Column("sha256", sa.String(64)),
         sa.Column("size", KEY),
+        sa.Column("source", sa.Text()),
+        sa.Column("source_modified", KEY),
         sa.ForeignKeyConstraint(
             ["item_id"], ["ibi_item.id"], name="fk_ibi_file_item", ondelete="CASCADE"
         ),

@@ -131,9 +131,10 @@ class RowWriter:
             new_links = [RowLink.read(one.described, one.description, 0) for one in new]
             links, linked = find_changed_links(store, [*new_links, *edits.links.values()])
             has_related = any(not one.is_simple or one.record.has_references for one in new)
-            batch.lock(linked, relations=bool(links) or has_related)
+            batch.lock(linked.union(edits.sources), relations=bool(links) or has_related)
             self._insert(store, new, now)
             batch.write(now)
+            store.set_sources(edits.sources)
             RowLinks(store, links, now).write()
             withdrawn = [one.described for one in new if one.described.state == State.DELETED]
             if withdrawn:

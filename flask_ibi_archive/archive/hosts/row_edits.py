@@ -227,6 +227,8 @@ class RowEdits:
 
     :ivar links: the relations that the rows describe, by the row IDs of their items.
     :ivar staged: the contents of new files.
+    :ivar sources: the contents of stored files whose sources have changed, by the row IDs of their
+        items and by their names.
     """
 
     store: ItemStore
@@ -234,6 +236,7 @@ class RowEdits:
     now: datetime
     links: dict[int, RowLink] = field(default_factory=dict)
     staged: list[Content] = field(default_factory=list)
+    sources: dict[int, Contents] = field(default_factory=dict)
     _files: dict[int, tuple[tuple[FileRecord, ...], Contents]] = field(default_factory=dict)
     _stored: dict[int, dict[str, Content]] = field(default_factory=dict)
 
@@ -308,7 +311,14 @@ class RowEdits:
         if item_id not in self._files:
             stored = self._stored.get(item_id, {})
             files, contents = stage_files(self.staging, description.files, stored)
-            self.staged += contents.values()
+            same = {path: new for path, new in contents.items() if new == stored.get(path)}
+            if moved := {
+                path: new
+                for path, new in same.items()
+                if new.source not in (None, stored[path].source)
+            }:
+                self.sources[item_id] = moved
+            self.staged += [new for path, new in contents.items() if path not in same]
             self._files[item_id] = files, {**find_unchanged(stored, files), **contents}
         return self._files[item_id]
 

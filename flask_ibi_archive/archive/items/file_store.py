@@ -30,6 +30,7 @@ from flask_ibi_archive.archive.items.file_io import (
     lock_folder,
     measure,
     new_file,
+    read_source,
     sync_folder,
 )
 from flask_ibi_archive.errors import StorageError
@@ -260,8 +261,7 @@ class Staging:
         :raises OSError: if the file cannot be read.
         :raises StorageError: if the copy cannot be written.
         """
-        with path.open("rb") as stream:
-            return self.add_stream(stream)
+        return read_source(path, self.add_stream)
 
     def add_stream(self, stream: Readable) -> Content:
         """Copy a stream to the staging folder and return its checksum and size.

@@ -11,10 +11,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from flask_ibi_archive.archive.items.bulk import insert_rows, insert_with_ids, update_rows
-from flask_ibi_archive.archive.items.file_io import Content
+from flask_ibi_archive.archive.items.file_io import Content, Source
 from flask_ibi_archive.archive.items.identifiers import Copies, check_not_reserved, find_owners
 from flask_ibi_archive.archive.items.locks import lock_relations
 from flask_ibi_archive.archive.items.reading import ItemReader
@@ -112,12 +112,18 @@ class ItemStore:
         """Return the contents of the stored files of items, by the ids of the items."""
         found: dict[int, dict[str, Content]] = {}
         rows = self.connection.execute(
-            select(File.item_id, File.path, File.sha256, File.size).where(
-                is_one_of(self.connection, File.item_id, items), File.size.is_not(None)
-            )
+            select(
+                File.item_id,
+                File.path,
+                File.sha256,
+                File.size,
+                File.source,
+                File.source_modified,
+            ).where(is_one_of(self.connection, File.item_id, items), File.size.is_not(None))
         )
         for row in rows:
-            content = Content(str(row.sha256), int(row.size or 0))
+            source = None if row.source is None else Source(row.source, row.source_modified)
+            content = Content(str(row.sha256), int(row.size or 0), source)
             found.setdefault(row.item_id, {})[row.path] = content
         return found
 
@@ -263,6 +269,10 @@ class ItemStore:
                         "url": file.url,
                         "sha256": content.sha256 if content else file.sha256,
                         "size": content.size if content else None,
+                        "source": content.source.path if content and content.source else None,
+                        "source_modified": (
+                            content.source.modified if content and content.source else None
+                        ),
                     }
                 )
             if record.tombstone is not None:
@@ -279,6 +289,31 @@ class ItemStore:
                 )
         insert_rows(self.connection, File, files)
         insert_rows(self.connection, TombstoneRow, tombstones)
+
+    def set_sources(self, contents: Mapping[int, Contents]) -> None:
+        """Store from where files were copied. Their contents have not changed.
+
+        :param contents: the contents by the row IDs of the items and the paths of the files.
+        """
+        columns = File.__table__.c
+        statement = (
+            update(File)
+            .where(columns.item_id == bindparam("item"), columns.path == bindparam("name"))
+            .values(source=bindparam("new_path"), source_modified=bindparam("new_modified"))
+        )
+        rows = [
+            {
+                "item": item_id,
+                "name": path,
+                "new_path": source.path,
+                "new_modified": source.modified,
+            }
+            for item_id, of_item in contents.items()
+            for path, content in of_item.items()
+            if (source := content.source) is not None
+        ]
+        if rows:
+            self.connection.execute(statement, rows)
 
     def set_state(self, item_id: int, state: State, original_archive: str | None = None) -> None:
         """Change the state of an item.

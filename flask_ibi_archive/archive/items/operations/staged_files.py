@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from sqlalchemy.orm import Session, SessionTransaction
 
-from flask_ibi_archive.archive.items.file_io import Content, measure
+from flask_ibi_archive.archive.items.file_io import Content, copy_and_measure, read_source
 from flask_ibi_archive.archive.items.file_store import FileStore, Staging
 from flask_ibi_archive.archive.items.item_parts import find_needed_checksums, remove_unneeded
 from flask_ibi_archive.archive.items.operations.description import Files
@@ -43,10 +43,11 @@ def stage_files(
 ) -> tuple[tuple[FileRecord, ...], dict[str, Content]]:
     """Copy files to the staging folder.
 
-    :param stored: the stored contents of the item, by file name. A file on disk that has the same
-        content is not copied.
-    :returns: the records of the files, and the new contents by file name. A file on another server
-        has no content.
+    :param stored: the stored contents of the item, by file name. A file on disk that certainly has
+        the same content (:meth:`.Content.is_current`) is not read, and a file that has it is not
+        copied.
+    :returns: the records of the files, and the new contents by file name, also those that differ
+        from the stored contents in their sources only. A file on another server has no content.
     :raises StorageError: if two files have the same name, or if a file cannot be read.
     """
     named = [name_file(number, file) for number, file in enumerate(list_files(files))]
@@ -62,22 +63,32 @@ def stage_files(
             continue
         old = stored.get(path)
         try:
-            if old and isinstance(file, Path) and _has_content(file, old):
-                content = old
-            else:
-                content = staging.add(file) if isinstance(file, Path) else staging.add_stream(file)
+            content = _stage(staging, file, old)
         except OSError as error:
             where = file if isinstance(file, Path) else path
             raise StorageError(f"{where} can't be read: {error.strerror or error}") from error
-        if content != old:
+        if content is not old:
             contents[path] = content
         records[path] = FileRecord(path, sha256=content.sha256)
     return tuple(records.values()), contents
 
 
-def _has_content(file: Path, content: Content) -> bool:
-    """Return whether a file has a content. Files of another size are not read."""
-    return file.stat().st_size == content.size and measure(file) == content
+def _stage(staging: Staging, file: Path | IO[bytes], old: Content | None) -> Content:
+    """Return the content of a file, which is copied unless its content is the stored one.
+
+    :raises OSError: if the file cannot be read.
+    """
+    if not isinstance(file, Path):
+        return staging.add_stream(file)
+    if old is not None:
+        if old.is_current(file):
+            return old
+        # a file of another size is not read twice
+        if file.stat().st_size == old.size:
+            content = read_source(file, lambda stream: copy_and_measure(stream, None))
+            if content == old:
+                return content
+    return staging.add(file)
 
 
 def list_files(files: Any) -> list[Any]:

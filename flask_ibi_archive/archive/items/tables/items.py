@@ -282,6 +282,11 @@ class File(Base):
     sha256: Mapped[str | None] = mapped_column(String(64))
     #: The size in bytes; None: the file is not stored in the Archive.
     size: Mapped[int | None] = mapped_column(Key)
+    #: The path of the host's file from which the file was copied, percent-encoded.
+    source: Mapped[str | None] = mapped_column(Text)
+    #: The modification time of that file, in nanoseconds since 1970. A file whose path, size and
+    #: time are equal is not read again.
+    source_modified: Mapped[int | None] = mapped_column(Key)
 
 
 class Prefix(Base):
