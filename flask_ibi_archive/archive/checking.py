@@ -9,10 +9,12 @@ only in the functions that send requests.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flask import Response, current_app, request
+from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.archive.items.archives import find_archives, find_served
 from flask_ibi_archive.archive.service.item_catalogue import RecordSource
@@ -117,11 +119,15 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     yield database
     yield run_check("files", lambda: _check_files(archive))
     records = archive.items.records
+    readable = True
     if records is not None and database.ok:
-        yield run_check("catalogue", lambda: _check_catalogue(archive, records))
+        catalogue = run_check("catalogue", lambda: _check_catalogue(archive, records))
+        yield catalogue
+        readable = catalogue.ok
     if database.ok:
         yield run_check("pages", lambda: _check_pages(archive))
-        yield run_check("persistent URLs", lambda: _check_persistent_urls(archive))
+        if readable:
+            yield run_check("persistent URLs", lambda: _check_persistent_urls(archive))
         yield run_check("address", lambda: _check_address(archive))
     else:
         text = "the address was not checked, because the Archive can't answer without the database"
@@ -156,8 +162,15 @@ def _check_catalogue(archive: Archive, records: RecordSource) -> str:
     records.find_record(archive.served().service_ibi)
     if not records.can_list:
         return f"{records.name} can be read; it can't list its items"
-    count = sum(1 for _ in records.list(limit=CHECKED_RECORDS))
-    return f"{records.name} can be read; records that were checked: {count}"
+    listed = list(records.list(limit=CHECKED_RECORDS))
+    for record in listed:
+        # lists call records(), but resolvers and pages call record(), while they answer a request
+        with current_app.test_request_context(), suppress(HTTPException):
+            if records.find_record(ibi := record.identifiers[0]) is None:
+                raise CheckFailed(
+                    f"records() of {records.name} contains {ibi}, but record({ibi!r}) returns None"
+                )
+    return f"{records.name} can be read; records that were checked: {len(listed)}"
 
 
 def _check_pages(archive: Archive) -> str:

@@ -9,6 +9,7 @@ from datetime import date, datetime, timezone
 from itertools import islice
 from traceback import extract_tb
 
+from flask import has_request_context
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import HTTPException
@@ -148,11 +149,11 @@ class HostItems:
         :raises NotReady: if the catalogue fails, returns a wrong record, or can't read its
             database.
         :raises CannotList: if the catalogue can't list its items.
-        :raises HTTPException: the answer of the host, such as that of ``abort(403)``.
+        :raises HTTPException: the answer of the host to a request, such as that of ``abort(403)``.
         """
         try:
             yield
-        except (NotReady, CannotList, HTTPException):
+        except (NotReady, CannotList):
             raise
         except StorageError as error:
             advice = "correct the catalogue"
@@ -162,6 +163,8 @@ class HostItems:
             advice = "check the database of the repository"
             raise NotReady(f"{self.name} can't read the items", advice, detail) from error
         except Exception as error:
+            if isinstance(error, HTTPException) and has_request_context():
+                raise
             *_, place = extract_tb(error.__traceback__)
             detail = f"{type(error).__name__}: {one_line(error)}, {place.filename}:{place.lineno}"
             raise NotReady(f"{self.name} fails", "correct the catalogue", detail) from error

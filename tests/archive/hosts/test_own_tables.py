@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flask import Flask, abort
+from flask import Flask, abort, request
 from sqlalchemy import NullPool, create_engine, text
 from support.accesses import acknowledge
 from support.archives import import_records
@@ -202,12 +202,65 @@ def test_an_error_in_the_code_of_a_catalogue_is_one_line_that_names_the_place(ho
     assert (response.status_code, "KeyError" in response.text) == (503, False)
     assert reader.open(f"/col/{B}/").status_code == 403
     for arguments, error in (
-        (["show", A], "KeyError: 'title'"),
-        (["list"], "ValueError: two lines"),
+        (["show", A], "KeyError: 'title', .*test_own_tables"),
+        (["show", B], "Forbidden: 403 Forbidden.*exceptions"),
+        (["list"], "ValueError: two lines, .*test_own_tables"),
     ):
         outcome = command(reader.app, *arguments)
         assert (outcome.status, outcome.err.count("\n")) == (1, 1)
-        assert re.search(rf"Raising fails .*{error}, .*test_own_tables.py:\d+", outcome.err)
+        assert re.search(rf"Raising fails .{error}.py:\d+", outcome.err)
+
+
+class Unreadable(Shelf):
+    """A catalogue that lists its items, but whose method record() fails."""
+
+    def record(self, ibi: str) -> CatalogueRecord | None:
+        found = super().record(ibi)
+        return found and {"rep": ibi, "title": {}["title"]}
+
+
+class Unlisted(Shelf):
+    """A catalogue that lists an item that it does not find."""
+
+    def record(self, ibi: str) -> CatalogueRecord | None:
+        return None if ibi == B else super().record(ibi)
+
+
+class Closed(Shelf):
+    """A catalogue whose items only some users may see."""
+
+    def record(self, ibi: str) -> CatalogueRecord | None:
+        found = super().record(ibi)
+        return found and (found if "allowed" in request.args else abort(403))
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        (Raising, "Raising fails .KeyError: 'title', .*test_own_tables.py"),
+        (Unreadable, "Unreadable fails .KeyError: 'title', .*test_own_tables.py"),
+        (Unlisted, "but record\\('a.br/b/2001/01.01.00.00'\\) returns None"),
+    ],
+)
+def test_the_check_has_one_line_about_a_wrong_catalogue(
+    host: Host, kind: type[Shelf], error: str
+) -> None:
+    """Even if the items can be listed, and if resolvers would ask in vain."""
+    reader = host(a_record(), a_record(B), kind=kind)
+    with reader.app.app_context():
+        failed = [str(one.text) for one in check_archive(reader.archive) if not one.ok]
+    about = [text for text in failed if kind.__name__ in text]
+    assert len(about) == 1
+    assert re.search(error, about[0])
+
+
+@pytest.mark.one_database
+def test_the_check_accepts_items_that_only_some_users_may_see(host: Host) -> None:
+    reader = host(a_record(), kind=Closed)
+    with reader.app.app_context():
+        found = {one.name: one for one in check_archive(reader.archive)}
+    assert found["catalogue"].text == "Closed can be read; records that were checked: 1"
 
 
 @pytest.mark.one_database
@@ -367,8 +420,10 @@ def test_commands_cover_the_items_of_the_host_or_say_that_they_do_not(
 def test_the_check_of_the_archive_reads_records_of_the_catalogue(
     host: Host, kind: type[Shelf], records: list[CatalogueRecord], line: str
 ) -> None:
-    findings = check_archive(host(*records, kind=kind).archive)
-    found = next(one for one in findings if one.name == "catalogue")  # sends no requests
+    reader = host(*records, kind=kind)
+    with reader.app.app_context():
+        findings = check_archive(reader.archive)
+        found = next(one for one in findings if one.name == "catalogue")  # sends no requests
     assert f"{'ok  ' if found.ok else 'FAIL'} catalogue: {found.text}".startswith(line)
 
 
