@@ -101,7 +101,9 @@ class CatalogueContract(HostUnderTest):
     # --- pages, files and metadata ---------------------------------------------------------------
 
     def test_every_url_of_the_answer_can_be_opened(self) -> None:
-        files = [self.write_file(), self.write_file("data.csv", "1;2")]
+        files = [self.write_file()]
+        if "several files" not in self.without:
+            files.append(self.write_file("data.csv", "1;2"))
         ibi = self.add(title="Snow and ice", files=files)
         pairs = {**self.ask(ibi), **self.ask(ibi, "GetMetadata"), **self.ask(ibi, "GetFileList")}
         urls = [words[0] for name, words in pairs.items() if re.match(r"url(\.|$)", name)]
@@ -111,7 +113,13 @@ class CatalogueContract(HostUnderTest):
         assert status == 200
         assert "Snow and ice" in page
 
+    def test_the_url_leads_to_the_file(self) -> None:
+        ibi = self.add(files=[self.write_file()])
+        assert self.open(self.ask(ibi)["url"][0]) == (200, "The content.")
+        assert "url" not in self.ask(ibi, path="missing.txt")
+
     def test_the_url_leads_to_the_target_file_and_a_path_to_another_file(self) -> None:
+        self.require("several files")
         files = [self.write_file(), self.write_file("data.csv", "1;2")]
         ibi = self.add(files=files)
         assert self.open(self.ask(ibi)["url"][0]) == (200, "The content.")

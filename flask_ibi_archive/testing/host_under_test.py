@@ -33,8 +33,8 @@ class HostUnderTest:
     """The app of a host, with methods that change its items and ask its Archive."""
 
     #: What the host does not have: "editions", "translations", "access" (rules by network),
-    #: "embargo", "list" (the catalogue can't list its items) or "removal". The tests of these
-    #: features are skipped.
+    #: "embargo", "several files" (an item has at most one file), "list" (the catalogue can't list
+    #: its items) or "removal". The tests of these features are skipped.
     without: Collection[str] = ()
 
     app: Flask
@@ -60,9 +60,12 @@ class HostUnderTest:
         """Close the connections of the host at the end of a test."""
 
     def add_item(self, record: ItemRecord) -> str | Identified:
-        """Add an item as a user of the host does, and return the item or its identifier.
+        """Add an item as a user of the host does.
 
         The method of this class deposits the item.
+
+        :returns: an identifier of the item, or an object with an ``ibi``, such as the committed row
+            of a model with IdentifiedItem.
 
         :param record: some of the fields title, creators, language, files (paths), access, embargo,
             previous_edition and translation_of.
@@ -108,8 +111,9 @@ class HostUnderTest:
     def add(self, **fields: Any) -> str:
         """Add an item, with a title and a language unless ``fields`` contains others."""
         record = {"title": "Annual report", "creators": ["Silva, Ana"], "language": "en", **fields}
-        item = self.in_app(lambda: self.add_item(cast(ItemRecord, record)))
-        return parse_identifier(require_ibi(item)).text
+        # in the app context, because a row may be detached from its session afterwards
+        ibi = self.in_app(lambda: require_ibi(self.add_item(cast(ItemRecord, record))))
+        return parse_identifier(ibi).text
 
     def write_file(self, name: str = "report.txt", text: str = "The content.") -> Path:
         """Write a file, and return its path."""

@@ -94,18 +94,68 @@ class TestModels(CatalogueContract):
         db.drop_all()
         db.engine.dispose()
 
-    def add_item(self, record: ItemRecord) -> str:
+    def add_item(self, record: ItemRecord) -> Thesis:
         details = {**record, "files": [str(path) for path in record.get("files", ())]}
         row = Thesis(title=details.pop("title"), details=details)
         db.session.add(row)
         db.session.commit()
-        return str(row.ibi)
+        return row
 
     def remove_item(self, ibi: str, reason: str) -> None:
         row = db.session.scalars(select(Thesis).where(Thesis.ibi_ibip == ibi)).one()
         self.ibi.removing(row, reason=reason)
         db.session.delete(row)
         db.session.commit()
+
+
+reports = SQLAlchemy()
+
+
+class Report(IdentifiedItem, reports.Model):  # type: ignore[name-defined, misc]
+    __tablename__ = "report"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    title: Mapped[str]
+    pdf: Mapped[str | None]
+
+    def ibi_record(self) -> ItemRecord:
+        return ItemRecord(title=self.title, files=[self.pdf] if self.pdf else [])
+
+
+@pytest.mark.one_database
+class TestOneFileForEachItem(CatalogueContract):
+    """A host whose items have a title and at most one file."""
+
+    without = ("editions", "translations", "access", "embargo", "several files")
+
+    def create_app(self, settings: dict[str, Any]) -> Flask:
+        app = Flask("one_file", instance_path=str(self.folder / "instance"))
+        uri = settings.pop("IBI_DATABASE_URI")
+        app.config.from_mapping(settings, SQLALCHEMY_DATABASE_URI=uri)
+        reports.init_app(app)
+        self.ibi = IBIArchive(app, session=reports.session)
+        return app
+
+    def prepare_app(self, app: Flask) -> None:
+        reports.create_all()
+
+    def close_app(self, app: Flask) -> None:
+        reports.session.remove()
+        reports.engine.dispose()
+
+    def add_item(self, record: ItemRecord) -> Report:
+        files: Any = record.get("files", ())
+        [pdf] = map(str, files) if files else [None]
+        row = Report(title=str(record["title"]), pdf=pdf)
+        reports.session.add(row)
+        reports.session.commit()
+        return row
+
+    def remove_item(self, ibi: str, reason: str) -> None:
+        row = reports.session.scalars(select(Report).where(Report.ibi_ibip == ibi)).one()
+        self.ibi.removing(row, reason=reason)
+        reports.session.delete(row)
+        reports.session.commit()
 
 
 class TestOwnTables(CatalogueContract):
