@@ -30,7 +30,7 @@ from flask_ibi_archive.archive.service.local_resolution import OwnArchive, answe
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet
 from flask_ibi_archive.server.commands.group import is_flask_command
-from flask_ibi_archive.server.config import ArchiveConfig
+from flask_ibi_archive.server.config import ArchiveConfig, find_address
 from flask_ibi_archive.server.database.engines import ArgumentError, is_same_database
 from flask_ibi_archive.server.database.migrate import ARCHIVE, archive_history, replica_history
 from flask_ibi_archive.server.pages.requests import (
@@ -242,7 +242,7 @@ class IBIArchive:
         except ConfigError as error:
             raise StartError(error) from None
         if self.routes:
-            app.register_blueprint(create_blueprint())
+            app.register_blueprint(create_blueprint(), host=find_address(app.config))
         app.cli.add_command(commands)
         app.add_template_global(
             lambda item: self.archive.persistent_url(item), "ibi_persistent_url"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from flask import Blueprint, Response, current_app
+from flask import Response, current_app
 from flask.blueprints import BlueprintSetupState
 from werkzeug.exceptions import NotFound
 
@@ -17,7 +17,13 @@ from flask_ibi_archive.archive.service.local_resolution import answer_persistent
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.pages import flask_interfaces
-from flask_ibi_archive.server.pages.app_hooks import SERVICE, add_page, answer_first, prepare_app
+from flask_ibi_archive.server.pages.app_hooks import (
+    SERVICE,
+    PageBlueprint,
+    add_page,
+    answer_first,
+    prepare_app,
+)
 from flask_ibi_archive.server.pages.requests import current_archive, current_request
 from flask_ibi_archive.server.pages.responses import add_static_files, health_response
 
@@ -31,13 +37,13 @@ OWN_ITEM = "flask_ibi_archive_own_item"
 _ITEM_ADDRESS = re.compile(rf"/col/({flask_interfaces.IBIConverter.regex})(?:/.*)?", re.DOTALL)
 
 
-def create_blueprint() -> Blueprint:
+def create_blueprint() -> PageBlueprint:
     """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
 
     The blueprint adds a function that sees all requests of the app first; see
     :func:`.app_hooks.answer_protocol`.
     """
-    blueprint = Blueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
+    blueprint = PageBlueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
     blueprint.record_once(lambda state: answer_first(state.app, explain_mistyped_address))

@@ -6,7 +6,7 @@ redirects to the item immediately. Otherwise, the resolver asks all included Arc
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, current_app, request
+from flask import Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 
 from flask_ibi_archive import errors
@@ -34,6 +34,7 @@ from flask_ibi_archive.server.pages.alerts import (
     unready_response,
 )
 from flask_ibi_archive.server.pages.app_hooks import (
+    PageBlueprint,
     add_page,
     add_rule_for_all_methods,
     answer_first,
@@ -88,7 +89,7 @@ NAME = "ibi_resolver"
 REQUEST_LOGGERS = ("werkzeug", "gunicorn.access")
 
 
-def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> Blueprint:
+def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> PageBlueprint:
     """Return the blueprint with all routes of a resolver.
 
     The names of the endpoints are ``ibi_resolver.<name>``.
@@ -96,7 +97,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> B
     :param service_ibi: the IBI of the resolver's service, in canonical case.
     :param has_registry: True if the resolver has a document registry.
     """
-    blueprint = Blueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
+    blueprint = PageBlueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
     blueprint.record_once(prepare_app)
     responses.add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)

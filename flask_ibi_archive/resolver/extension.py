@@ -68,6 +68,9 @@ class IBIResolver:
             ) from None
         try:
             config = ResolverConfig.from_mapping(app.config, app.instance_path)
+            if app.url_map.host_matching and config.server_name is None:
+                expected = "the host of the resolver, because the app has host_matching=True"
+                raise ConfigError("SERVER_NAME", None, expected)
             database = open_database(config.database_uri, config.database_timeout, RESOLVER)
         except ConfigError as error:
             raise StartError(error) from None
@@ -75,7 +78,9 @@ class IBIResolver:
         app.extensions[RESOLVER_EXTENSION] = ResolverState(
             ResolverService(config, database, Notifier(app))
         )
-        app.register_blueprint(create_resolver_blueprint(config.service_ibi, config.registry))
+        app.register_blueprint(
+            create_resolver_blueprint(config.service_ibi, config.registry), host=config.server_name
+        )
         app.cli.add_command(ibi_resolver)
         hide_tables_from_host(app)
 

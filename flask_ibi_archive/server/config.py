@@ -181,14 +181,14 @@ def default_address(config: Mapping[str, Any]) -> str:
     return config.get("SERVER_NAME") or "localhost:5000"
 
 
-def default_name(config: Mapping[str, Any]) -> str:
-    """Return the default of IBI_ARCHIVE_NAME: the address of the Archive."""
+def find_address(config: Mapping[str, Any]) -> str:
+    """Return the address of the Archive, which is also the default of IBI_ARCHIVE_NAME."""
     return config.get("IBI_ARCHIVE_ADDRESS") or default_address(config)
 
 
 def default_mint_host(config: Mapping[str, Any]) -> str:
     """Return the default of IBI_MINT_HOST: the host in the address of the Archive."""
-    return extract_host(default_name(config))
+    return extract_host(find_address(config))
 
 
 def default_platform_version(config: Mapping[str, Any]) -> str:
@@ -212,7 +212,7 @@ class ArchiveConfig:
     """
 
     archive_address: str = setting(values.parse_archive_address, default_address)
-    archive_name: str = setting(values.parse_text, default_name)
+    archive_name: str = setting(values.parse_text, find_address)
     archive_service_ibi: str | None = setting(values.parse_service_ibi)
     archive_ip: str | None = setting(values.parse_ip)
     archive_platform_version: str = setting(values.parse_ascii_word, default_platform_version)

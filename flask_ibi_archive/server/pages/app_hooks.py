@@ -5,6 +5,7 @@ An Archive and a resolver use this module.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -24,6 +25,40 @@ ANSWERS = "ibi_answers"
 SERVICE = "ibi_service_route"
 #: The name of the converter in the routes of this package.
 OWN_WORD = "flask_ibi_archive_own_word"
+
+
+class PageBlueprint(Blueprint):
+    """A blueprint whose rules are for one host in an app with ``host_matching=True``.
+
+    The option ``host`` of ``register_blueprint`` is a host name or an address, with or without a
+    port.
+    """
+
+    def make_setup_state(
+        self, app: App, options: dict[str, Any], first_registration: bool = False
+    ) -> BlueprintSetupState:
+        """Return the object that adds the rules to an app."""
+        return _SetupState(self, app, options, first_registration)
+
+
+class _SetupState(BlueprintSetupState):
+    def add_url_rule(
+        self,
+        rule: str,
+        endpoint: str | None = None,
+        view_func: Callable[..., Any] | None = None,
+        **options: Any,
+    ) -> None:
+        """Add a rule to the app."""
+        super().add_url_rule(rule, endpoint, view_func, **options, **_choose_host(self))
+
+
+def _choose_host(state: BlueprintSetupState) -> dict[str, Any]:
+    """Return the argument ``host`` of a rule if the app has ``host_matching=True``."""
+    if not state.app.url_map.host_matching:
+        return {}
+    # werkzeug compares it with the Host header in lower case and without a default port
+    return {"host": re.sub(r":(80|443)$", "", state.options["host"].lower())}
 
 
 def prepare_app(state: BlueprintSetupState) -> None:
@@ -72,6 +107,7 @@ def add_rule_for_all_methods(
     """
     endpoint = f"{state.blueprint.name}.{name}"
     path = f"{state.url_prefix or ''}{path}"
+    options.update(_choose_host(state))
     rule = state.app.url_rule_class(path, endpoint=endpoint, methods=None, **options)
     state.app.url_map.add(rule)
     state.app.endpoint(endpoint)(view)
