@@ -191,6 +191,16 @@ def default_mint_host(config: Mapping[str, Any]) -> str:
     return extract_host(find_address(config))
 
 
+def find_mint_host_origin(config: Mapping[str, Any]) -> str:
+    """Return from where the host in new identifiers was taken, for messages."""
+    if config.get("IBI_MINT_HOST"):
+        return ""
+    for key in ("IBI_ARCHIVE_ADDRESS", "SERVER_NAME"):
+        if value := config.get(key):
+            return f"; it was taken from {key}, which is {value!r}"
+    return "; it is the default, because IBI_ARCHIVE_ADDRESS and SERVER_NAME are not set"
+
+
 def default_platform_version(config: Mapping[str, Any]) -> str:
     """Return the default of IBI_ARCHIVE_PLATFORM_VERSION: the version of this package."""
     try:
@@ -209,6 +219,7 @@ class ArchiveConfig:
     :ivar mail: the settings of the e-mail server; None if the Archive sends no e-mails.
     :ivar secret_keys: the secrets of SECRET_KEY_FALLBACKS and SECRET_KEY. The newest secret is the
         last.
+    :ivar mint_host_origin: from where the default of IBI_MINT_HOST was taken, for messages.
     """
 
     archive_address: str = setting(values.parse_archive_address, default_address)
@@ -254,6 +265,7 @@ class ArchiveConfig:
     inner_hosts: InnerHosts = setting(values.parse_hosts, ())
     mail: MailSettings | None
     secret_keys: tuple[str | bytes, ...]
+    mint_host_origin: str
 
     @classmethod
     def from_mapping(cls, config: Mapping[str, Any], instance_path: str) -> ArchiveConfig:
@@ -272,7 +284,12 @@ class ArchiveConfig:
             )
         older = read("SECRET_KEY_FALLBACKS", values.parse_secrets, ())
         mail = MailSettings.from_reader(read)
-        return cls(**settings, mail=mail, secret_keys=(*reversed(older), secret))
+        return cls(
+            **settings,
+            mail=mail,
+            secret_keys=(*reversed(older), secret),
+            mint_host_origin=find_mint_host_origin(config),
+        )
 
     @cached_property
     def base_url(self) -> str:
@@ -299,12 +316,11 @@ class ArchiveConfig:
             # the identifier must not become too long with the longest date of this granularity
             build_repository_name(self.mint_host, self.mint_port or 80, 1 + self.granularity)
         except ValueError as error:
-            is_default = self.mint_host == extract_host(self.archive_address)
-            origin = "; it was taken from IBI_ARCHIVE_ADDRESS" if is_default else ""
             raise ConfigError(
                 "IBI_MINT_HOST",
                 self.mint_host,
-                f"a domain name of two words or more, as mtc-m18.sid.inpe.br ({error}{origin})",
+                f"a domain name of two words or more, as mtc-m18.sid.inpe.br ({error}"
+                f"{self.mint_host_origin})",
             ) from error
         return self.mint_host, self.archive_ip
 

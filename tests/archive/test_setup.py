@@ -62,18 +62,37 @@ def test_init_without_a_service_ibi_mints_one_and_only_once(new_app: NewApp) -> 
 @for_each(
     ("settings", "key", "origin"),
     [
-        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set", False),
-        ({"IBI_ARCHIVE_ADDRESS": "localhost:5000"}, "IBI_MINT_HOST is 'localhost'", True),
-        ({"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'", False),
+        ({"IBI_ARCHIVE_IP": None}, "IBI_ARCHIVE_IP is not set", ""),
+        (
+            {"IBI_ARCHIVE_ADDRESS": "localhost:5000"},
+            "IBI_MINT_HOST is 'localhost'",
+            "; it was taken from IBI_ARCHIVE_ADDRESS, which is 'localhost:5000'",
+        ),
+        (
+            {"IBI_ARCHIVE_ADDRESS": None, "SERVER_NAME": "localhost:8000"},
+            "IBI_MINT_HOST is 'localhost'",
+            "; it was taken from SERVER_NAME, which is 'localhost:8000'",
+        ),
+        (
+            {"IBI_ARCHIVE_ADDRESS": None},
+            "IBI_MINT_HOST is 'localhost'",
+            "; it is the default, because IBI_ARCHIVE_ADDRESS and SERVER_NAME are not set",
+        ),
+        ({"IBI_MINT_HOST": "localhost"}, "IBI_MINT_HOST is 'localhost'", ""),
+        (
+            {"IBI_MINT_HOST": "localhost", "IBI_ARCHIVE_ADDRESS": "localhost"},
+            "IBI_MINT_HOST is 'localhost'",
+            "",
+        ),
     ],
 )
 def test_init_that_cannot_mint_names_the_setting_and_writes_nothing(
-    new_app: NewApp, uri: str, settings: dict[str, str | None], key: str, origin: bool
+    new_app: NewApp, uri: str, settings: dict[str, str | None], key: str, origin: str
 ) -> None:
     app = new_app(IBI_ARCHIVE_SERVICE_IBI=None, **settings)
     error = command(app, "init").error
     assert error.startswith(key)
-    assert ("it was taken from IBI_ARCHIVE_ADDRESS" in error) is origin
+    assert error.endswith(f"{origin})") if origin else "from" not in error
     assert tables_of(uri) == []
 
 
