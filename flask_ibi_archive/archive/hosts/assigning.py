@@ -24,6 +24,7 @@ from sqlalchemy.orm import Mapper, Session, SessionTransaction, aliased
 from sqlalchemy.orm.attributes import set_committed_value
 
 from flask_ibi_archive.archive.hosts.identified_item import (
+    DescribedRow,
     IdentifiedItem,
     get_archive_with_session,
     inspect_row,
@@ -36,6 +37,8 @@ from flask_ibi_archive.archive.items.operations.sessions import (
     find_part,
     get_part,
 )
+from flask_ibi_archive.archive.items.prefixes import find_issued_prefixes
+from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
 from flask_ibi_archive.errors import RowError, StorageError
 from flask_ibi_archive.server.database.dialects import batched
 
@@ -247,6 +250,31 @@ def was_assigned(context: OperationContext, row: IdentifiedItem) -> bool:
     assigned: AssignedRows | None = find_part(get_session(context), AssignedRows)
     reference = None if assigned is None else assigned.rows.get(id(row))
     return reference is not None and reference() is row
+
+
+def check_issued(context: OperationContext, connection: Connection, row: DescribedRow) -> None:
+    """Check that the Archive may have issued the identifiers of a row that has no item.
+
+    The host may have taken them from elsewhere, or a user may have typed them into a form.
+
+    :raises RowError: if an identifier names another server, or a date in the future.
+    """
+    minter = context.get_minter()
+    identifiers = [parse_identifier(text) for text in row.identifiers]
+    known = find_issued_prefixes(connection, [one.prefix for one in identifiers])
+    for identifier in identifiers:
+        if identifier.prefix not in {*minter.prefixes, *known}:
+            reason = "names another server"
+        elif (decode_identifier(identifier).date or 0) > minter.clock():
+            reason = "names a date in the future"
+        else:
+            continue
+        raise RowError(
+            row.name,
+            "ibi_rep" if identifier.text == row.row.ibi_rep else "ibi_ibip",
+            f"this Archive has not issued {identifier}, which {reason}; set ibi_rep and ibi_ibip "
+            "to None, or import the item with its identifiers first: flask ibi import",
+        )
 
 
 def assign(session: Session, rows: Sequence[IdentifiedItem]) -> None:

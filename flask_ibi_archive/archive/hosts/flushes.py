@@ -24,6 +24,7 @@ from flask_ibi_archive.archive.hosts.assigning import (
     assign,
     assign_stored,
     bind_current,
+    check_issued,
     lock_rows,
     mint,
     read_again,
@@ -193,8 +194,11 @@ class RowWriter:
         :returns: whether the row is public. Otherwise the identifier is reserved now.
         """
         now = self.context.now()
-        if not is_held and was_assigned(self.context, one.row):
-            note(store, item_minted, Minted(*one.identifiers))
+        if was_assigned(self.context, one.row):
+            if not is_held:
+                note(store, item_minted, Minted(*one.identifiers))
+        elif not is_held:
+            check_issued(self.context, store.connection, one)
         if one.state != "Reserved":
             if is_held:
                 settle_reservation(store.connection, store.archive_id, one.ibi, USED, now)

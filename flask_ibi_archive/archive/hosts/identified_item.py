@@ -218,9 +218,11 @@ def describe(row: IdentifiedItem) -> DescribedRow:
         expected = "tombstone=Tombstone(reason='...') and state='Deleted' belong together"
         raise RowError(name, "tombstone", expected)
     fields = {key: value for key, value in given.items() if key not in ("state", "tombstone")}
-    for form in (row.ibi_rep, row.ibi_ibip):
-        if form is not None and form != parse_identifier(form).text:
-            reason = f"{form} should be written {parse_identifier(form).text}"
+    for form in filter(None, (row.ibi_rep, row.ibi_ibip)):
+        with naming(name):
+            canonical = parse_identifier(form).text
+        if form != canonical:
+            reason = f"{form} should be written {canonical}"
             raise RowError(name, "ibi_rep" if form == row.ibi_rep else "ibi_ibip", reason)
     return DescribedRow(row, name, str(row.ibi_rep or row.ibi_ibip), fields, state, tombstone)
 

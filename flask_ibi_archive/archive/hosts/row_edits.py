@@ -39,8 +39,9 @@ Owners: TypeAlias = Mapping[str, tuple[int, str]]
 NO_ITEM = (0, ELSEWHERE)
 
 WITHDRAW = (
-    "a public item can't become Reserved again; to withdraw the item, use state='Deleted' with "
-    "tombstone=Tombstone(reason='...')"
+    "the item is public, so that ibi_record() can't return None or the state Reserved any more; "
+    "to withdraw the item, return state='Deleted' with tombstone=Tombstone(reason='...'); to close "
+    "its files for a time, return an embargo or access"
 )
 REPUBLISH = (
     "a withdrawn item can't be published again, because its tombstone is permanent; keep "

@@ -137,6 +137,11 @@ def insert_prefixes(connection: Connection, prefixes: Iterable[str]) -> None:
     )
 
 
+def find_issued_prefixes(connection: Connection, prefixes: Iterable[str]) -> set[str]:
+    """Return those of the prefixes under which an Archive of the database has issued a date."""
+    return set(connection.scalars(select(Prefix.prefix).where(Prefix.prefix.in_(prefixes))))
+
+
 def store_last_date(connection: Connection, prefixes: Iterable[str], date: Fraction) -> None:
     """Store a date as the last date that was issued under each of the prefixes."""
     statement = insert_or_update(connection, Prefix)

@@ -14,6 +14,7 @@ from flask import Flask
 from sqlalchemy import ForeignKey, MetaData, create_engine, func, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from support.archives import import_records
 from support.host_models import Host
 from support.operations import dump
 
@@ -21,6 +22,7 @@ from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord, ItemView, 
 from flask_ibi_archive.archive.items import minting
 from flask_ibi_archive.archive.items.operations import staged_files
 from flask_ibi_archive.archive.items.tables import Item
+from flask_ibi_archive.core.identifiers import build_ibip_suffix
 from flask_ibi_archive.errors import ClockError, ConfigError, RowError, StorageError
 
 
@@ -94,10 +96,52 @@ def test_the_identifiers_of_many_rows_are_minted_together(
 
 @pytest.mark.slow_on_postgresql
 def test_rows_can_have_identifiers_that_the_host_already_has(host: Host) -> None:
-    row = host.add(ibi_rep="dpi.inpe.br/banon/1999/01.09.22.14", ibi_ibip="LK47B6W/362SFKH")
-    assert item_of(host, row).record.rep == "dpi.inpe.br/banon/1999/01.09.22.14"
-    with pytest.raises(RowError, match=r"Thesis 2: ibi_ibip: .* should be written LK47B6W"):
+    forms = {"rep": "dpi.inpe.br/banon/1999/01.09.22.14", "ibip": "LK47B6W/362SFKH"}
+    host.session.rollback()  # SQLite: the import must not wait for readers
+    import_records(host.archive.without_session(), [forms])
+    row = host.add(ibi_rep=forms["rep"], ibi_ibip=forms["ibip"])
+    assert (item_of(host, row).record.rep, item_of(host, row).title) == (forms["rep"], "On rain")
+    host.session.rollback()
+    minted = host.archive.mint()[0]
+    assert host.add(ibi_rep=minted.rep, ibi_ibip=minted.ibip).ibi == minted.ibip
+    with pytest.raises(RowError, match=r"Thesis 3: ibi_ibip: .* should be written LK47B6W"):
         host.add(ibi_ibip="lk47b6w/362SFKJ")
+    host.session.rollback()
+    with pytest.raises(RowError, match="Thesis 3: 'rain' is not an IBI"):
+        host.add(ibi_ibip="rain")
+
+
+FOREIGN, FUTURE = "names another server", "names a date in the future"
+
+
+@pytest.mark.slow_on_postgresql
+@pytest.mark.parametrize(
+    ("column", "identifier", "reason"),
+    [
+        ("ibi_rep", "dpi.inpe.br/banon/1999/01.09.22.14", FOREIGN),
+        ("ibi_rep", "sid.inpe.br/mtc-m16c@81/2020/01.01.00.00", FOREIGN),  # the port differs
+        ("ibi_rep", "sid.inpe.br/mtc-m16c/2999/01.01.00.00", FUTURE),
+        ("ibi_ibip", "LK47B6W/362SFKH", FOREIGN),
+        ("ibi_ibip", f"{{prefix}}/{build_ibip_suffix(Fraction(2**35))}", FUTURE),
+        ("ibi_ibip", "83LX3pFwXQZeBBx/hwiTk", FOREIGN),
+    ],
+)
+def test_an_identifier_that_the_archive_has_not_issued_is_refused(
+    host: Host, column: str, identifier: str, reason: str
+) -> None:
+    """A user may have typed it into a form, for a new row or a row without an identifier."""
+    identifier = identifier.format(prefix=host.archive.minter.prefixes[1])
+    message = f"{column}: this Archive has not issued {identifier}, which {reason}; .*ibi import"
+    with pytest.raises(RowError, match=rf"^Thesis 1: {message}"):
+        host.add(**{column: identifier})
+    host.session.rollback()
+    host.session.execute(insert(host.Thesis).values(title="Old", state="Original"))
+    row = host.session.scalars(select(host.Thesis)).one()
+    setattr(row, column, identifier)
+    with pytest.raises(RowError, match=rf"^Thesis 1: {message}"):
+        host.session.commit()
+    host.session.rollback()
+    assert list(host.archive.find()) == []
 
 
 def test_a_row_may_refer_to_new_rows_in_any_order(any_host: Host) -> None:
@@ -330,8 +374,8 @@ def test_a_row_can_be_withdrawn_and_remain(host: Host) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "advice"),
     [
-        ("Original", "Reserved", "to withdraw the item, use state='Deleted'"),
-        ("Original", "Draft", "to withdraw the item, use state='Deleted'"),
+        ("Original", "Draft", r"ibi_record\(\) can't return None or the state Reserved any more"),
+        ("Original", "Reserved", "to withdraw the item, return state='Deleted'"),
         ("Deleted", "Original", "can't be published again"),
         ("Deleted", "Draft", "can't be published again"),
         ("Original", "Gone", "'Gone' is not one of Original, Reserved, Deleted"),
