@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flask_ibi_archive.server.commands.group import get_archive, resume_option
-from flask_ibi_archive.server.commands.terminal import Bars, standard_output, write
+from flask_ibi_archive.server.commands.terminal import Bars, standard_output, warn, write
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
@@ -37,12 +37,16 @@ def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) ->
 
     With --dry-run, nothing is written and no identifier is used up.
 
+    If ibi_record() loads a relationship with a statement for each row, a warning names the
+    relationship, because this makes the adoption of many rows slow.
+
     \b
     Example:
       flask --app example_app ibi adopt example_app.models:Publication --where "year > 1990"
     """
     from flask_ibi_archive.archive.hosts.adopting import Adopter
     from flask_ibi_archive.archive.hosts.identified_item import get_archive_with_session
+    from flask_ibi_archive.archive.hosts.lazy_loads import reporting_lazy_loads
 
     if resume and dry_run:
         raise click.UsageError(
@@ -62,9 +66,14 @@ def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) ->
         def show(done: int, total: int) -> None:
             bars.show("rows", done, total)
 
+        def advise(text: str) -> None:
+            bars.clear()
+            warn(text)
+
         session = archive.session.current()
         adopter = Adopter(archive, session, model_class, where, dry_run, resume, report, show)
-        result = adopter.run()
+        with reporting_lazy_loads(session, advise):
+            result = adopter.run()
     would = "would be " if dry_run else ""
     write(f"{would}adopted {result.adopted}, {would}refused {result.refused}")
     if result.refused:
