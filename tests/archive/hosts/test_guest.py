@@ -528,6 +528,80 @@ def test_sessions_have_listeners_once_the_host_has_a_model_with_identifiers(name
     assert run.stdout == "[]\n['after_flush_postexec', 'before_flush']\n"
 
 
+EMPTY = """
+import sys
+from collections import Counter
+from flask import Flask
+from flask_sqlalchemy import SQLAlchemy
+from sqlalchemy import create_engine, inspect
+from sqlalchemy.orm import Session
+
+def create_app(name):
+    app = Flask(name, instance_path=f"{sys.argv[1]}/{name}")
+    app.config.update(
+        SECRET_KEY="a secret for tests",
+        SQLALCHEMY_DATABASE_URI=f"sqlite:///{sys.argv[1]}/{name}.sqlite",
+        IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br",
+        IBI_ARCHIVE_IP="150.163.34.243",
+    )
+    db.init_app(app)
+    return app
+
+def list_listeners():
+    new = create_engine("sqlite://")  # has the listeners of the classes of engines and pools
+    with app.app_context():
+        targets = {
+            "session": db.session(), "engine": db.engine, "pool": db.engine.pool,
+            "Session": Session(), "Engine": new, "Pool": new.pool,
+            "Mapper": inspect(Report),
+        }
+    return Counter(
+        (target, name)
+        for target, it in targets.items()
+        for name in dir(it.dispatch)
+        if not name.startswith("_")
+        for listener in getattr(it.dispatch, name)
+    )
+
+db = SQLAlchemy()
+class Report(db.Model):
+    id = db.Column(db.Integer, primary_key=True)
+app, other = create_app("app"), create_app("other")
+with app.app_context():
+    db.create_all()
+before = list_listeners()
+
+from flask_ibi_archive import IBIArchive, IdentifiedItem
+
+ibi = IBIArchive(app)
+with app.app_context():
+    ibi.archive.init()
+    ibi.archive.deposit(title="On rain")
+    db.session.add(Report())
+    db.session.commit()
+assert list_listeners() == before
+IBIArchive(other, session=db.session)
+class Thesis(IdentifiedItem, db.Model):
+    id = db.Column(db.Integer, primary_key=True)
+print(sorted((list_listeners() - before).items()))
+"""
+
+
+@pytest.mark.one_database
+def test_an_app_without_models_with_identifiers_has_no_listener_of_ours(tmp_path: Path) -> None:
+    """Neither an import nor init_app adds one to sessions, engines, pools and mappers."""
+    run = subprocess.run(
+        [sys.executable, "-c", EMPTY, str(tmp_path)], capture_output=True, text=True
+    )
+    assert run.stderr == ""
+    ours = [
+        ((target, name), 1)
+        for target in ("Session", "session")
+        for name in ("after_flush_postexec", "before_flush")
+    ]
+    assert run.stdout == f"{[(('Mapper', 'after_configured'), 1), *ours]}\n"
+
+
 CASCADE = """
 import logging
 from sqlalchemy import Column, ForeignKey, Integer
