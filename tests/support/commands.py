@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -64,6 +65,10 @@ class Outcome:
         return self.err.splitlines()[-1].removeprefix("Error: ")
 
 
+#: click before 8.2 mixes both outputs unless it is told not to; then click always separates them.
+SEPARATE = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
+
+
 def command(
     app: Flask | Callable[[], Flask],
     *words: Any,
@@ -76,10 +81,10 @@ def command(
     """
     texts = [str(word) for word in words]
     if isinstance(app, Flask):
-        result = app.test_cli_runner().invoke(group, texts, input=stdin)
+        result = app.test_cli_runner(**SEPARATE).invoke(group, texts, input=stdin)
     else:
         info = ScriptInfo(create_app=app)
-        result = CliRunner().invoke(group, texts, input=stdin, obj=info)
+        result = CliRunner(**SEPARATE).invoke(group, texts, input=stdin, obj=info)
     if not isinstance(result.exception, SystemExit | None):
         raise result.exception
     return Outcome(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)

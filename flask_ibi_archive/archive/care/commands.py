@@ -107,10 +107,8 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
     # a script is not asked: there, --replace is sufficient
     asks = replace and not (dry_run or yes)
     if asks and sys.stdin is not None and sys.stdin.isatty():
-        click.confirm(
-            "Delete the contents of the database? Data that is not in FILE is lost.",
-            abort=True,
-            err=True,
+        terminal.confirm(
+            "Delete the contents of the database? Data that is not in FILE is lost.", yes
         )
     with terminal.Bars(bytes="Checking", rows="Restoring tables") as bars:
         restorer = Restorer(archive.database, archive.files_folder, replace, dry_run, bars.show)
@@ -294,14 +292,12 @@ def check_links_command(
         archive, delay=delay, threads=threads, older_than=timedelta(hours=older_than), host=host
     )
     due = checker.find_links()
-    is_terminal = sys.stderr.isatty()
-    with click.progressbar(
-        length=due, label="Checking", file=sys.stderr, hidden=not is_terminal
-    ) as bar:
-        checker.check(bar.update)
+    done = count(1)
+    with terminal.Bars(addresses="Checking") as bars:
+        checker.check(lambda step: bars.show("addresses", next(done), due))
     reported = write_report(checker.report(), as_json)
     # cron sends all output by e-mail; so without a terminal, nothing is written if all links work
-    if reported or is_terminal:
+    if reported or bars.shown:
         counts = ", ".join(
             f"{checker.results.get(name, 0)} {name}" for name in ("answered", "failed", "put off")
         )

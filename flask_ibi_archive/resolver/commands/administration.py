@@ -153,7 +153,7 @@ def _prompt_for_key() -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", GetPassWarning)
-            answer: str = click.prompt("Registration key", hide_input=True, err=True)
+            answer = terminal.prompt("Registration key")
     except GetPassWarning:
         raise click.ClickException(
             "the registration key cannot be typed, because there is no terminal; "

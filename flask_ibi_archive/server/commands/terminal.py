@@ -11,7 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, redirect_stdout, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TextIO
 
@@ -148,7 +148,18 @@ def confirm(question: str, yes: bool) -> None:
         raise click.ClickException(
             f"{question} Nothing was done, because there is no terminal for the answer; add --yes."
         )
-    click.confirm(question, abort=True, err=True)
+    with redirect_stdout(sys.stderr):  # click before 8.3 writes a space to standard output
+        click.confirm(question, abort=True, err=True)
+
+
+def prompt(name: str, *, is_new: bool = False) -> str:
+    """Return a secret that the user types on the terminal. It is not shown.
+
+    :param name: the text of the prompt.
+    :param is_new: True if the user must type it twice.
+    """
+    with redirect_stdout(sys.stderr):
+        return str(click.prompt(name, hide_input=True, confirmation_prompt=is_new, err=True))
 
 
 Command = Callable[..., Any]
@@ -179,7 +190,7 @@ def read_password(path: str | None, name: str = "Password", *, is_new: bool = Fa
         if sys.stdin is None or not sys.stdin.isatty():
             option = "--new-password-file" if name == "New password" else "--password-file"
             raise click.ClickException(f"there is no terminal for the password; use {option}")
-        return str(click.prompt(name, hide_input=True, confirmation_prompt=is_new, err=True))
+        return prompt(name, is_new=is_new)
     where = "standard input" if path == "-" else path
     try:
         if path == "-":

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 from flask import Flask
@@ -14,18 +12,9 @@ from support.commands import command
 from support.far import Far, Reply
 from support.web import rep
 
-from flask_ibi_archive.archive.care import commands as cli_links
-
 NewApp = Callable[..., Flask]
 
 pytestmark = pytest.mark.one_database
-
-
-class Terminal(io.StringIO):
-    """A stream that claims to be a terminal."""
-
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture
@@ -57,7 +46,7 @@ def test_the_summary_is_shown_on_a_terminal_if_all_links_work(
     links: Flask, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far.replies["bad"] = Reply()
-    monkeypatch.setattr(cli_links, "sys", SimpleNamespace(stderr=Terminal()))
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda stream: True)
     outcome = command(links, "check-links")
     assert (outcome.status, outcome.out) == (0, "")
     assert outcome.err.splitlines()[-1] == (

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from flask import Flask, render_template_string
 from sqlalchemy import Engine
 from support import library
-from support.commands import command
+from support.commands import SEPARATE, command
 from support.databases import new_database
 
 from flask_ibi_archive import IBIArchive
@@ -271,7 +271,7 @@ def test_the_commands_work_on_another_command_line(factory: Factory) -> None:
         return app
 
     host = click.Group("repository", commands=[ibi.commands(create_app)])
-    run = CliRunner().invoke
+    run = CliRunner(**SEPARATE).invoke
     assert run(host, ["ibi", "--help"]).exit_code == 0
     assert run(host, ["ibi", "decode", "8JMKD3MGP8W/4GR7C9G"]).exit_code == 0
     assert not created  # these commands need no app
