@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
 
 import click
@@ -55,6 +57,20 @@ def names_of(group: click.Group, prefix: str = "") -> Iterator[str]:
 
 def commands() -> list[str]:
     return [*names_of(ibi), *names_of(ibi_resolver, "ibi-resolver ")]
+
+
+def test_the_page_of_versions_states_the_lowest_versions_that_are_tested() -> None:
+    config = ConfigParser(interpolation=None)
+    config.read(ROOT / "setup.cfg")
+    extras = config["options.extras_require"]
+    needed, *others = (
+        dict(re.findall(r"^([\w-]+)(?:\[\w+\])?>=([\d.]+)$", text.lower(), re.MULTILINE))
+        for text in (config["options"]["install_requires"], *extras.values())
+    )
+    text = page("reference/versions.rst").partition("\nApplications\n")[0]
+    stated = dict(re.findall(r"^([\w-]+) {2,}(\d[\d.]*)(?: |$)", text.lower(), re.MULTILINE))
+    assert stated.items() >= needed.items()
+    assert stated.items() <= dict(ChainMap(needed, *others)).items()
 
 
 def test_the_reference_of_python_has_each_public_name() -> None:
