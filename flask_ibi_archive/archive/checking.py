@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flask import Response, current_app, request
+from flask import Flask, current_app, got_request_exception, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.archive.items.archives import find_archives, find_served
@@ -30,9 +30,11 @@ from flask_ibi_archive.server.commands.group import (
     run_check,
 )
 from flask_ibi_archive.server.database.database import check_writable_folder
-from flask_ibi_archive.server.pages.requests import EXTENSION
+from flask_ibi_archive.server.pages.requests import EXTENSION, current_flask
 
 if TYPE_CHECKING:
+    from werkzeug.test import TestResponse
+
     from flask_ibi_archive.archive.archive import Archive
 
 #: The maximum number of records of a host's own catalogue that are checked.
@@ -231,20 +233,35 @@ def _check_persistent_urls(archive: Archive) -> str:
 
 def _dispatch(
     archive: Archive, path: str, method: str = "GET", **options: Any
-) -> tuple[Response, bool]:
+) -> tuple[TestResponse, bool]:
     """Let the app answer a request as for a reader, without a server.
+
+    The request passes the WSGI middleware of the app, which may prepare what its layout needs.
 
     :param options: further arguments of the request.
     :returns: the response, and whether the path has a route of this package.
     :raises CheckFailed: if the app raises an exception.
     """
-    base_url = archive.config.base_url
-    with current_app.test_request_context(path, base_url=base_url, method=method, **options):
+    raised: list[Exception] = []
+
+    def note(app: Flask, exception: Exception) -> None:
+        raised.append(exception)
+
+    options.update(base_url=archive.config.base_url, method=method, buffered=True)
+    is_ours = False
+    with (
+        got_request_exception.connected_to(note, current_flask()),
+        current_app.test_client(use_cookies=False) as client,
+    ):
         try:
-            return current_app.full_dispatch_request(), request.blueprint == EXTENSION
-        except Exception as error:
-            name = type(error).__name__
-            raise CheckFailed(f"{path} fails: {name}: {one_line(error)}") from error
+            answer = client.open(path, **options)
+            is_ours = has_request_context() and request.blueprint == EXTENSION
+        except Exception as error:  # noqa: BLE001 - in debug mode or of middleware
+            raised.append(error)
+    for exception in raised:
+        name = type(exception).__name__
+        raise CheckFailed(f"{path} fails: {name}: {one_line(exception)}") from exception
+    return answer, is_ours
 
 
 def _check_address(archive: Archive) -> str:

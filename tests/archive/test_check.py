@@ -186,9 +186,17 @@ def refuse_forms(app: Flask) -> None:
     app.before_request(lambda: ("no token", 400) if request.method == "POST" else None)
 
 
+def need_middleware(app: Flask) -> None:
+    """Add WSGI middleware of a host, without which its pages fail."""
+    serve = app.wsgi_app
+    app.wsgi_app = lambda environ, start: serve({**environ, "HOST_LANG": "en"}, start)
+    app.context_processor(lambda: {"host_lang": request.environ["HOST_LANG"]})
+
+
 @pytest.mark.parametrize(
     ("step", "ok", "text"),
     [
+        (need_middleware, True, "/ibi/statistics can be shown"),
         (
             fail_in_templates,
             False,
