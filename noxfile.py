@@ -2,11 +2,17 @@
 
 ``nox`` tests on each supported Python that is installed, ``nox -s lowest`` with the lowest versions
 that setup.cfg allows, and ``nox -s prereleases`` with the newest versions, released or not.
+``nox -s hosts`` embeds the package in applications that others wrote, each in an environment of its
+own.
 """
+
+from pathlib import Path
 
 import nox
 
 PYTHONS = ["3.10", "3.11", "3.12", "3.13"]
+#: A folder for each host, with the versions of its packages that the tests passed with.
+HOSTS = Path("tests/installed_hosts")
 
 nox.options.sessions = ["tests"]
 nox.options.default_venv_backend = "uv"
@@ -38,3 +44,12 @@ def lowest(session: nox.Session) -> None:
 def prereleases(session: nox.Session) -> None:
     """Test with the newest versions, released or not; failures are reported and allowed."""
     run_tests(session, "--prerelease=allow", success_codes=(0, 1))
+
+
+@nox.session
+@nox.parametrize("host", sorted(path.parent.name for path in HOSTS.glob("*/requirements.txt")))
+def hosts(session: nox.Session, host: str) -> None:
+    """Embed the package in a host as its page in docs/hosts says, and test the host with it."""
+    versions = f"{HOSTS / host}/requirements.txt"
+    session.install("-r", versions, "-e", ".[postgresql,resolver]", "pytest", "playwright")
+    session.run("python", "-m", "pytest", *(session.posargs or [f"{HOSTS / host}"]))

@@ -26,6 +26,9 @@ pytest_plugins = [
     "support.shelf_of_pages",
 ]
 
+# their packages are not installed here: nox -s hosts runs these tests
+collect_ignore = ["installed_hosts"]
+
 # with the usual thresholds, collections of garbage take a fifth of the time
 gc.set_threshold(20_000, 20, 20)
 # the processes that tests start need not compile the modules again

@@ -1,0 +1,54 @@
+"""Fixtures for all hosts: an empty database of each kind, a server, a tab of a browser."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+from sqlalchemy import create_engine, make_url, text
+from support.browser import browser as find_browser
+from support.databases import BACKENDS, POSTGRESQL
+
+pytest_plugins = ["flask_ibi_archive.testing"]
+
+
+@pytest.fixture(params=BACKENDS)
+def ibi_database_uri(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a new database of each kind in turn, without any table.
+
+    On PostgreSQL it is a database, and no schema, because hosts set the options of connections.
+    """
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'host.sqlite'}"
+        return
+    name = f"ibi_host_{uuid.uuid4().hex}"
+    engine = create_engine(POSTGRESQL, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+        yield make_url(POSTGRESQL).set(database=name).render_as_string(hide_password=False)
+        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A browser; the tests are skipped if there is none."""
+    with sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(browser: Browser) -> Iterator[Page]:
+    """A tab of the browser. The test fails if a page has an error or lacks one of its parts."""
+    errors: list[str] = []
+    page = browser.new_page()
+    page.on("console", lambda said: said.type == "error" and errors.append(said.text))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    page.close()
+    assert errors == []
