@@ -6,14 +6,14 @@ from datetime import date
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, abort, request
 from flask_migrate import Migrate
 from flask_sqlalchemy import SQLAlchemy
 from sqlalchemy import JSON, select
 from sqlalchemy.orm import Mapped, mapped_column
 from support import library
 
-from flask_ibi_archive import IBIArchive, IdentifiedItem, ItemRecord
+from flask_ibi_archive import FileRecord, IBIArchive, IdentifiedItem, ItemRecord
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.testing import CatalogueContract, Reader
 
@@ -189,6 +189,36 @@ class TestOwnTables(CatalogueContract):
 
     def remove_item(self, ibi: str, reason: str) -> None:
         library.remove_document(ibi, reason)
+
+
+@pytest.mark.slow_on_postgresql
+class TestHostSendsFiles(TestPlainFlask):
+    """A host that sends the files of its items itself, and refuses those of removed items."""
+
+    without = ("access", "embargo")
+
+    def create_app(self, settings: dict[str, Any]) -> Flask:
+        app = super().create_app(settings)
+        self.sent: dict[str | None, bytes] = {}
+
+        @app.get("/download/<int:number>")
+        def download(number: int) -> bytes:
+            return self.sent.get(request.base_url) or abort(403)
+
+        return app
+
+    def add_item(self, record: ItemRecord) -> str:
+        files = []
+        for path in record.get("files", ()):
+            host = self.archive.config.archive_address
+            files.append(FileRecord(path.name, url=f"http://{host}/download/{len(self.sent)}"))
+            self.sent[files[-1].url] = path.read_bytes()
+        return self.archive.deposit({**record, "files": files}).ibi
+
+    def remove_item(self, ibi: str, reason: str) -> None:
+        for file in self.get(ibi).record.files:
+            self.sent[file.url] = b""
+        super().remove_item(ibi, reason)
 
 
 @pytest.mark.slow
