@@ -28,6 +28,7 @@ ELSEWHERE = {
     "howto/embed.rst": "archive/hosts/test_embedding.py",
     "howto/migrations.rst": "archive/hosts/test_embedding.py",
     "figures.rst": "benchmarks/test_parts.py",
+    "hosts/ckan.rst": "installed_hosts/ckan_site/test_site.py",
     "document-registry.rst": "resolver/registry_2008/test_documentation.py",
 }
 #: Commands that no session executes: the page and the beginning of the command, with the reason.
