@@ -45,10 +45,8 @@ def list_items(installation: Any) -> dict[str, dict[str, str]]:
 def running(installation: Any, port: int) -> Iterator[str]:
     """Run the server of CKAN, and yield its URL."""
     url = f"http://127.0.0.1:{port}"
-    server = subprocess.Popen(
-        [installation.program, "-c", installation.ini, "run", "-H", "127.0.0.1", "-p", str(port)],
-        stderr=subprocess.DEVNULL,
-    )
+    command = [installation.program, "-c", installation.ini, "run", "--disable-reloader"]
+    server = subprocess.Popen([*command, "-H", "127.0.0.1", "-p", str(port)])
     try:
         deadline = time.monotonic() + PATIENCE
         while True:
