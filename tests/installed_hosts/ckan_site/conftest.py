@@ -51,7 +51,7 @@ class Installation:
                 "IBI_ARCHIVE_ADDRESS": address,
                 "IBI_MINT_HOST": "data.example.org",
                 "IBI_PERSISTENT_URL_BASE": f"http://{address}",
-                "IBI_RESOLVER_URL": f"http://{address}",
+                "IBI_RESOLVER_URL": f"http://{address}/robots.txt",
                 "IBI_DATABASE_URI": database_uri,
                 "IBI_FILES_FOLDER": str(self.folder / "ibi"),
             }

@@ -75,6 +75,7 @@ class IBIPlugin(plugins.SingletonPlugin):
     def delete(self, entity):
         entity.metadata_modified = datetime.utcnow()
 
-    def before_dataset_view(self, pkg_dict):
-        data = Package.get(pkg_dict["id"]).plugin_data or {}
-        return {**pkg_dict, "ibi": data.get("ibi", {}).get("ibip")}
+    def after_dataset_show(self, context, pkg_dict):
+        if context.get("for_view"):
+            data = context["package"].plugin_data or {}
+            pkg_dict["ibi"] = data.get("ibi", {}).get("ibip")
