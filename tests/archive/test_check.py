@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import socket
 from collections.abc import Callable, Iterator
@@ -252,6 +253,14 @@ def test_check_finds_that_https_is_redirected_to_itself(
     )
     mocked.replace(responses.GET, page, body="a page")
     assert findings(command(app, "check"))["address"][0]
+
+
+def test_check_sends_the_address_of_a_reader(
+    app: Flask, mocked: responses.RequestsMock
+) -> None:
+    """The key of Flask-Limiter in Invenio contains the address."""
+    app.before_request(lambda: ipaddress.ip_address(request.remote_addr or "") and None)
+    assert findings(command(app, "check"))["pages"] == (True, "/ibi/statistics can be shown")
 
 
 def test_check_prints_json(app: Flask, mocked: responses.RequestsMock) -> None:

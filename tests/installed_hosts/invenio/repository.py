@@ -49,6 +49,13 @@ class Site:
         assert result.exit_code == 0, result.output
         return result.stdout
 
+    def check(self, app: Flask) -> dict[str, str]:
+        """Return what ``ibi check`` says, with ok or FAIL, by the name of the check."""
+        group = FlaskGroup(create_app=lambda: app)
+        lines = FlaskCliRunner(app).invoke(group, ["ibi", "check"]).stdout.splitlines()
+        parts = [line.partition(": ") for line in lines]
+        return {head[5:]: f"{head[:5].strip()} {text}" for head, _, text in parts}
+
     @property
     def is_on_postgresql(self) -> bool:
         """Whether the database is one of PostgreSQL."""
