@@ -5,13 +5,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 from sqlalchemy import create_engine, make_url, text
 from support.browser import browser as find_browser
 from support.databases import BACKENDS, POSTGRESQL
 
+#: The address of the servers of the tests.
+HERE = "127.0.0.1"
 pytest_plugins = ["flask_ibi_archive.testing"]
 
 
@@ -44,10 +47,17 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def tab(browser: Browser) -> Iterator[Page]:
-    """A tab of the browser. The test fails if a page has an error or lacks one of its parts."""
+    """A tab of the browser. The test fails if a page has an error or lacks a part."""
     errors: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        # a layout may load fonts of other servers, which tests cannot reach
+        if message.type == "error" and urlsplit(message.location["url"]).hostname == HERE:
+            errors.append(f"{message.text} ({message.location['url']})")
+
     page = browser.new_page()
-    page.on("console", lambda said: said.type == "error" and errors.append(said.text))
+    page.route("**/favicon.ico", lambda route: route.fulfill(status=204))  # not each host has one
+    page.on("console", note)
     page.on("pageerror", lambda error: errors.append(str(error)))
     yield page
     page.close()

@@ -89,6 +89,27 @@ def test_all_pages_appear_in_the_layout_of_the_host(host: Host, path: str, tmp_p
     assert '<div class="ibi-page" lang="en">' in text
 
 
+#: What the layouts of hosts define or import for themselves.
+NAMES = ("heading", "link", "cells", "date", "describe", "breadcrumb", "citation_text", "file_list")
+
+
+@for_each("path", PAGES)
+def test_macros_and_variables_of_the_layout_do_not_replace_ours(
+    host: Host, path: str, tmp_path: Path
+) -> None:
+    own = "".join(f"{{% macro {name}() %}}theirs{{% endmacro %}}" for name in NAMES)
+    calls = "".join(f"{{{{ {name}() }}}}" for name in NAMES)
+    layout = f"{own}{LAYOUT.replace('<header>', f'{calls}<header>')}"
+    plain = see(host(templates=THEME, place=tmp_path, IBI_BASE_TEMPLATE="layout.html"), path)
+    text = see(
+        host(templates={"own.html": layout}, place=tmp_path, IBI_BASE_TEMPLATE="own.html"), path
+    )
+    assert "theirs" * len(NAMES) in text
+    assert Page(text).text("h1") == Page(plain).text("h1")
+    for one in (text, plain):
+        assert one.count("ibi-breadcrumb") == plain.count("ibi-breadcrumb") > 0
+
+
 def find_static_path(name: str) -> str:
     """Return the path and the query of a file of the package."""
     with Flask("host").test_request_context():

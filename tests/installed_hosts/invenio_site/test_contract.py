@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flask import Flask
-from installed_hosts.invenio.repository import Site, end_https
+from installed_hosts.invenio_site.repository import Site, end_https
 from invenio_db import db
 from invenio_pidstore.resolver import Resolver
 from my_site import theses

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from flask import Flask, redirect
-from installed_hosts.invenio.repository import Site, end_https
+from installed_hosts.invenio_site.repository import Site, end_https
 from invenio_app.factory import create_api
 from invenio_db import db
 from my_site import theses

@@ -13,7 +13,7 @@ from typing import Any
 import invenio_db
 import pytest
 from flask import Flask
-from installed_hosts.invenio.repository import Site
+from installed_hosts.invenio_site.repository import Site
 from invenio_db import db
 from my_site import theses
 from sqlalchemy import inspect, select, text

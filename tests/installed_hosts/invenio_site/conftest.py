@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from installed_hosts.invenio.repository import Site
+from installed_hosts.invenio_site.repository import Site
 
 
 @pytest.fixture

@@ -1,0 +1,114 @@
+"""Kerko: the command of the page, its catch-all route and its layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from installed_hosts.kerko_site.bibliography import ibi
+from installed_hosts.kerko_site.library import PDF, fill, make_app, run
+from playwright.sync_api import Page
+
+from flask_ibi_archive.testing import LoopbackServer, Reader
+
+LAYOUT = {"IBI_BASE_TEMPLATE": "ibi_layout.html", "IBI_CONTENT_SECURITY_POLICY": ""}
+
+
+@pytest.fixture
+def ibi_database_uri(tmp_path: Path) -> str:
+    """A database of one kind, since these tests do not depend on it."""
+    return f"sqlite:///{tmp_path / 'ibi.sqlite'}"
+
+
+@pytest.fixture
+def app(ibi_settings: dict[str, Any], tmp_path: Path) -> Iterator[Flask]:
+    """A bibliography with two reports, which the Archive has."""
+    app = make_app(ibi_settings, tmp_path, **LAYOUT)
+    run(app, "ibi", "init")
+    fill(app, 7, {"AAAA1111": "On rain", "BBBB2222": "On snow"})
+    run(app, "deposit-items")
+    yield app
+    with app.app_context():
+        ibi.archive.database.close()
+
+
+def find(app: Flask, title: str, state: str = "Original") -> Any:
+    """Return the item with a title."""
+    with app.app_context():
+        [item] = ibi.archive.find(title, state=state)
+        return item
+
+
+def test_the_archive_follows_the_bibliography(app: Flask) -> None:
+    rain, snow = find(app, "On rain"), find(app, "On snow")
+    assert rain.creators == ["Silva, Ana"]
+    pairs = Reader(app).request_urls(rain.ibi)
+    assert Reader(app).open(pairs["url"][0]).data == PDF
+    run(app, "deposit-items")
+    assert find(app, "On rain").record == rain.record  # not even the timestamp
+    fill(app, 8, {"AAAA1111": "On warm rain", "CCCC3333": "On ice"})
+    run(app, "deposit-items")
+    assert find(app, "On warm rain").ibi == rain.ibi
+    assert find(app, "On snow", "Deleted").ibi == snow.ibi
+    assert find(app, "On ice").ibi not in (rain.ibi, snow.ibi)
+
+
+def test_persistent_urls_are_answered_before_the_route_of_kerko_for_all_paths(app: Flask) -> None:
+    item = find(app, "On rain")
+    client = app.test_client()
+    for identifier in item.record.identifiers:
+        answer = client.get(f"/{identifier}")
+        assert (answer.status_code, answer.location) == (
+            302,
+            Reader(app).request_urls(item.ibi)["url"][0],
+        )
+    assert "On rain" in client.get("/AAAA1111").text
+    assert client.get("/unknown/page").status_code == 404
+
+
+def test_check_shows_a_page_and_answers_a_persistent_url(app: Flask) -> None:
+    output = app.test_cli_runner().invoke(args=["ibi", "check"]).stdout
+    assert "ok   pages: /ibi/statistics can be shown\n" in output
+    assert "ok   persistent URLs: the app answers /" in output
+    assert "ok   layout: the template ibi_layout.html of the app exists\n" in output
+
+
+def test_a_login_check_of_the_app_does_not_answer_resolvers(app: Flask) -> None:
+    item = find(app, "On rain")
+    app.before_request_funcs.setdefault(None, []).insert(0, lambda: ("log in", 401))
+    assert Reader(app).request_urls(item.ibi)["state"] == ("Original",)
+
+
+def test_pages_are_in_the_language_of_kerko(ibi_settings: dict[str, Any], tmp_path: Path) -> None:
+    app = make_app(ibi_settings, tmp_path, **LAYOUT, BABEL_DEFAULT_LOCALE="pt")
+    run(app, "ibi", "init")
+    fill(app, 7, {"AAAA1111": "On rain"})
+    run(app, "deposit-items")
+    with app.app_context():
+        url = ibi.archive.addresses.item(find(app, "On rain"))
+        ibi.archive.database.close()
+    page = Reader(app).open(url).text
+    assert "Como citar" in page
+    assert "Produzido com" in page or "Desenvolvido" in page or "Powered" not in page  # of Kerko
+
+
+def test_a_browser_shows_a_report_in_the_layout_of_kerko(
+    app: Flask, ibi_server: LoopbackServer, tab: Page
+) -> None:
+    item = find(app, "On rain")
+    ibi_server.serve(app)
+    with app.app_context():
+        url = ibi.archive.addresses.item(item)
+    tab.goto(url)
+    assert tab.title() == "On rain"
+    assert tab.locator("main h1").inner_text() == "On rain"
+    assert tab.locator("nav.navbar").is_visible()
+    assert "Zotero" in tab.locator("footer").inner_text()
+    assert tab.evaluate("document.head.querySelectorAll('link[href*=\"ibi.css\"]').length") == 1
+    box = tab.locator(".ibi-box").first
+    assert box.evaluate("element => getComputedStyle(element).borderTopStyle") == "solid"
+    answer = tab.request.get(f"{ibi_server.url}/{item.ibi}")
+    assert answer.body() == PDF
