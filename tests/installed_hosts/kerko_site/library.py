@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,11 @@ CONTEXT = LibraryContext(
 
 def make_app(settings: Mapping[str, Any], folder: Path, **more: Any) -> Flask:
     """Return the app of the page docs/hosts/kerko.rst."""
+    page = runpy.run_path(str(Path(__file__).with_name("settings.py")))
+    shown = {name: value for name, value in page.items() if name.startswith("IBI_")}
     library = {"ZOTERO_LIBRARY_ID": "1234", "ZOTERO_LIBRARY_TYPE": "group"}
     place = {"INSTANCE_PATH": str(folder / "instance"), "BOOTSTRAP_SERVE_LOCAL": True}
-    return create_app({**settings, **library, "ZOTERO_API_KEY": "0" * 16, **place, **more})
+    return create_app({**shown, **settings, **library, "ZOTERO_API_KEY": "0" * 16, **place, **more})
 
 
 def run(app: Flask, *words: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flask import Flask
-from installed_hosts.kerko_site.bibliography import ibi
+from installed_hosts.kerko_site.deposits import ibi
 from installed_hosts.kerko_site.library import make_app
 
 from flask_ibi_archive.testing import CatalogueContract
@@ -16,4 +16,4 @@ class TestBibliography(CatalogueContract):
 
     def create_app(self, settings: dict[str, Any]) -> Flask:
         ibi.clock = self.clock
-        return make_app(settings, self.folder, IBI_BASE_TEMPLATE="ibi_layout.html")
+        return make_app(settings, self.folder)

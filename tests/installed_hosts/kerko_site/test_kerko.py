@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from installed_hosts.kerko_site.bibliography import ibi
+from installed_hosts.kerko_site.deposits import ibi
 from installed_hosts.kerko_site.library import PDF, fill, make_app, run
 from playwright.sync_api import Page
 
 from flask_ibi_archive.testing import LoopbackServer, Reader
-
-LAYOUT = {"IBI_BASE_TEMPLATE": "ibi_layout.html", "IBI_CONTENT_SECURITY_POLICY": ""}
 
 
 @pytest.fixture
@@ -26,7 +24,7 @@ def ibi_database_uri(tmp_path: Path) -> str:
 @pytest.fixture
 def app(ibi_settings: dict[str, Any], tmp_path: Path) -> Iterator[Flask]:
     """A bibliography with two reports, which the Archive has."""
-    app = make_app(ibi_settings, tmp_path, **LAYOUT)
+    app = make_app(ibi_settings, tmp_path)
     run(app, "ibi", "init")
     fill(app, 7, {"AAAA1111": "On rain", "BBBB2222": "On snow"})
     run(app, "deposit-items")
@@ -83,7 +81,7 @@ def test_a_login_check_of_the_app_does_not_answer_resolvers(app: Flask) -> None:
 
 
 def test_pages_are_in_the_language_of_kerko(ibi_settings: dict[str, Any], tmp_path: Path) -> None:
-    app = make_app(ibi_settings, tmp_path, **LAYOUT, BABEL_DEFAULT_LOCALE="pt")
+    app = make_app(ibi_settings, tmp_path, BABEL_DEFAULT_LOCALE="pt")
     run(app, "ibi", "init")
     fill(app, 7, {"AAAA1111": "On rain"})
     run(app, "deposit-items")
