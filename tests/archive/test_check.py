@@ -255,9 +255,7 @@ def test_check_finds_that_https_is_redirected_to_itself(
     assert findings(command(app, "check"))["address"][0]
 
 
-def test_check_sends_the_address_of_a_reader(
-    app: Flask, mocked: responses.RequestsMock
-) -> None:
+def test_check_sends_the_address_of_a_reader(app: Flask, mocked: responses.RequestsMock) -> None:
     """The key of Flask-Limiter in Invenio contains the address."""
     app.before_request(lambda: ipaddress.ip_address(request.remote_addr or "") and None)
     assert findings(command(app, "check"))["pages"] == (True, "/ibi/statistics can be shown")

@@ -345,8 +345,9 @@ def test_the_templates_of_the_documentation_work(host: Host, tmp_path: Path) -> 
         "<title>{% block title %}CKAN{% endblock %}</title>{% block head_extras %}{% endblock %}"
         "<main>{% block content %}no content{% endblock %}</main>"
     )
+    # tests/installed_hosts has the adapter of Kerko
     for name, text, adapter in zip(
-        ("rdm.html", "page.html"), (invenio, ckan), adapters, strict=True
+        ("rdm.html", "page.html"), (invenio, ckan), adapters[:2], strict=True
     ):
         app = host(
             templates={name: text, "adapter.html": adapter},

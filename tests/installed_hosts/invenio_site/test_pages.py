@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask, redirect
 from installed_hosts.invenio_site.repository import Site, end_https
 from invenio_app.factory import create_api
-from invenio_db import db
+from invenio_db import InvenioDB, db
 from my_site import theses
 from playwright.sync_api import Page
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.testing import LoopbackServer, Reader
 
 
@@ -40,8 +40,10 @@ def path_of(app: Flask, ibi: str) -> str:
 
 
 def test_a_browser_shows_a_thesis_in_the_layout_of_invenio(
-    app: Flask, site: Site, ibi_server: LoopbackServer, tab: Page
+    site: Site, ibi_server: LoopbackServer, tab: Page
 ) -> None:
+    app = site.create_app(PREFERRED_URL_SCHEME="http")  # the server of the test has no certificate
+    site.create_tables(app)
     site.run(app, "collect")  # the static files of the theme
     ibi = add_thesis(app)
     end_https(app)
@@ -131,7 +133,16 @@ def test_a_thesis_that_invenio_marks_as_deleted_is_a_tombstone(app: Flask) -> No
     assert "removed by its author" in page.text
 
 
-def test_an_extension_before_the_database_says_what_is_missing() -> None:
+def test_the_archive_may_be_initialised_before_the_database_of_invenio(
+    ibi_settings: dict[str, Any], ibi_database_uri: str
+) -> None:
     """Invenio initialises the extensions of invenio_base.apps in any order."""
-    with pytest.raises(ConfigError, match="init_app"):
-        IBIArchive(session=db.session).init_app(Flask("early"))
+    app = Flask("early")
+    app.config.update(ibi_settings, SQLALCHEMY_DATABASE_URI=ibi_database_uri)
+    early = IBIArchive(session=db.session)
+    early.init_app(app)
+    InvenioDB(app)
+    with app.app_context():
+        assert early.archive.config.database_uri == ibi_database_uri
+        db.engine.dispose()
+        early.archive.database.close()

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bibliography import create_app
 from flask import Flask
-from installed_hosts.kerko_site.bibliography import create_app
 from kerko.storage import get_storage_dir, open_index, save_object
 from kerko.sync.cache import get_cache_schema, get_formats
 from kerko.sync.zotero import LibraryContext
@@ -29,7 +29,7 @@ CONTEXT = LibraryContext(
 
 def make_app(settings: Mapping[str, Any], folder: Path, **more: Any) -> Flask:
     """Return the app of the page docs/hosts/kerko.rst."""
-    page = runpy.run_path(str(Path(__file__).with_name("settings.py")))
+    page = runpy.run_path(str(Path(__file__).with_name("site") / "settings.py"))
     shown = {name: value for name, value in page.items() if name.startswith("IBI_")}
     library = {"ZOTERO_LIBRARY_ID": "1234", "ZOTERO_LIBRARY_TYPE": "group"}
     place = {"INSTANCE_PATH": str(folder / "instance"), "BOOTSTRAP_SERVE_LOCAL": True}

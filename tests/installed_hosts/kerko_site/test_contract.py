@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from deposits import ibi
 from flask import Flask
-from installed_hosts.kerko_site.deposits import ibi
 from installed_hosts.kerko_site.library import make_app
 
 from flask_ibi_archive.testing import CatalogueContract

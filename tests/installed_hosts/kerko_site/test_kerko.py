@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deposits import ibi
 from flask import Flask
-from installed_hosts.kerko_site.deposits import ibi
 from installed_hosts.kerko_site.library import PDF, fill, make_app, run
 from playwright.sync_api import Page
 

@@ -1,10 +1,10 @@
 """A bibliography with Kerko whose items are items of the Archive."""
 
 import kerko
+from deposits import deposit_items, ibi
 from flask import Flask
 from flask_babel import Babel
 from flask_bootstrap import Bootstrap4
-from installed_hosts.kerko_site.deposits import deposit_items, ibi
 from kerko.cli import cli
 from kerko.composer import Composer
 from kerko.config_helpers import config_update, parse_config
