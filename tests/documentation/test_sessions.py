@@ -25,8 +25,8 @@ pytestmark = pytest.mark.one_database
 ELSEWHERE = {
     "tutorial.rst": "documentation/test_tutorial.py",
     "try-the-example.rst": "example/test_system.py",
-    "hosts/invenio.rst": "installed_hosts/invenio_site",
-    "hosts/kerko.rst": "installed_hosts/kerko_site",
+    "hosts/invenio.rst": "installed_hosts/invenio_site/test_migrations.py",
+    "hosts/kerko.rst": "installed_hosts/kerko_site/test_kerko.py",
     "howto/embed.rst": "archive/hosts/test_embedding.py",
     "howto/migrations.rst": "archive/hosts/test_embedding.py",
     "figures.rst": "benchmarks/test_parts.py",

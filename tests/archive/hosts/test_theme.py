@@ -262,7 +262,7 @@ def test_a_template_of_the_host_extends_ours_and_changes_a_block(
     landing = (
         '{% extends "ibi_archive/default/landing.html" %}'
         "{% block ibi_heading %}{{ super() }}<p>Own {{ item.title }}</p>{% endblock %}"
-        "{% block ibi_files %}Files: {{ file_list(item, addresses) }}{% endblock %}"
+        "{% block ibi_files %}Files: {{ ibi_parts.file_list(item, addresses) }}{% endblock %}"
         "{% block ibi_metadata %}{% endblock %}"
     )
     app = host(templates={"ibi_archive/landing.html": landing}, place=tmp_path)

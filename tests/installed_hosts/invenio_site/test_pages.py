@@ -64,7 +64,7 @@ def test_a_url_request_is_answered_by_http_and_without_a_limit(app: Flask) -> No
     for _ in range(80):
         assert Reader(app).request_urls(ibi)["state"] == ("Original",)
     assert app.test_client().get("/ping").status_code == 200
-    page = app.test_client().get(path_of(app, ibi))
+    page = app.test_client().get(path_of(app, ibi), base_url="http://localhost")
     assert (page.status_code, page.location[:8]) == (302, "https://")
 
 
