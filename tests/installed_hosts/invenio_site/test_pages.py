@@ -102,7 +102,10 @@ def test_pages_follow_the_language_that_invenio_has_stored(site: Site) -> None:
     path, client = path_of(app, add_thesis(app)), app.test_client()
     assert "How to cite" in client.get(path).text
     assert client.get("/lang/pt").status_code == 302
-    assert "Como citar" in client.get(path).text
+    page = client.get(path)
+    assert "Como citar" in page.text
+    policy = "default-src 'self'; object-src 'none'"  # that of Invenio
+    assert page.headers["Content-Security-Policy"] == policy
 
 
 def test_the_api_deposits_and_the_user_interface_answers(app: Flask, site: Site) -> None:
