@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items import archives
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter, Subsystem
-from flask_ibi_archive.archive.items.operations import depositing, editing, life_cycle
+from flask_ibi_archive.archive.items.operations import depositing, editing, keyed, life_cycle
 from flask_ibi_archive.archive.items.operations.context import (
     Clock,
     OperationContext,
@@ -335,6 +335,7 @@ class Archive:
     reserve = depositing.reserve
     release = depositing.release
     reservations = depositing.reservations
+    find_key = keyed.find_key
 
     @cached_property
     def accesses(self) -> Acknowledgments:

@@ -18,6 +18,8 @@ depends_on = None
 
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 MOMENT = sa.DateTime(timezone=True)
+#: Keys of hosts are sorted by their bytes.
+HOST_KEY = sa.String(1024).with_variant(sa.String(1024, collation="C"), "postgresql")
 #: Rows that refer to each other: the foreign key is checked at the end of the transaction.
 DEFERRED: dict[str, Any] = {"deferrable": True, "initially": "DEFERRED", "use_alter": True}
 
@@ -361,6 +363,7 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("access_others", sa.String(8)),
         sa.Column("dublin_core", sa.JSON()),
         sa.Column("embargo", sa.Date()),
+        sa.Column("host_key", HOST_KEY),
         sa.UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
         sa.UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
         sa.UniqueConstraint("edition_series_id", "edition_no", name="uq_ibi_item_edition"),
@@ -413,6 +416,10 @@ def define_tables(dialect: str) -> sa.MetaData:
             "embargo IS NULL OR (state <> 'Elsewhere' AND NOT is_service)",
             name="ck_ibi_item_embargo",
         ),
+        sa.CheckConstraint(
+            "host_key IS NULL OR (host_key <> '' AND state <> 'Elsewhere' AND NOT is_service)",
+            name="ck_ibi_item_key",
+        ),
         sa.ForeignKeyConstraint(
             ["id", "rep"],
             ["ibi_identifier.item_id", "ibi_identifier.text"],
@@ -441,6 +448,14 @@ def define_tables(dialect: str) -> sa.MetaData:
             postgresql_where=sa.text("is_service"),
         ),
         sa.Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
+        sa.Index(
+            "uq_ibi_item_key",
+            "archive_id",
+            "host_key",
+            unique=True,
+            sqlite_where=sa.text("host_key IS NOT NULL"),
+            postgresql_where=sa.text("host_key IS NOT NULL"),
+        ),
         sqlite_autoincrement=True,
     )
     sa.Table(
@@ -520,8 +535,13 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("note", sa.Text()),
         sa.Column("reserved_at", MOMENT, nullable=False),
         sa.Column("settled_at", MOMENT),
+        sa.Column("host_key", HOST_KEY),
         sa.CheckConstraint(
             "status IN ('held', 'used', 'released')", name="ck_ibi_reservation_status"
+        ),
+        sa.CheckConstraint(
+            "host_key IS NULL OR (host_key <> '' AND status = 'held')",
+            name="ck_ibi_reservation_key",
         ),
         sa.ForeignKeyConstraint(
             ["archive_id"], ["ibi_archive.id"], name="fk_ibi_reservation_archive"
@@ -529,6 +549,14 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.PrimaryKeyConstraint("rep"),
         sa.UniqueConstraint("ibip", name="uq_ibi_reservation_ibip"),
         sa.Index("ix_ibi_reservation_archive", "archive_id", "status", "reserved_at"),
+        sa.Index(
+            "uq_ibi_reservation_key",
+            "archive_id",
+            "host_key",
+            unique=True,
+            sqlite_where=sa.text("host_key IS NOT NULL"),
+            postgresql_where=sa.text("host_key IS NOT NULL"),
+        ),
     )
     sa.Table(
         "ibi_import",

@@ -176,7 +176,7 @@ class RowWriter:
         deleted = [one.ibi for one in removals if one.ibi not in owners]
         texts = [text for one in without for text in one.identifiers if text not in owners]
         held = find_held(store.connection, store.archive_id, [*texts, *deleted])
-        for ibi in held.intersection(deleted):
+        for ibi in held.keys() & set(deleted):
             settle_reservation(
                 store.connection, store.archive_id, ibi, RELEASED, self.context.now()
             )

@@ -21,7 +21,7 @@ from sqlalchemy.orm import (
 )
 
 from flask_ibi_archive.archive.items.operations.description import Identified, name_field
-from flask_ibi_archive.archive.items.rules import find_broken_rule
+from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.fields import FieldError, quoted
@@ -267,8 +267,7 @@ def naming(name: str, ibi: str | None = None) -> Iterator[None]:
     except RowError:
         raise
     except IntegrityError as error:
-        reason = find_broken_rule(error, ibi) or f"the database refuses the item: {error.orig}"
-        raise RowError(name, None, str(reason)) from error
+        raise RowError(name, None, str(explain_refusal(error, ibi))) from error
     except IdentifierError as error:
         raise RowError(name, None, str(error)) from error
     except StorageError as error:

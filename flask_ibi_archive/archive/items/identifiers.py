@@ -88,13 +88,21 @@ class Reservation:
 
 
 def add_reservation(
-    connection: Connection, archive_id: int, rep: str, ibip: str, note: str | None, now: datetime
+    connection: Connection,
+    archive_id: int,
+    rep: str,
+    ibip: str,
+    note: str | None,
+    now: datetime,
+    key: str | None = None,
 ) -> None:
-    """Store the reservation of an identifier for a draft."""
+    """Store the reservation of an identifier for a draft.
+
+    :param key: the key of the row that is the draft. No other item or reservation may have it.
+    """
+    values = {"rep": rep, "ibip": ibip, "note": note, "reserved_at": now, "host_key": key}
     connection.execute(
-        insert(models.Reservation).values(
-            rep=rep, ibip=ibip, archive_id=archive_id, status=HELD, note=note, reserved_at=now
-        )
+        insert(models.Reservation).values(archive_id=archive_id, status=HELD, **values)
     )
 
 
@@ -115,7 +123,7 @@ def settle_reservation(
     settled = connection.execute(
         update(row)
         .where(_has_identifier(connection, [ibi]), row.archive_id == archive_id, row.status == HELD)
-        .values(status=status, settled_at=now)
+        .values(status=status, settled_at=now, host_key=None)
         .returning(row.rep, row.ibip)
     ).first()
     if settled is not None:
@@ -132,15 +140,21 @@ def settle_reservation(
     raise StorageError(f"{ibi} is reserved for a draft of another Archive of the database")
 
 
-def find_held(connection: Connection, archive_id: int, identifiers: Iterable[str]) -> set[str]:
-    """Return those of the identifiers that are reserved for drafts of an Archive."""
+def find_held(
+    connection: Connection, archive_id: int, identifiers: Iterable[str]
+) -> dict[str, str | None]:
+    """Return those of the identifiers that are reserved for drafts of an Archive.
+
+    :returns: the key of the row that is the draft, or None, for both forms of each identifier.
+    """
     row = models.Reservation
-    found: set[str] = set()
+    found: dict[str, str | None] = {}
     for part in batched(identifiers):
-        held = select(row.rep, row.ibip).where(
+        held = select(row.rep, row.ibip, row.host_key).where(
             _has_identifier(connection, part), row.archive_id == archive_id, row.status == HELD
         )
-        found.update(text for forms in connection.execute(held) for text in forms)
+        for rep, ibip, key in connection.execute(held):
+            found[rep] = found[ibip] = key
     return found
 
 

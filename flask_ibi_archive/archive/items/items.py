@@ -380,4 +380,5 @@ def _columns(record: Record, now: datetime) -> dict[str, Any]:
         "access_networks": record.access and " ".join(record.access.networks),
         "access_others": record.access and record.access.others,
         "embargo": record.embargo,
+        "host_key": record.key,
     }

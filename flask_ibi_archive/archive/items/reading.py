@@ -260,6 +260,7 @@ def _make_record(
         access=access,
         embargo=row.embargo,
         tombstone=tombstone,
+        key=row.host_key,
     )
 
 

@@ -27,13 +27,16 @@ rule  meaning                                         constraints
 8     each language occurs once in a group of         uq_ibi_item_translation
       translations
 ====  ==============================================  ============================
+
+Beside these rules, at most one item of an Archive has a key of the host (uq_ibi_item_key). Neither
+the service nor an item that is elsewhere has one (ck_ibi_item_key).
 """
 
 from __future__ import annotations
 
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.errors import RuleBroken
+from flask_ibi_archive.errors import RuleBroken, StorageError
 
 #: The messages of the rules by number.
 RULES = {
@@ -72,6 +75,9 @@ CONSTRAINTS = {
     "uq_ibi_item_translation": 8,
 }
 
+#: The constraint on the keys of the host.
+KEY = "uq_ibi_item_key"
+
 #: SQLite names the columns of a failed constraint. This table contains the constraint on these
 #: columns.
 SQLITE_COLUMNS = {
@@ -79,6 +85,7 @@ SQLITE_COLUMNS = {
     "ibi_identifier.item_id, ibi_identifier.text": "uq_ibi_identifier_item",
     "ibi_identifier.text": "uq_ibi_identifier_original",
     "ibi_item.archive_id": "uq_ibi_item_service",
+    "ibi_item.archive_id, ibi_item.host_key": KEY,
     "ibi_item.edition_series_id, ibi_item.edition_no": "uq_ibi_item_edition",
     "ibi_item.translation_group_id, ibi_item.language": "uq_ibi_item_translation",
 }
@@ -105,3 +112,12 @@ def find_broken_rule(error: IntegrityError, ibi: str | None = None) -> RuleBroke
     """
     rule = CONSTRAINTS.get(find_constraint(error) or "")
     return None if rule is None else RuleBroken(rule, ibi, RULES[rule])
+
+
+def explain_refusal(error: IntegrityError, ibi: str | None = None) -> StorageError:
+    """Return an error that says which rule or constraint the database enforces; see above."""
+    if find_constraint(error) == KEY:
+        return StorageError("key: another item of this Archive already has this key")
+    return find_broken_rule(error, ibi) or StorageError(
+        f"the database refuses the change: {error.orig}"
+    )

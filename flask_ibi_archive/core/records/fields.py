@@ -52,6 +52,8 @@ FORBIDDEN_SEGMENTS = frozenset({"", ".", ".."})
 MAX_TEXT = 1_000_000
 #: Maximum length of a path in bytes. A database index contains the paths, and its size is limited.
 MAX_PATH = 1024
+#: Maximum length of a key in bytes, because a database index contains the keys.
+MAX_KEY = 1024
 
 
 class FieldError(ValueError):
@@ -235,6 +237,16 @@ def parse_path(field: str, value: Any) -> str:
         )
     if len(text.encode()) > MAX_PATH:
         raise FieldError(field, f"the path is longer than {MAX_PATH} bytes")
+    if CONTROL.search(text):
+        raise FieldError(field, f"{quoted(value)} contains a control character")
+    return text
+
+
+def parse_key(field: str, value: Any) -> str:
+    """Check that a value is a key of a host, such as ``package:1a68``."""
+    text = parse_text(field, value)
+    if len(text.encode()) > MAX_KEY:
+        raise FieldError(field, f"the key is longer than {MAX_KEY} bytes")
     if CONTROL.search(text):
         raise FieldError(field, f"{quoted(value)} contains a control character")
     return text

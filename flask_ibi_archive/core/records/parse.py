@@ -354,5 +354,6 @@ _PARSERS: Mapping[str, Parser] = {
     "access": _parse_access,
     "embargo": fields.parse_day,
     "tombstone": _parse_tombstone,
+    "key": _or_none(fields.parse_key),
 }
 FIELDS = tuple(_PARSERS)

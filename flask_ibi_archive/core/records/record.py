@@ -155,9 +155,9 @@ class Record:
 
     All identifiers are canonical. If ``timestamp`` is None, the current time is used. If
     ``target_file`` is None, the first file is the target file. ``embargo`` is the first day (UTC)
-    on which readers may read the files; None if there is no embargo. A host application that
-    deposits an item may use similar types; :mod:`flask_ibi_archive.core.records.fields` converts
-    them.
+    on which readers may read the files; None if there is no embargo. ``key`` says in the words of
+    the host where the item comes from, and is not public. A host application that deposits an item
+    may use similar types; :mod:`flask_ibi_archive.core.records.fields` converts them.
     """
 
     rep: str | None = None
@@ -179,6 +179,7 @@ class Record:
     access: AccessRule | None = None
     embargo: date | None = None
     tombstone: Tombstone | None = None
+    key: str | None = None
 
     @property
     def identifiers(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ from flask_ibi_archive.archive.items.importing.source import (
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.operations.context import name_archives
 from flask_ibi_archive.archive.items.relations import RelationBatch
-from flask_ibi_archive.archive.items.rules import find_broken_rule
+from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.signals import NOBODY, Notice, Notifier
@@ -330,9 +330,7 @@ class Importer:
         except _Rollback:
             pass
         except IntegrityError as error:
-            raise find_broken_rule(error) or StorageError(
-                f"the database refuses a record: {error.orig}"
-            ) from error
+            raise explain_refusal(error) from error
         state = steps.state
         if state.added + state.updated >= BATCH and not self.dry_run:
             with self.database.writing() as connection:

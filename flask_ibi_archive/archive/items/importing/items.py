@@ -7,7 +7,7 @@ already exist.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy.exc import IntegrityError
 
@@ -20,12 +20,13 @@ from flask_ibi_archive.archive.items.importing.progress import (
 )
 from flask_ibi_archive.archive.items.importing.source import Line
 from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.keys import KeyHolder, find_holders
 from flask_ibi_archive.archive.items.locks import lock_items
 from flask_ibi_archive.archive.items.operations.context import note_import
 from flask_ibi_archive.archive.items.operations.updating import with_all_identifiers
 from flask_ibi_archive.archive.items.rules import RULES, find_broken_rule
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
-from flask_ibi_archive.core.records.fields import FieldError
+from flask_ibi_archive.core.records.fields import FieldError, quoted
 from flask_ibi_archive.core.records.parse import check_record
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import RecordError, RuleBroken
@@ -73,6 +74,8 @@ class ItemBatch:
     #: The row IDs of items and stubs that lines of this file have replaced.
     _replaced: set[int] = field(default_factory=set)
     _pending: list[PendingLine] = field(default_factory=list)
+    #: The items that have keys of the batch, by their keys.
+    _keys: dict[str, KeyHolder] = field(default_factory=dict)
 
     def write(self) -> None:
         """Write the items without their relations.
@@ -86,6 +89,9 @@ class ItemBatch:
         self._replaced = self.log.find_replaced(
             self.state, sorted({item_id for item_id, _ in self._known.values()})
         )
+        keys = [line.record.key for line in self.lines if line.record.key is not None]
+        holders = find_holders(self.store.connection, self.store.archive_id, keys)
+        self._keys = {key: one for key, one in holders.items() if one.item_id is not None}
         in_batch: dict[str, int] = {}
         new: list[Line] = []
         for line in self.lines:
@@ -133,10 +139,27 @@ class ItemBatch:
             if text in elsewhere and record.state == State.ORIGINAL:
                 broken = RuleBroken(3, text, RULES[3])
                 raise rule_error(self.name, line.number, broken, find_field(record, text))
+        self._check_key(line)
         try:
             self.store.copies.check_original_of(record)
         except RuleBroken as error:
             raise rule_error(self.name, line.number, error) from error
+
+    def _check_key(self, line: Line) -> None:
+        """Check that no other item has the key of a line.
+
+        :raises RecordError: if another item has the key.
+        """
+        key, owned = line.record.key, [self._known.get(text) for text in line.record.identifiers]
+        if key is None:
+            return
+        holder = self._keys.get(key)
+        if holder is not None and holder.item_id not in [owner[0] for owner in owned if owner]:
+            reason = f"the item {holder.ibi} of the Archive already has the key {quoted(key)}"
+            raise RecordError(self.name, line.number, "key", reason)
+        # the next line of the file with the key is another item
+        ibi = line.record.identifiers[0]
+        self._keys[key] = KeyHolder(key, holder.item_id if holder else 0, ibi, None)
 
     def _write_existing(self, line: Line) -> None:
         """Handle a line whose identifiers belong to an item or a stub.
@@ -182,6 +205,7 @@ class ItemBatch:
             lock_items(self.store.connection, [item_id])
             before = self.store.reader.read_record(item_id)
             record = with_all_identifiers(record, before)
+            record = replace(record, key=record.key or before.key)
             check_record(record)
             self.store.copies.check_no_copies(item_id, record)
             self.store.relations.remove(item_id)

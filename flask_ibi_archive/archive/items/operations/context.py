@@ -23,7 +23,7 @@ from flask_ibi_archive.archive.items.minting import Minted, Minter
 from flask_ibi_archive.archive.items.operations.description import name_field
 from flask_ibi_archive.archive.items.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.archive.items.operations.staged_files import stage_for_session
-from flask_ibi_archive.archive.items.rules import RULES, find_broken_rule
+from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.fields import FieldError, format_record, parse_text, quoted
@@ -54,6 +54,10 @@ class Labelled(Protocol):
         """The ibip form."""
 
 
+#: The fields of a record that the signal of a changed item does not name.
+UNSIGNALLED = ("timestamp", "key")
+
+
 def note(store: ItemStore, signal: NamedSignal, item: Labelled, **values: Any) -> None:
     """Add a signal about an item to ``store.notices``, if the signal has receivers.
 
@@ -75,13 +79,15 @@ def note_change(store: ItemStore, before: Record | None, after: Record) -> None:
         old_state = None if before is None else before.state
         note(store, item_state_changed, after, old_state=old_state, new_state=after.state)
     elif item_changed.receivers and before.state != State.DELETED.value:
-        names = [
-            name
-            for name in (field.name for field in fields(Record))
-            if name != "timestamp" and getattr(before, name) != getattr(after, name)
-        ]
+        names = [name for name in find_changed_fields(before, after) if name not in UNSIGNALLED]
         if names:
             note(store, item_changed, after, state=after.state, fields=tuple(names))
+
+
+def find_changed_fields(before: Record, after: Record) -> list[str]:
+    """Return the names of the fields in which two records differ."""
+    names = [field.name for field in fields(Record)]
+    return [name for name in names if getattr(before, name) != getattr(after, name)]
 
 
 def note_import(store: ItemStore, item_id: int, before: Record | None, record: Record) -> None:
@@ -194,10 +200,7 @@ class OperationContext:
                 yield store
                 notices = name_archives(store, {self.archive.id: self.archive.service_ibi})
         except IntegrityError as error:
-            broken = find_broken_rule(error, ibi if store is None else store.ibi)
-            raise broken or StorageError(
-                f"the database refuses the change: {error.orig}"
-            ) from error
+            raise explain_refusal(error, ibi if store is None else store.ibi) from error
         except DBAPIError as error:
             if self.session is not None and can_be_repeated(error):
                 raise

@@ -38,6 +38,7 @@ from flask_ibi_archive.archive.items.operations.description import (
     read_description,
     require_ibi,
 )
+from flask_ibi_archive.archive.items.operations.keyed import find_deposited, release_key
 from flask_ibi_archive.archive.items.operations.staged_files import stage_files
 from flask_ibi_archive.archive.items.operations.updating import insert_minted_item, upsert_item
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State, next_state
@@ -78,6 +79,13 @@ def deposit(
         )
         minted.ibi                            # 8JMKD3MGP8W/4GR7C9G
         ibi.archive.persistent_url(minted)    # http://urlib.net/8JMKD3MGP8W/4GR7C9G
+
+    A host that may deposit the same thing twice, for example after an error, gives a key. If an
+    item already has the key, nothing is stored, and the identifiers of that item are returned;
+    call :meth:`edit` to change it. A deleted item is not returned: a new item gets its key::
+
+        minted = ibi.archive.deposit(key="package:1a68", title="Rain gauges", files=["rain.csv"])
+        ibi.archive.find_key("package:1a68").ibi == minted.ibi
 
     :param record: the description of the item. None: only ``fields`` describe the item.
     :param files: the files of the item. The same as the field ``files``.
@@ -168,6 +176,24 @@ def _deposit(
     """
     description = read_description(fields)
     check_new(description)
+    key = description.values.get("key")
+    if key is None:
+        return _store(context, description, reserved)
+    known = find_deposited(context, key, reserved)
+    if known is not None:
+        return known
+    try:
+        return _store(context, description, reserved)
+    except StorageError:
+        # another process may have deposited the same key in the meantime
+        known = find_deposited(context, key, None)
+        if known is None:
+            raise
+        return known
+
+
+def _store(context: OperationContext, description: ItemDescription, reserved: str | None) -> Minted:
+    """Store a new item, and return its identifiers. The parameters are those of ``_deposit``."""
     edition_of, translation_of = description.edition_of, description.translation_of
     related_to = edition_of or translation_of
     # Wrong settings are reported here, before anything is written.
@@ -199,6 +225,8 @@ def _deposit(
             else:
                 note(store, item_minted, minted)
             named = replace(record, rep=minted.rep, ibip=minted.ibip)
+            if record.key is not None:
+                release_key(store, record.key)
             item_id = insert(store, named, contents, now)
             if edition_of is not None:
                 store.relations.editions.link(other_id, item_id, canonicalize(edition_of))

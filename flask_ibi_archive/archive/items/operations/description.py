@@ -97,6 +97,8 @@ class ItemRecord(TypedDict, total=False):
     - ``formats``: the URLs of an item whose content type is Metadata, by format.
     - ``transferable``: False if the item must not be transferred to another Archive.
     - ``aliases``: further identifiers of the item.
+    - ``key``: where the item comes from, such as ``package:1a68``; see :meth:`Archive.deposit`. A
+      row of a host's own model has its key by itself.
     """
 
     title: Values
@@ -118,6 +120,7 @@ class ItemRecord(TypedDict, total=False):
     formats: Mapping[str, str]
     transferable: bool
     aliases: Sequence[str]
+    key: str | None
 
 
 #: The fields that become elements of Dublin Core, with the names of these elements.

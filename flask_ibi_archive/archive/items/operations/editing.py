@@ -42,6 +42,7 @@ EDITABLE = (
     "list_files",
     "access",
     "embargo",
+    "key",
 )
 
 

@@ -225,6 +225,7 @@ def _copy(
         state=State.COPY.value,
         original_archive=source.service_ibi,
         translations=store.relations.translations.find_others(item_id),
+        key=None,  # it is the key of the Archive's own host
     )
     target_store = ItemStore(store.connection, target.id, store.notices)
     upsert_item(target_store, record, store.get_contents(item_id), now, Event.COPY)
@@ -279,7 +280,8 @@ def _transfer(
         raise StorageError(
             f"{canonicalize(ibi)} is not transferable; set its field transferable to true first"
         )
-    record = replace(before, translations=store.relations.translations.find_others(item_id))
+    translations = store.relations.translations.find_others(item_id)
+    record = replace(before, translations=translations, key=None)
     contents = store.get_contents(item_id)
     # The database does not allow the removal of an Original with Copies. Copies without an Original
     # are not allowed either. Therefore the Copies have the state Deleted until the Original is in

@@ -94,6 +94,11 @@ class UpdateBatch:
                         self._updates[item_id] = Update(item_id, before, *edited)
         self._related = self._find_related()
 
+    @property
+    def updates(self) -> Mapping[int, Update]:
+        """The items whose records change, by their row IDs."""
+        return self._updates
+
     def _find_related(self) -> set[int]:
         """Return the items whose changes also affect other items.
 
@@ -227,6 +232,7 @@ def upsert_item(
             raise RuleBroken(6, ibi, RULES[6])
         before = store.reader.read_record(item_id)
         record = with_all_identifiers(record, before)
+        record = replace(record, key=record.key or before.key)
         old_stubs = store.relations.find_related_stubs(item_id)
         record = _leave_translations(store, item_id, record)
     item_id = min(existing or {owner for owner, _ in owners.values()})

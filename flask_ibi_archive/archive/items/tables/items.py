@@ -31,6 +31,10 @@ from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
 #: The tables of this package. The tables of the host are in another MetaData object.
 metadata = MetaData()
 
+#: The column type of a host's keys. Keys are sorted by their bytes, so that the keys that begin
+#: with the name of a table are a range.
+HostKey = String(1024).with_variant(String(1024, collation="C"), "postgresql")
+
 
 class Base(DeclarativeBase):
     """The base class of the models."""
@@ -180,6 +184,10 @@ class Item(Base):
             "embargo IS NULL OR (state <> 'Elsewhere' AND NOT is_service)",
             name="ck_ibi_item_embargo",
         ),
+        CheckConstraint(
+            "host_key IS NULL OR (host_key <> '' AND state <> 'Elsewhere' AND NOT is_service)",
+            name="ck_ibi_item_key",
+        ),
         Index("ix_ibi_item_archive", "archive_id", "id"),
         Index("ix_ibi_item_metadata", "metadata_item_id"),
         Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
@@ -189,6 +197,14 @@ class Item(Base):
             unique=True,
             sqlite_where=text("is_service"),
             postgresql_where=text("is_service"),
+        ),
+        Index(
+            "uq_ibi_item_key",
+            "archive_id",
+            "host_key",
+            unique=True,
+            sqlite_where=text("host_key IS NOT NULL"),
+            postgresql_where=text("host_key IS NOT NULL"),
         ),
         {"sqlite_autoincrement": True},
     )
@@ -225,6 +241,9 @@ class Item(Base):
     dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
     #: The first day (UTC) on which readers may read the files; None: there is no embargo.
     embargo: Mapped[date | None] = mapped_column(Date)
+    #: Where the item comes from, such as ``thesis:7``: the key that the host gave, or the table and
+    #: the primary key of its row.
+    host_key: Mapped[str | None] = mapped_column(HostKey)
 
 
 class ItemIdentifier(Base):
@@ -338,7 +357,19 @@ class Reservation(Base):
     __table_args__ = (
         UniqueConstraint("ibip", name="uq_ibi_reservation_ibip"),
         CheckConstraint("status IN ('held', 'used', 'released')", name="ck_ibi_reservation_status"),
+        CheckConstraint(
+            "host_key IS NULL OR (host_key <> '' AND status = 'held')",
+            name="ck_ibi_reservation_key",
+        ),
         Index("ix_ibi_reservation_archive", "archive_id", "status", "reserved_at"),
+        Index(
+            "uq_ibi_reservation_key",
+            "archive_id",
+            "host_key",
+            unique=True,
+            sqlite_where=text("host_key IS NOT NULL"),
+            postgresql_where=text("host_key IS NOT NULL"),
+        ),
     )
 
     rep: Mapped[str] = mapped_column(String(255), primary_key=True)
@@ -351,3 +382,5 @@ class Reservation(Base):
     reserved_at: Mapped[datetime] = mapped_column(UTCDateTime)
     #: The time when the identifier was used or released; None: the status is held.
     settled_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The table and the primary key of the row that is not public yet.
+    host_key: Mapped[str | None] = mapped_column(HostKey)
