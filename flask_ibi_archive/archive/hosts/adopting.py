@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     ColumnElement,
+    Connection,
     Select,
     func,
     inspect,
@@ -30,9 +31,19 @@ from sqlalchemy.orm import Mapper, Session
 from flask_ibi_archive.archive.hosts.assigning import assign_stored, begin_locking, bind, is_key_in
 from flask_ibi_archive.archive.hosts.flushes import RowWriter
 from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem, name_row
+from flask_ibi_archive.archive.hosts.row_keys import (
+    build_key,
+    build_prefix,
+    find_carried,
+    get_key_attributes,
+    has_no_identifiers,
+    name_model,
+    read_orphans,
+)
 from flask_ibi_archive.archive.items.bulk import renew_plans
 from flask_ibi_archive.archive.items.file_io import Content, Readable, copy_and_measure
 from flask_ibi_archive.archive.items.file_store import FileStore, Staging
+from flask_ibi_archive.archive.items.keys import count_holders, find_holders
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations.context import OperationContext
 from flask_ibi_archive.errors import IBIError, RowError, StorageError
@@ -52,17 +63,21 @@ DRY_RUN_DATE = 32_472_144_000
 class Adoption:
     """The result of an adoption.
 
-    :param adopted: the number of rows that got identifiers.
+    :param adopted: the number of rows that got new identifiers.
+    :param reconnected: the number of rows that got back the identifiers of their items.
     :param refused: the number of rows that could not be adopted.
     """
 
     adopted: int = 0
+    reconnected: int = 0
     refused: int = 0
 
 
 @dataclass
 class Adopter:
     """Adopts the rows of a model that have no identifiers.
+
+    Rows that have lost their identifiers get them back first: the keys of their items name them.
 
     :param where: an SQL condition that selects rows; None selects all rows.
     :param dry_run: if true, everything is rolled back, no identifier is minted, and no file is
@@ -88,8 +103,9 @@ class Adopter:
 
         Rows to which adopted rows refer as previous editions or translations are adopted too.
 
-        :raises StorageError: if the condition is wrong, or if the table has no identifier columns.
-            Nothing was changed.
+        :raises StorageError: if the condition is wrong, if the table has no identifier columns, or
+            if items have lost their rows. Nothing was changed; with ``resume``, the rows that have
+            lost their identifiers have got them back.
         :raises NotReady: if other transactions lock the database for too long.
         :raises MintingError: if no identifiers can be minted. With ``resume``, the batches before
             the error are committed.
@@ -100,8 +116,8 @@ class Adopter:
         context.get_minter()  # reports wrong settings before anything is read
         done, total = 0, self._count()
         try:
-            for rows in self._read_batches():
-                self._adopt_batch(context, rows)
+            for rows in self._read_all(context):
+                self.write_batch(context, rows)
                 done += len(rows)
                 if self.resume:
                     self.session.commit()
@@ -121,13 +137,51 @@ class Adopter:
 
     # --- reading ---------------------------------------------------------------------------------
 
+    def _read_all(self, context: OperationContext) -> Iterator[Sequence[IdentifiedItem]]:
+        """Yield the rows that have lost their identifiers, then the rows to adopt, in batches.
+
+        :raises StorageError: if rows that have lost their identifiers may be among the rows to
+            adopt, because their primary keys have changed.
+        """
+        mapper: Mapper[Any] = inspect(self.model)
+        has_items = count_holders(self._connect(context), context.archive.id, build_prefix(mapper))
+        if not has_items:
+            yield from self._read_batches(lambda keys: keys)
+            return
+        yield from self._read_batches(lambda keys: self._find_lost(context, keys))
+        is_checked = False
+        for rows in self._read_batches(lambda keys: keys - self._find_lost(context, keys)):
+            if not is_checked:
+                self._check_orphans(context, mapper, rows[0])
+                is_checked = True
+            yield rows
+
+    def _connect(self, context: OperationContext) -> Connection:
+        assert context.session is not None
+        return context.session.connection()
+
+    def _find_lost(self, context: OperationContext, keys: set[str]) -> set[str]:
+        """Return the keys of rows that have lost their identifiers."""
+        holders = find_holders(self._connect(context), context.archive.id, keys)
+        return holders.keys() - find_carried(self.session, inspect(self.model), holders.values())
+
+    def _check_orphans(
+        self, context: OperationContext, mapper: Mapper[Any], row: IdentifiedItem
+    ) -> None:
+        for orphans in read_orphans(context, self.session, mapper):
+            orphan = next((one for one in orphans if not one.is_deleted), None)
+            if orphan is not None:
+                raise StorageError(
+                    f"the Archive has items whose rows are missing, such as {orphan.ibi} of the "
+                    f"row {orphan.key}, and {name_row(row)} has no item; if this is the same row "
+                    "with another primary key, write the identifiers of the item into ibi_rep and "
+                    "ibi_ibip; if the rows were deleted, run: flask ibi compare "
+                    f"{name_model(mapper)} --repair"
+                )
+
     def _select(self, *columns: Any) -> Select[Any]:
         """Select columns of the rows to adopt: they have no identifiers and fulfil ``where``."""
-        statement = (
-            select(*columns)
-            .select_from(self.model)
-            .where(self.model.ibi_rep.is_(None), self.model.ibi_ibip.is_(None))
-        )
+        statement = select(*columns).select_from(self.model).where(has_no_identifiers(self.model))
         return (
             statement if self.where is None else statement.where(literal_column(f"({self.where})"))
         )
@@ -150,49 +204,54 @@ class Adopter:
                 "and that the table has the columns ibi_rep and ibi_ibip"
             ) from error
 
-    def _read_batches(self) -> Iterator[Sequence[IdentifiedItem]]:
+    def _read_batches(
+        self, choose: Callable[[set[str]], set[str]]
+    ) -> Iterator[Sequence[IdentifiedItem]]:
         """Lock rows and yield them in batches, in the order of their primary keys.
+
+        :param choose: returns the keys of the rows to yield.
 
         Until the end of the transaction, nobody else can change or delete the rows of a batch, or
         assign identifiers. Each batch begins after the last key of the batch before, because rows
         that could not be adopted would be selected again.
         """
         mapper: Mapper[Any] = inspect(self.model)
-        key = mapper.primary_key
+        key, width = mapper.primary_key, len(mapper.primary_key)
         unread: ColumnElement[bool] = true()
         while True:
             begin_locking(self.session, mapper)
-            keys = self.session.execute(
-                self._select(*key)
+            found = self.session.execute(
+                self._select(*key, *get_key_attributes(mapper).values())
                 .where(unread)
                 .order_by(*key)
                 .limit(BATCH)
                 .with_for_update(of=mapper.columns["ibi_rep"])
             ).all()
-            if not keys:
+            if not found:
                 return
-            yield (
-                self.session.scalars(
-                    select(self.model).where(is_key_in(mapper, map(tuple, keys))).order_by(*key)
-                )
-                .unique()
-                .all()
-            )
+            by_key = {build_key(mapper, row[width:]): tuple(row[:width]) for row in found}
+            chosen = choose(set(by_key))
+            keys = [primary_key for row_key, primary_key in by_key.items() if row_key in chosen]
+            if keys:
+                rows = select(self.model).where(is_key_in(mapper, keys)).order_by(*key)
+                yield self.session.scalars(rows).unique().all()
             last = [
-                literal(value, column.type) for value, column in zip(keys[-1], key, strict=True)
+                literal(value, column.type)
+                for value, column in zip(found[-1][:width], key, strict=True)
             ]
             unread = tuple_(*key) > tuple_(*last)
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def _adopt_batch(self, context: OperationContext, rows: Sequence[IdentifiedItem]) -> None:
-        """Adopt rows together. If this fails, adopt them one by one, to find the wrong rows."""
+    def write_batch(self, context: OperationContext, rows: Sequence[IdentifiedItem]) -> None:
+        """Adopt rows together. If this fails, adopt them one by one, to find the wrong rows.
+
+        The caller has locked the rows. The items of rows that have identifiers are written, too.
+        """
         try:
             self._adopt(context, rows)
         except RowError:
             for row in rows:
-                if row.ibi is not None:
-                    continue  # an earlier row refers to this row
                 try:
                     self._adopt(context, [row])
                 except RowError as error:
@@ -212,16 +271,18 @@ class Adopter:
 
         renew_plans(self.session.connection())
         with self.session.begin_nested(), self._staging(context) as staging:
-            assign_stored(context, rows, mint)
+            reconnected = assign_stored(context, rows, mint)
+            writer = RowWriter(context, staging, mint)
             try:
-                RowWriter(context, staging, mint).write(rows)
+                writer.write(rows)
             except IBIError:
                 raise
             except Exception as error:
                 if isinstance(error, DBAPIError) and is_write_conflict(error):
                     raise
-                raise RowError(name_row(rows[0]), None, _describe_error(error)) from error
+                raise RowError(name_row(rows[0]), None, describe_error(error)) from error
         self.result.adopted += len(minted)
+        self.result.reconnected += reconnected + writer.reconnected
 
     def _staging(self, context: OperationContext) -> AbstractContextManager[Staging]:
         if self.dry_run:
@@ -262,5 +323,6 @@ def _mint(context: OperationContext, number: int) -> list[Minted]:
     return context.mint_many(number, fast_minter)
 
 
-def _describe_error(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
+    """Return the reason why a row cannot be described."""
     return f"ibi_record() raised {type(error).__name__}: {' '.join(str(error).split())}"

@@ -30,6 +30,16 @@ from flask_ibi_archive.archive.hosts.identified_item import (
     inspect_row,
     name_row,
 )
+from flask_ibi_archive.archive.hosts.row_keys import (
+    ForeignIdentifier,
+    build_key,
+    find_carried,
+    find_row_key,
+    get_key_attributes,
+    get_table,
+    select_carriers,
+)
+from flask_ibi_archive.archive.items.keys import KeyHolder, find_holders
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations.context import OperationContext
 from flask_ibi_archive.archive.items.operations.sessions import (
@@ -283,19 +293,56 @@ def assign(session: Session, rows: Sequence[IdentifiedItem]) -> None:
     assert context.session is not None
     for model in {type(row) for row in rows}:
         context.session.check_model(session, model)
-    for row, minted in zip(rows, mint(context, len(rows)), strict=True):
-        row.ibi_rep, row.ibi_ibip = minted.rep, minted.ibip
+    for row, forms in zip(rows, _find_or_mint(context, rows, mint), strict=True):
+        row.ibi_rep, row.ibi_ibip = forms.rep, forms.ibip
     _remember(session, rows)
+
+
+def find_lost(context: OperationContext, rows: Iterable[IdentifiedItem]) -> dict[int, KeyHolder]:
+    """Return the items and reservations of rows that have lost their identifiers.
+
+    They have the keys of the rows, and no other row has their identifiers. A new row is not the row
+    of a deleted item: the database may give the primary key of a deleted row to a new one.
+
+    :param context: the result of :func:`bind`.
+    :returns: the items by the ``id()`` of the rows.
+    """
+    assert context.session is not None
+    session = get_session(context)
+    lost: dict[int, KeyHolder] = {}
+    for mapper, of_mapper in group_rows(rows):
+        by_key = {key: row for row in of_mapper if (key := find_row_key(row)) is not None}
+        if not by_key:
+            continue
+        holders = find_holders(context.session.connection(), context.archive.id, by_key)
+        carried = find_carried(session, mapper, holders.values()) if holders else set()
+        for key, holder in holders.items():
+            row = by_key[key]
+            is_gone = holder.is_deleted and not inspect_row(row).persistent
+            if key not in carried and not is_gone:
+                lost[id(row)] = holder
+    return lost
+
+
+def _find_or_mint(
+    context: OperationContext, rows: Sequence[IdentifiedItem], mint: Mint
+) -> list[Minted | KeyHolder]:
+    """Return the identifiers of the items of rows, or new ones for rows that have no item."""
+    lost = find_lost(context, rows)
+    count = sum(id(row) not in lost for row in rows)
+    minted = iter(mint(context, count) if count else ())
+    return [lost.get(id(row)) or next(minted) for row in rows]
 
 
 def assign_stored(
     context: OperationContext, rows: Sequence[IdentifiedItem], mint: Mint = mint
-) -> None:
+) -> int:
     """Assign identifiers to rows that are in the database already, without a flush.
 
     If another transaction has assigned an identifier in the meantime, the row gets that identifier.
 
     :param context: the result of :func:`bind`.
+    :returns: the number of rows that had lost their identifiers.
     :raises RowError: if another transaction has deleted a row.
     """
     session = get_session(context)
@@ -306,7 +353,28 @@ def assign_stored(
             raise RowError(name_row(row), None, "another transaction has deleted the row")
     if without:
         _remember(session, without)
-        _write_identifiers(session, without, mint(context, len(without)))
+        forms = _find_or_mint(context, without, mint)
+        write_identifiers(session, without, forms)
+        return sum(isinstance(one, KeyHolder) for one in forms)
+    return 0
+
+
+def check_new_identifiers(session: Session, rows: Iterable[IdentifiedItem]) -> None:
+    """Check that new rows do not have the identifiers of other rows, as copies of rows have.
+
+    :param rows: new rows with identifiers.
+    :raises ForeignIdentifier: if another row of the table has an identifier of a row.
+    """
+    for mapper, of_mapper in group_rows(rows):
+        columns = get_key_attributes(mapper)
+        connection = session.connection(bind_arguments={"mapper": mapper})
+        for row in of_mapper:
+            forms = [text for text in (row.ibi_rep, row.ibi_ibip) if text is not None]
+            carriers = select_carriers(connection, get_table(mapper), forms, *columns.values())
+            for carrier in carriers:
+                key = build_key(mapper, carrier)
+                if key != find_row_key(row):
+                    raise ForeignIdentifier(name_row(row), row.ibi, key)
 
 
 def lock_rows(session: Session, rows: Sequence[IdentifiedItem]) -> list[IdentifiedItem]:
@@ -330,8 +398,8 @@ def lock_rows(session: Session, rows: Sequence[IdentifiedItem]) -> list[Identifi
     return without
 
 
-def _write_identifiers(
-    session: Session, rows: Sequence[IdentifiedItem], minted: Sequence[Minted]
+def write_identifiers(
+    session: Session, rows: Sequence[IdentifiedItem], minted: Sequence[Minted | KeyHolder]
 ) -> None:
     """Write identifiers into rows that are in the database already, without a flush.
 
@@ -342,10 +410,9 @@ def _write_identifiers(
     for mapper, of_mapper in group_rows(rows):
         parameters = []
         for row in of_mapper:
-            values = {"new_rep": new[id(row)].rep, "new_ibip": new[id(row)].ibip}
-            for column in mapper.columns["ibi_rep"].table.primary_key.columns:
-                key = mapper.get_property_by_column(column).key
-                values[f"key_{column.name}"] = getattr(row, key)
+            values: dict[str, Any] = {"new_rep": new[id(row)].rep, "new_ibip": new[id(row)].ibip}
+            for name, column in get_key_attributes(mapper).items():
+                values[f"key_{column.name}"] = getattr(row, name)
             parameters.append(values)
         connection = session.connection(bind_arguments={"mapper": mapper})
         count = connection.execute(_build_update(mapper), parameters).rowcount
@@ -359,21 +426,40 @@ def _write_identifiers(
         set_committed_value(row, "ibi_ibip", new[id(row)].ibip)
 
 
-def _build_update(mapper: Mapper[Any]) -> Update:
-    """Return the statement that writes the identifiers of one row.
+def clear_identifiers(session: Session, rows: Iterable[IdentifiedItem]) -> None:
+    """Remove the identifiers of other rows from stored rows, without a flush."""
+    for mapper, of_mapper in group_rows(rows):
+        connection = session.connection(bind_arguments={"mapper": mapper})
+        columns = get_key_attributes(mapper)
+        for row in of_mapper:
+            statement = _update_identifiers(mapper, None, None)
+            for name, column in columns.items():
+                statement = statement.where(column == getattr(row, name))
+            connection.execute(statement)
+            set_committed_value(row, "ibi_rep", None)
+            set_committed_value(row, "ibi_ibip", None)
+
+
+def _update_identifiers(mapper: Mapper[Any], rep: Any, ibip: Any) -> Update:
+    """Return a statement that sets the identifiers of rows.
 
     Columns that an UPDATE would set automatically, such as the time of the last change, keep their
     values, because the content of the row does not change.
     """
-    table = mapper.columns["ibi_rep"].table
+    table = get_table(mapper)
     values: dict[Any, Any] = {
         column.name: column for column in table.columns if column.onupdate is not None
     }
-    values[mapper.columns["ibi_rep"].name] = bindparam("new_rep")
-    values[mapper.columns["ibi_ibip"].name] = bindparam("new_ibip")
-    statement = update(table).values(values)
+    values[mapper.columns["ibi_rep"].name] = rep
+    values[mapper.columns["ibi_ibip"].name] = ibip
+    return update(table).values(values)
+
+
+def _build_update(mapper: Mapper[Any]) -> Update:
+    """Return the statement that writes the identifiers of one row that has none."""
+    statement = _update_identifiers(mapper, bindparam("new_rep"), bindparam("new_ibip"))
     for name in ("ibi_rep", "ibi_ibip"):  # identifiers are permanent
         statement = statement.where(mapper.columns[name].is_(None))
-    for column in table.primary_key.columns:
+    for column in get_key_attributes(mapper).values():
         statement = statement.where(column == bindparam(f"key_{column.name}"))
     return statement

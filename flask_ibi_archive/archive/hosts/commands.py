@@ -75,7 +75,8 @@ def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) ->
         with reporting_lazy_loads(session, advise):
             result = adopter.run()
     would = "would be " if dry_run else ""
-    write(f"{would}adopted {result.adopted}, {would}refused {result.refused}")
+    again = f"{would}reconnected {result.reconnected}, " if result.reconnected else ""
+    write(f"{would}adopted {result.adopted}, {again}{would}refused {result.refused}")
     if result.refused:
         rows = "1 row" if result.refused == 1 else f"{result.refused} rows"
         could = "can't" if dry_run else "could not"

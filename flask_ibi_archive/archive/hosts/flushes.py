@@ -25,6 +25,8 @@ from flask_ibi_archive.archive.hosts.assigning import (
     assign_stored,
     bind_current,
     check_issued,
+    check_new_identifiers,
+    get_session,
     lock_rows,
     mint,
     read_again,
@@ -47,8 +49,11 @@ from flask_ibi_archive.archive.hosts.row_edits import (
     RowEdits,
     RowLink,
     RowLinks,
+    check_owner,
     find_changed_links,
+    remove_orphans,
 )
+from flask_ibi_archive.archive.hosts.row_keys import find_carried
 from flask_ibi_archive.archive.items.file_io import Content
 from flask_ibi_archive.archive.items.file_store import Staging
 from flask_ibi_archive.archive.items.identifiers import (
@@ -59,6 +64,7 @@ from flask_ibi_archive.archive.items.identifiers import (
     settle_reservation,
 )
 from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.keys import clear_keys, find_holders
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations.context import (
     OperationContext,
@@ -106,12 +112,15 @@ class RowWriter:
 
     :param context: the result of :func:`bind` for the session of the rows.
     :param mint: mints identifiers for stored rows that have none, but to which other rows refer.
+    :ivar reconnected: the number of those rows that had lost their identifiers.
     """
 
     context: OperationContext
     staging: Staging
     mint: Mint = mint
+    reconnected: int = 0
     _contents: list[Content] = field(default_factory=list)
+    _mappers: set[Mapper[Any]] = field(default_factory=set)
 
     def write(self, rows: Sequence[IdentifiedItem], removals: Sequence[Removal] = ()) -> None:
         """Deposit, edit, withdraw and delete the items of rows.
@@ -124,16 +133,19 @@ class RowWriter:
         with self.context.transaction() as store:
             now = self.context.now()
             described = self._describe(rows)
+            self._mappers = {inspect_row(one.row).mapper for one in described}
             texts = [text for one in described for text in one.identifiers]
             owners = store.find_all_owners([*texts, *(one.ibi for one in removals)])
             new = self._prepare_all(store, described, removals, owners)
-            edits = RowEdits(store, self.staging, now)
+            edits = RowEdits(get_session(self.context), store, self.staging, now)
             batch = UpdateBatch(store, edits.find(described, removals, owners))
             new_links = [RowLink.read(one.described, one.description, 0) for one in new]
             links, linked = find_changed_links(store, [*new_links, *edits.links.values()])
             has_related = any(not one.is_simple or one.record.has_references for one in new)
             batch.lock(linked.union(edits.sources), relations=bool(links) or has_related)
             self._insert(store, new, now)
+            if edits.new_keys:
+                self._free_keys(store, edits.new_keys)
             batch.write(now)
             store.set_sources(edits.sources)
             RowLinks(store, links, now).write()
@@ -160,7 +172,7 @@ class RowWriter:
                     if not inspect_row(other).persistent:
                         reason = "the row is not in the session; add it to the session first"
                         raise RowError(one.name, name, f"{name_row(other)}: {reason}")
-                    assign_stored(self.context, [other], self.mint)
+                    self.reconnected += assign_stored(self.context, [other], self.mint)
                     waiting.append(other)
         return list(found.values())
 
@@ -183,6 +195,8 @@ class RowWriter:
         new = []
         for one in without:
             with naming(one.name, one.ibi):
+                if one.ibi in held:
+                    check_owner(get_session(self.context), one, held[one.ibi])
                 if self._begin(store, one, one.ibi in held):
                     new.append(self._prepare(one, owners.keys().isdisjoint(one.identifiers)))
         return new
@@ -207,7 +221,9 @@ class RowWriter:
             rep, ibip = one.row.ibi_rep, one.row.ibi_ibip
             if rep is None or ibip is None:
                 raise StorageError("a row that is not public needs both forms of its identifier")
-            add_reservation(store.connection, store.archive_id, rep, ibip, one.name, now)
+            if one.key is not None:
+                self._free_keys(store, {one.key: 0})
+            add_reservation(store.connection, store.archive_id, rep, ibip, one.name, now, one.key)
         return False
 
     def _prepare(self, one: DescribedRow, is_unknown: bool) -> NewItem:
@@ -224,6 +240,7 @@ class RowWriter:
                 "rep": one.row.ibi_rep,
                 "ibip": one.row.ibi_ibip,
                 "files": files,
+                "key": one.key,
             }
         )
         record = validate_record(record, one.name)
@@ -240,6 +257,9 @@ class RowWriter:
                     [item.record for item in batch], [item.contents for item in batch], now
                 )
         except (IntegrityError, StorageError):
+            self._free_keys(
+                store, dict.fromkeys(filter(None, (one.record.key for one in batch)), 0)
+            )
             # one by one, to find the row whose item is refused
             for item in batch:
                 with naming(item.described.name, item.described.ibi):
@@ -253,7 +273,40 @@ class RowWriter:
                         item_id, _ = find_item(store, item.described.ibi)
                         store.relations.add(item_id, item.record, now)
                     else:
+                        if item.record.key is not None:
+                            self._free_keys(store, {item.record.key: 0})
                         upsert_item(store, item.record, item.contents, now, Event.DEPOSIT)
+
+    def _free_keys(self, store: ItemStore, keys: Mapping[str, int]) -> None:
+        """Take keys from the items that had them, because rows have these keys now.
+
+        A bulk statement has changed the primary keys of their rows, or has deleted the rows. In the
+        second case, the item becomes a tombstone.
+
+        :param keys: the new keys, with the row IDs of the items that get them.
+        """
+        session = get_session(self.context)
+        holders = [
+            holder
+            for holder in find_holders(store.connection, store.archive_id, keys).values()
+            if holder.item_id != keys[holder.key]
+        ]
+        if not holders:
+            return
+        orphans = [one for one in holders if not one.is_deleted]
+        for mapper in self._mappers:
+            carried = find_carried(session, mapper, orphans)
+            orphans = [one for one in orphans if one.key not in carried]
+        now = self.context.now()
+        remove_orphans(session, store, self.staging, orphans, Tombstone(DEFAULT_REASON), now)
+        for one in orphans:
+            log.warning(
+                "the row %s was deleted by a bulk statement, and a new row has its key; %s "
+                "is removed",
+                one.key,
+                one.ibi,
+            )
+        clear_keys(store.connection, store.archive_id, [one.key for one in holders])
 
     def _withdraw(
         self, store: ItemStore, described: Iterable[DescribedRow], edits: RowEdits
@@ -352,7 +405,7 @@ def _find_session(row: object) -> Session:
 _new_models: list[Mapper[Any]] = []
 
 
-@event.listens_for(IdentifiedItem, "instrument_class", propagate=True)
+@event.listens_for(IdentifiedItem, "after_mapper_constructed", propagate=True)
 def _listen_to_sessions(mapper: Any, model: type[IdentifiedItem]) -> None:
     """Listen to sessions, because the host has a model with IdentifiedItem."""
     _new_models.append(mapper)
@@ -404,8 +457,9 @@ def _prepare_flush(session: Session, context: Any, instances: Any) -> None:
     changed = [row for row in session.dirty if isinstance(row, IdentifiedItem)]
     if any(row.ibi is None for row in changed):
         lock_rows(session, changed)
-    written = session.new.union(changed)
-    rows = [row for row in written if isinstance(row, IdentifiedItem) and row.ibi is None]
+    new = [row for row in session.new if isinstance(row, IdentifiedItem)]
+    check_new_identifiers(session, [row for row in new if row.ibi is not None])
+    rows = [row for row in (*new, *changed) if row.ibi is None]
     if rows:
         assign(session, rows)
 

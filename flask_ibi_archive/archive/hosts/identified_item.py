@@ -20,6 +20,7 @@ from sqlalchemy.orm import (
     mapped_column,
 )
 
+from flask_ibi_archive.archive.hosts.row_keys import find_row_key
 from flask_ibi_archive.archive.items.operations.description import Identified, name_field
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.core.identifiers import parse_identifier
@@ -117,8 +118,9 @@ class IdentifiedItem:
       :meth:`~flask_ibi_archive.IBIArchive.removing`.
 
     Statements such as ``session.execute(update(Thesis)...)``, bulk inserts and changes of other
-    rows do not change items. Call :meth:`~flask_ibi_archive.IBIArchive.refresh` afterwards. Rows
-    that are older than the two columns get identifiers with ``flask ibi adopt``.
+    rows do not change items. Call :meth:`~flask_ibi_archive.IBIArchive.refresh` afterwards, or run
+    ``flask ibi compare``. Rows that are older than the two columns, and rows that have lost their
+    identifiers, get identifiers with ``flask ibi adopt``.
     """
 
     if TYPE_CHECKING:
@@ -168,6 +170,7 @@ class DescribedRow:
     :param ibi: an identifier of the row.
     :param given: the fields that ``ibi_record()`` has returned, without state and tombstone.
     :param tombstone: the tombstone that ``ibi_record()`` has returned, or None.
+    :param key: the key of the row.
     """
 
     row: IdentifiedItem
@@ -176,6 +179,7 @@ class DescribedRow:
     given: Mapping[str, Any]
     state: str
     tombstone: Any = None
+    key: str | None = None
 
     @property
     def identifiers(self) -> list[str]:
@@ -224,7 +228,10 @@ def describe(row: IdentifiedItem) -> DescribedRow:
         if form != canonical:
             reason = f"{form} should be written {canonical}"
             raise RowError(name, "ibi_rep" if form == row.ibi_rep else "ibi_ibip", reason)
-    return DescribedRow(row, name, str(row.ibi_rep or row.ibi_ibip), fields, state, tombstone)
+    if "key" in fields:
+        raise RowError(name, "key", "a row has its key by itself; omit this field")
+    ibi = str(row.ibi_rep or row.ibi_ibip)
+    return DescribedRow(row, name, ibi, fields, state, tombstone, find_row_key(row))
 
 
 def find_references(given: Mapping[str, Any]) -> Iterator[tuple[str, IdentifiedItem]]:

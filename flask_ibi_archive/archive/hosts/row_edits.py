@@ -9,15 +9,21 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
 
+from sqlalchemy.orm import Session
+
 from flask_ibi_archive.archive.hosts.identified_item import (
     DescribedRow,
     IdentifiedItem,
     build_tombstone,
+    inspect_row,
     naming,
 )
+from flask_ibi_archive.archive.hosts.row_keys import ForeignIdentifier, is_carried_by_another
 from flask_ibi_archive.archive.items.file_io import Content
 from flask_ibi_archive.archive.items.file_store import Staging
+from flask_ibi_archive.archive.items.identifiers import RELEASED, settle_reservation
 from flask_ibi_archive.archive.items.items import Contents, ItemStore, find_unchanged
+from flask_ibi_archive.archive.items.keys import KeyHolder
 from flask_ibi_archive.archive.items.operations.context import (
     canonicalize,
     find_item,
@@ -28,9 +34,13 @@ from flask_ibi_archive.archive.items.operations.depositing import find_related
 from flask_ibi_archive.archive.items.operations.description import ItemDescription, read_description
 from flask_ibi_archive.archive.items.operations.life_cycle import remove, validate_tombstone
 from flask_ibi_archive.archive.items.operations.staged_files import stage_files
-from flask_ibi_archive.archive.items.operations.updating import Edit, with_all_identifiers
+from flask_ibi_archive.archive.items.operations.updating import (
+    Edit,
+    UpdateBatch,
+    with_all_identifiers,
+)
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
-from flask_ibi_archive.core.records.record import FileRecord, Record
+from flask_ibi_archive.core.records.record import FileRecord, Record, Tombstone
 from flask_ibi_archive.errors import StorageError, UnknownItem
 
 #: The row IDs and the states of items, by their identifiers.
@@ -212,11 +222,12 @@ def _order(store: ItemStore, links: Sequence[RowLink]) -> Iterator[RowLink]:
 class Removal:
     """A deleted row, and the tombstone that its item gets.
 
+    :param row: the row; None if a bulk statement has deleted it.
     :param name: the class and the primary key of the row, for messages.
     :param ibi: an identifier of the item.
     """
 
-    row: IdentifiedItem
+    row: IdentifiedItem | None
     name: str
     ibi: str
     tombstone: Any
@@ -226,18 +237,22 @@ class Removal:
 class RowEdits:
     """The changes of items that exist already.
 
+    :param session: the session of the rows.
     :ivar links: the relations that the rows describe, by the row IDs of their items.
     :ivar staged: the contents of new files.
     :ivar sources: the contents of stored files whose sources have changed, by the row IDs of their
         items and by their names.
+    :ivar new_keys: the keys that the items do not have yet, with the row IDs of the items.
     """
 
+    session: Session
     store: ItemStore
     staging: Staging
     now: datetime
     links: dict[int, RowLink] = field(default_factory=dict)
     staged: list[Content] = field(default_factory=list)
     sources: dict[int, Contents] = field(default_factory=dict)
+    new_keys: dict[str, int] = field(default_factory=dict)
     _files: dict[int, tuple[tuple[FileRecord, ...], Contents]] = field(default_factory=dict)
     _stored: dict[int, dict[str, Content]] = field(default_factory=dict)
 
@@ -273,14 +288,16 @@ class RowEdits:
         This is an :data:`~.updating.Edit` of the item.
         """
         with naming(row.name, row.ibi):
+            check_owner(self.session, row, before.key)
             if before.state == State.COPY.value or (
                 before.tombstone and before.tombstone.original_archive
             ):
-                return None  # the Original is in another Archive, which may edit it
+                # the Original is in another Archive, which may edit it
+                return self._change_key(row, item_id, before)
             if before.state == State.DELETED.value:
                 if row.state != State.DELETED:
                     raise StorageError(f"state: {REPUBLISH}")
-                return None
+                return self._change_key(row, item_id, before)
             if row.state == "Reserved":
                 raise StorageError(f"state: {WITHDRAW}")
             if row.state == State.DELETED:
@@ -290,13 +307,25 @@ class RowEdits:
             record, contents = self._merge(row, item_id, before, description)
             if with_target(record) == with_target(before):
                 return None
+            rekeyed = self._change_key(row, item_id, before)
+            if rekeyed is not None and with_target(rekeyed[0]) == with_target(record):
+                return rekeyed  # the timestamp does not change, because the key is not public
             return replace(record, timestamp=self.now), contents
+
+    def _change_key(
+        self, row: DescribedRow, item_id: int, before: Record
+    ) -> tuple[Record, Contents] | None:
+        """Return the record of an item with the key of its row; None if the key is the same."""
+        if row.key is None or row.key == before.key:
+            return None
+        self.new_keys[row.key] = item_id
+        return replace(before, key=row.key), {}
 
     def _merge(
         self, row: DescribedRow, item_id: int, before: Record, description: ItemDescription
     ) -> tuple[Record, Contents]:
         """Return the new record of an item, and the contents of its files."""
-        values: dict[str, Any] = dict(description.values)
+        values: dict[str, Any] = {**description.values, "key": row.key}
         contents: Contents = {}
         if "files" in row.given:
             values["files"], contents = self._stage(item_id, description)
@@ -333,9 +362,43 @@ class RowEdits:
         """Return the new record of the item of a deleted row; None if it does not change."""
         with naming(removal.name, removal.ibi):
             tombstone = validate_tombstone(build_tombstone(removal.tombstone), removal.ibi)
-            if before.state == State.DELETED.value and not tombstone.discard_description:
-                return None
-            return remove(before, removal.ibi, tombstone, self.now)
+            if before.state != State.DELETED.value or tombstone.discard_description:
+                record, contents = remove(before, removal.ibi, tombstone, self.now)
+                # a new row may get the primary key of the deleted row
+                return replace(record, key=None), contents
+            return None if before.key is None else (replace(before, key=None), {})
+
+
+def check_owner(session: Session, row: DescribedRow, key: str | None) -> None:
+    """Check that the item with the identifier of a row is not the item of another row.
+
+    :param key: the key of the item. If it is not the key of the row, the primary key of the row or
+        the name of its table has changed, unless another row has the identifier.
+    :raises ForeignIdentifier: if another row has the identifier.
+    """
+    mapper = inspect_row(row.row).mapper
+    if key not in (None, row.key) and is_carried_by_another(session, mapper, key, row.identifiers):
+        raise ForeignIdentifier(row.name, row.row.ibi, key)
+
+
+def remove_orphans(
+    session: Session,
+    store: ItemStore,
+    staging: Staging,
+    orphans: Sequence[KeyHolder],
+    tombstone: Tombstone,
+    now: datetime,
+) -> None:
+    """Delete the items, and release the reservations, whose rows a bulk statement has deleted."""
+    edits = RowEdits(session, store, staging, now)
+    owners = {one.ibi: (one.item_id, "") for one in orphans if one.item_id is not None}
+    removals = [Removal(None, one.key, one.ibi, tombstone) for one in orphans]
+    batch = UpdateBatch(store, edits.find((), removals, owners))
+    batch.lock()
+    batch.write(now)
+    for one in orphans:
+        if one.item_id is None:
+            settle_reservation(store.connection, store.archive_id, one.ibi, RELEASED, now)
 
 
 def with_target(record: Record) -> Record:
