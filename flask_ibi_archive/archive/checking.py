@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from flask_ibi_archive.server.commands.group import (
     run_check,
 )
 from flask_ibi_archive.server.database.database import check_writable_folder
-from flask_ibi_archive.server.pages.requests import EXTENSION, current_flask
+from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive, current_flask
 
 if TYPE_CHECKING:
     from werkzeug.test import TestResponse
@@ -113,8 +114,8 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     """Yield the findings of all checks.
 
     The checks concern the configuration, the database, the files, the host's own catalogue if it
-    has one, the pages, the persistent URLs, the Archive's own address, the resolver and the
-    registration.
+    has one, the rows of the host's own models, the pages, the persistent URLs, the Archive's own
+    address, the resolver and the registration.
     """
     yield run_check("configuration", lambda: _check_configuration(archive))
     database = run_check("database", lambda: _check_database(archive))
@@ -126,6 +127,12 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
         catalogue = run_check("catalogue", lambda: _check_catalogue(archive, records))
         yield catalogue
         readable = catalogue.ok
+    embedded = current_archive()
+    if database.ok and embedded.session is not None:
+        from flask_ibi_archive.archive.hosts.model_checks import check_rows, find_models
+
+        for model in find_models(embedded.session):
+            yield run_check("rows", partial(check_rows, embedded, embedded.session, model))
     if database.ok:
         yield run_check("pages", lambda: _check_pages(archive))
         if readable:

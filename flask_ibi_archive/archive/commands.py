@@ -39,7 +39,7 @@ SECTIONS = {
     "show_commands.list items.life_commands.copy items.life_commands.transfer "
     "items.life_commands.delete show_commands.url-list",
     "Many items": "items.record_commands.import items.record_commands.export "
-    "hosts.commands.adopt care.commands.backup care.commands.restore",
+    "hosts.commands.adopt hosts.commands.compare care.commands.backup care.commands.restore",
     "Registration with a resolver": "joining.registration_commands.generate-key "
     "joining.registration_commands.registration-email "
     "joining.registration_commands.register-archive "

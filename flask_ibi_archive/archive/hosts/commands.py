@@ -1,16 +1,26 @@
-"""The command adopt. It gives identifiers to rows that the host already has."""
+"""The commands adopt and compare, about the rows of the host's own models."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flask_ibi_archive.server.commands.group import get_archive, resume_option
-from flask_ibi_archive.server.commands.terminal import Bars, standard_output, warn, write
+from flask_ibi_archive.server.commands.group import get_archive, json_option, resume_option
+from flask_ibi_archive.server.commands.terminal import (
+    Bars,
+    standard_output,
+    warn,
+    write,
+    write_json_list,
+)
 
 if TYPE_CHECKING:
+    from flask_ibi_archive.archive.hosts.comparing import Difference
     from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
     from flask_ibi_archive.errors import RowError
 
@@ -27,6 +37,10 @@ def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) ->
     have the columns of IdentifiedItem. Rows that have identifiers are ignored. If a row refers to
     another row as its previous edition or as the item that it translates, the other row is adopted
     too, even if it does not fulfil --where.
+
+    Rows that have lost their identifiers get them back: the Archive knows the table and the primary
+    key of each item. If the Archive has items of this table whose rows are missing, other rows are
+    not adopted, because they might be the same rows with other primary keys.
 
     If a row cannot be adopted, its class, its primary key, the wrong field and the reason are
     written to standard output, one line per row. The other rows are adopted. The exit status is 1.
@@ -81,6 +95,81 @@ def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) ->
         rows = "1 row" if result.refused == 1 else f"{result.refused} rows"
         could = "can't" if dry_run else "could not"
         raise click.ClickException(f"{rows} {could} be adopted; correct them and run adopt again")
+
+
+@click.command("compare")
+@click.argument("model", metavar="MODULE:MODEL")
+@click.option("--repair", is_flag=True, help="Repair the differences.")
+@click.option(
+    "--reason",
+    metavar="TEXT",
+    help='The reason in new tombstones. Default: "removed by the repository".',
+)
+@json_option
+def compare_command(model: str, repair: bool, reason: str | None, as_json: bool) -> None:
+    """Compare the rows of a model with their items.
+
+    MODULE:MODEL is a model with IdentifiedItem, such as myapp.models:Thesis. Bulk statements,
+    deletions by the database and restores of a single table change rows without their items. The
+    command reports rows without an item, rows that have lost their identifier, rows whose record
+    differs from that of the item, rows with the identifier of another row, and items whose row is
+    missing. The exit status is 1 if there are differences.
+
+    With --repair, rows get back their identifiers, items are deposited and changed, and an item
+    whose row is missing becomes a tombstone, which is permanent. Run the command without --repair
+    first. A row with the identifier of another row gets its own. The repairs are committed in
+    batches. The exit status is 1 if a difference remains.
+
+    \b
+    Example:
+      flask --app example_app ibi compare example_app.models:Publication
+    """
+    from flask_ibi_archive.archive.hosts.comparing import Comparer
+    from flask_ibi_archive.archive.hosts.identified_item import (
+        DEFAULT_REASON,
+        get_archive_with_session,
+    )
+    from flask_ibi_archive.core.records.fields import FieldError, parse_text
+
+    get_archive()  # reports an app without an Archive
+    model_class = load_model(model)
+    archive = get_archive_with_session()
+    assert archive.session is not None
+    if reason is not None and not repair:
+        raise click.UsageError("--reason can't be used without --repair")
+    try:
+        stated = DEFAULT_REASON if reason is None else parse_text("--reason", reason)
+    except FieldError as error:
+        raise click.UsageError(str(error)) from error
+    standard_output()
+    counts: Counter[bool] = Counter()
+    with Bars(rows="Comparing") as bars:
+        comparer = Comparer(
+            archive,
+            archive.session.current(),
+            model_class,
+            repair,
+            stated,
+            lambda done, total: bars.show("rows", done, total),
+        )
+
+        def find() -> Iterator[Difference]:
+            for one in comparer.run():
+                counts[one.repaired] += 1
+                bars.clear()
+                yield one
+
+        if as_json:
+            write_json_list(asdict(one) for one in find())
+        else:
+            for one in find():
+                write(f"{one.row}: {one.text}{' (repaired)' if one.repaired else ''}")
+    if not as_json:
+        repaired = f", repaired {counts[True]}" if repair else ""
+        found = f"compared {comparer.rows} rows and {comparer.items} items"
+        write(f"{found}: differences {counts.total()}{repaired}")
+    if counts[False]:
+        raise click.exceptions.Exit(1)
 
 
 def load_model(name: str) -> type[IdentifiedItem]:

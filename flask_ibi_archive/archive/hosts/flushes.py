@@ -32,6 +32,7 @@ from flask_ibi_archive.archive.hosts.assigning import (
     read_again,
     was_assigned,
 )
+from flask_ibi_archive.archive.hosts.bulk_statements import check_statement, identified_models
 from flask_ibi_archive.archive.hosts.identified_item import (
     DEFAULT_REASON,
     DescribedRow,
@@ -409,9 +410,11 @@ _new_models: list[Mapper[Any]] = []
 def _listen_to_sessions(mapper: Any, model: type[IdentifiedItem]) -> None:
     """Listen to sessions, because the host has a model with IdentifiedItem."""
     _new_models.append(mapper)
+    identified_models.add(mapper)
     if not event.contains(Session, "before_flush", _prepare_flush):
         event.listen(Session, "before_flush", _prepare_flush)
         event.listen(Session, "after_flush_postexec", _write_items)
+        event.listen(Session, "do_orm_execute", check_statement)
         event.listen(Mapper, "after_configured", _warn_of_silent_deletions)
 
 

@@ -525,7 +525,7 @@ def test_sessions_have_listeners_once_the_host_has_a_model_with_identifiers(name
     """The module of the models may be imported before that of the app."""
     command = [sys.executable, "-c", LISTENERS.format(names=names)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert run.stdout == "[]\n['after_flush_postexec', 'before_flush']\n"
+    assert run.stdout == "[]\n['after_flush_postexec', 'before_flush', 'do_orm_execute']\n"
 
 
 EMPTY = """
@@ -597,7 +597,7 @@ def test_an_app_without_models_with_identifiers_has_no_listener_of_ours(tmp_path
     ours = [
         ((target, name), 1)
         for target in ("Session", "session")
-        for name in ("after_flush_postexec", "before_flush")
+        for name in ("after_flush_postexec", "before_flush", "do_orm_execute")
     ]
     assert run.stdout == f"{[(('Mapper', 'after_configured'), 1), *ours]}\n"
 

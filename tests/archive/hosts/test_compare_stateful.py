@@ -1,0 +1,246 @@
+"""Random changes of rows by sessions, bulk statements, lost columns and restores of the table.
+
+After each ``compare --repair``, the rows and the items agree, and no row has got a second
+identifier while its first item is public. IBI_STATEFUL_EXAMPLES sets the number of random walks.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import ExitStack, suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from sqlalchemy import delete, func, insert, select, update
+from support.databases import BACKENDS, new_database
+from support.host_models import Host
+
+from flask_ibi_archive.archive.hosts.adopting import Adopter
+from flask_ibi_archive.archive.hosts.comparing import Comparer
+from flask_ibi_archive.errors import RowError, StorageError
+
+EXAMPLES = int(os.environ.get("IBI_STATEFUL_EXAMPLES", 6))
+picks = st.integers(0, 999)
+titles = st.sampled_from("ABC")
+states = st.sampled_from(("Original", "Original", "Draft", "Deleted"))
+#: What no repair can change: the state of an item that is public or was withdrawn.
+PERMANENT = ("can't be published again", "can't become Reserved again")
+
+
+class Repository(RuleBasedStateMachine):
+    """A table of a host. The column ``views`` is the name of a row, which it never loses."""
+
+    backend: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = ExitStack()
+        folder = Path(self.open.enter_context(tempfile.TemporaryDirectory()))
+        uri = self.open.enter_context(new_database(self.backend, folder, ready=True))
+        self.host = Host(uri, folder)
+        self.open.callback(self.host.close)
+        self.session = self.host.session()
+        self.thesis = self.host.Thesis
+        self.names = count(1)
+        self.dump: list[dict[str, Any]] = []
+        #: The last identifier of each row, by its name.
+        self.known: dict[int, str] = {}
+
+    def teardown(self) -> None:
+        self.repair()
+        self.open.close()
+
+    # --- sessions --------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        try:
+            self.session.commit()
+        except RowError:  # the state of the item forbids the change
+            self.session.rollback()
+
+    def pick(self, number: int) -> Any:
+        keys = list(self.session.scalars(select(self.thesis.id).order_by(self.thesis.id)))
+        return keys[number % len(keys)] if keys else 0
+
+    def get(self, number: int) -> Any:
+        return self.session.get(self.thesis, self.pick(number))
+
+    @rule(title=titles, state=states, key=st.none() | st.integers(1, 20))
+    def add(self, title: str, state: str, key: int | None) -> None:
+        if key is None or self.session.get(self.thesis, key) is None:
+            if key is None and self.backend == "postgresql":  # keys that are free, as on SQLite
+                key = (self.session.scalar(select(func.max(self.thesis.id))) or 0) + 1
+            row = self.thesis(id=key, title=title, state=state, views=next(self.names))
+            self.session.add(row)
+            self.commit()
+
+    @rule(number=picks, title=titles)
+    def change(self, number: int, title: str) -> None:
+        row = self.get(number)
+        if row is not None:
+            row.title = title
+            self.commit()
+
+    @rule(number=picks)
+    def publish_or_withdraw(self, number: int) -> None:
+        row = self.get(number)
+        if row is not None:
+            row.state = "Original" if row.state == "Draft" else "Deleted"
+            self.commit()
+
+    @rule(number=picks)
+    def remove(self, number: int) -> None:
+        row = self.get(number)
+        if row is not None:
+            self.session.delete(row)
+            self.commit()
+
+    # --- statements that no session sees ---------------------------------------------------------
+
+    def run(self, *statements: Any) -> None:
+        self.session.rollback()
+        self.session.expunge_all()
+        with self.host.engine.begin() as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    @rule(title=titles, state=states, key=st.integers(1, 20))
+    def insert_in_bulk(self, title: str, state: str, key: int) -> None:
+        if self.session.get(self.thesis, key) is None:
+            values = {"id": key, "title": title, "state": state, "views": next(self.names)}
+            self.run(insert(self.thesis.__table__).values(values))
+
+    @rule(number=picks, title=titles)
+    def update_in_bulk(self, number: int, title: str) -> None:
+        changed = self.thesis.id >= self.pick(number)
+        self.run(update(self.thesis.__table__).where(changed).values(title=title))
+
+    @rule(number=picks)
+    def delete_in_bulk(self, number: int) -> None:
+        self.run(delete(self.thesis.__table__).where(self.thesis.id == self.pick(number)))
+
+    @rule(number=picks)
+    def lose_columns(self, number: int) -> None:
+        lost = self.thesis.id >= self.pick(number)
+        empty = {"ibi_rep": None, "ibi_ibip": None}
+        self.run(update(self.thesis.__table__).where(lost).values(empty))
+
+    @rule(number=picks)
+    def renumber(self, number: int) -> None:
+        """Change a primary key. The columns must not be lost before the next comparison."""
+        self.repair()
+        key = self.pick(number)
+        free = (self.session.scalar(select(func.max(self.thesis.id))) or 0) + 1
+        self.run(update(self.thesis.__table__).where(self.thesis.id == key).values(id=free))
+        self.repair()
+
+    @rule()
+    def save_table(self) -> None:
+        rows = self.session.execute(select(self.thesis.__table__)).mappings()
+        self.dump = [dict(row) for row in rows]
+
+    @rule(with_columns=st.booleans())
+    def restore_table(self, with_columns: bool) -> None:
+        empty = {} if with_columns else {"ibi_rep": None, "ibi_ibip": None}
+        table = self.thesis.__table__
+        rows = [insert(table).values({**row, **empty}) for row in self.dump]
+        self.run(delete(table), *rows)
+
+    # --- commands --------------------------------------------------------------------------------
+
+    @rule()
+    def adopt(self) -> None:
+        """Adopt rows, or be told that the rows must be compared first."""
+        self.session.rollback()
+        with suppress(StorageError):
+            Adopter(self.host.archive, self.session, self.thesis, resume=True).run()
+        self.check_identifiers()
+
+    @rule()
+    def compare(self) -> None:
+        """Compare without repairs: nothing is written."""
+        rows, records = self.read_rows(), [item.record for item in self.host.archive.find()]
+        list(Comparer(self.host.archive, self.session, self.thesis).run())
+        assert self.read_rows() == rows
+        assert [item.record for item in self.host.archive.find()] == records
+
+    @rule()
+    def repair(self) -> None:
+        """Repair, and check that the rows and the items agree."""
+        self.session.rollback()
+        self.session.expunge_all()
+        found = list(Comparer(self.host.archive, self.session, self.thesis, repair=True).run())
+        permanent = [one for one in found if not one.repaired]
+        assert [one for one in permanent if not any(text in one.text for text in PERMANENT)] == []
+        again = list(Comparer(self.host.archive, self.session, self.thesis).run())
+        assert [one.row for one in again] == [one.row for one in permanent]
+        self.check_identifiers()
+        excepted = {one.row for one in permanent}
+        items = {item.ibi: item for item in self.host.archive.find()}
+        held = {one.ibip for one in self.host.archive.reservations() if one.status == "held"}
+        for row in self.read_rows():
+            item = items.pop(row["ibi_ibip"], None)
+            if f"Thesis {row['id']}" in excepted:
+                continue
+            assert row["ibi_ibip"] is not None
+            if row["state"] == "Draft":
+                assert item is None
+                held.remove(row["ibi_ibip"])
+            else:
+                assert item is not None
+                assert (item.record.state, item.record.key) == (
+                    row["state"],
+                    f"host_thesis:{row['id']}",
+                )
+                assert row["state"] == "Deleted" or item.title == row["title"]
+        public = {ibi for ibi, item in items.items() if item.record.state != "Deleted"}
+        assert public <= {one.ibi for one in permanent}
+        assert not held
+
+    def read_rows(self) -> list[dict[str, Any]]:
+        self.session.rollback()
+        with self.host.engine.connect() as connection:
+            rows = connection.execute(select(self.thesis.__table__).order_by(self.thesis.id))
+            return [dict(row) for row in rows.mappings()]
+
+    def check_identifiers(self) -> None:
+        """Check that rows keep their identifiers while their items are public."""
+        items = {item.ibi: item.record.state for item in self.host.archive.find()}
+        held = {one.ibip for one in self.host.archive.reservations() if one.status == "held"}
+        for row in self.read_rows():
+            name, ibi = row["views"], row["ibi_ibip"]
+            if ibi is None:
+                continue
+            before = self.known.get(name, ibi)
+            assert before == ibi or (items.get(before) != "Original" and before not in held)
+            self.known[name] = ibi
+
+
+@pytest.mark.slow_on_postgresql
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_and_items_agree_after_repairs(backend: str) -> None:
+    class OnBackend(Repository):
+        pass
+
+    OnBackend.backend = backend
+    run_state_machine_as_test(
+        OnBackend, settings=settings(max_examples=EXAMPLES, stateful_step_count=25)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_and_items_agree_after_repairs_in_long_random_walks(backend: str) -> None:
+    class OnBackend(Repository):
+        pass
+
+    OnBackend.backend = backend
+    run_state_machine_as_test(
+        OnBackend, settings=settings(max_examples=100, stateful_step_count=50)
+    )
