@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items import archives
 from flask_ibi_archive.archive.items.file_store import FileStore
-from flask_ibi_archive.archive.items.minting import Minted, Minter, Subsystem
+from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted, Subsystem
 from flask_ibi_archive.archive.items.operations import depositing, editing, keyed, life_cycle
 from flask_ibi_archive.archive.items.operations.context import (
     Clock,
@@ -299,7 +299,7 @@ class Archive:
         """
         return f"{self.config.persistent_url_base}/{require_ibi(item)}"
 
-    def mint(self, count: int = 1) -> list[Minted]:
+    def mint(self, count: int = 1, store: StoreMinted | None = None) -> list[Minted]:
         """Issue new identifiers, and wait until the date of the last one is reached.
 
         ::
@@ -310,12 +310,13 @@ class Archive:
         A deposit mints identifiers itself. Hosts with their own catalogue call this method.
 
         :param count: the number of new identifiers.
+        :param store: stores what belongs to the identifiers, as in :meth:`.Minter.mint`.
         :raises ConfigError: if the host name or the IP address for identifiers is missing.
         :raises ClockError: if the wait would be longer than IBI_MINT_MAX_WAIT.
         :raises MintingError: if an identifier cannot contain the date of the clock.
         :raises NotReady: if the database does not respond.
         """
-        minted = self.minter.mint(count)
+        minted = self.minter.mint(count, store)
         for new in minted if item_minted.receivers else ():
             values = {"ibi": new.ibi, "rep": new.rep, "ibip": new.ibip}
             values["archive"] = self.served().service_ibi

@@ -140,6 +140,15 @@ def settle_reservation(
     raise StorageError(f"{ibi} is reserved for a draft of another Archive of the database")
 
 
+def find_status(connection: Connection, rep: str) -> str | None:
+    """Return the status of the reservation of an identifier; None if it was never reserved.
+
+    :param rep: the repository name, as canonical text.
+    """
+    row = models.Reservation
+    return connection.scalar(select(row.status).where(row.rep == rep))
+
+
 def find_held(
     connection: Connection, archive_id: int, identifiers: Iterable[str]
 ) -> dict[str, str | None]:

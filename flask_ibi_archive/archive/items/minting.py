@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 
@@ -56,6 +57,10 @@ class Minted:
     def ibi(self) -> str:
         """The short form, the IBIp."""
         return self.ibip
+
+
+#: Stores rows for new identifiers in the transaction of the connection.
+StoreMinted: TypeAlias = "Callable[[Connection, list[Minted]], None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +139,13 @@ class Minter:
         #: On PostgreSQL: the date of the last identifier that this minter has issued.
         self._last: Fraction | None = None
 
-    def mint(self, count: int = 1) -> list[Minted]:
+    def mint(self, count: int = 1, store: StoreMinted | None = None) -> list[Minted]:
         """Issue identifiers, and wait until the date of the last identifier is reached.
 
         The dates are stored before the wait. Therefore no date is issued twice.
 
+        :param store: stores what belongs to the identifiers, in the transaction that stores their
+            date. If it raises an exception, no date is used up.
         :raises ClockError: if the wait would be longer than ``max_wait``. No date is used up.
         :raises MintingError: if an identifier cannot contain the date of the clock. No date is
             used up.
@@ -146,10 +153,12 @@ class Minter:
         """
         if count < 1:
             return []
-        issued = self._issue_after_last() if count == 1 else None
+        issued = self._issue_after_last() if count == 1 and store is None else None
         if issued is None:
             with transaction(self.database) as connection:
                 issued = self._issue(connection, count, self.granularity)
+                if store is not None:
+                    store(connection, issued.minted)
                 is_postgresql = connection.dialect.name == "postgresql"
             self._last = issued.date if is_postgresql else None
         self.wait_for(issued)

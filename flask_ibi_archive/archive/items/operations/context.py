@@ -161,6 +161,8 @@ class OperationContext:
         transaction of the host.
     :param notifier: sends the signals after the commit.
     :param clock: returns the current time.
+    :param before_commit: called at the end of the transaction of an operation, before the commit.
+        What it stores is part of the operation.
     """
 
     database: Database
@@ -170,6 +172,7 @@ class OperationContext:
     session: HostSession | None = None
     notifier: Notifier = NOBODY
     clock: Clock = read_utc_clock
+    before_commit: Callable[[ItemStore], None] | None = None
 
     def now(self) -> datetime:
         """Return the current time in UTC, in whole seconds."""
@@ -198,6 +201,8 @@ class OperationContext:
             with writing as connection:
                 store = ItemStore(connection, self.archive.id, ibi=ibi)
                 yield store
+                if self.before_commit is not None:
+                    self.before_commit(store)
                 notices = name_archives(store, {self.archive.id: self.archive.service_ibi})
         except IntegrityError as error:
             raise explain_refusal(error, ibi if store is None else store.ibi) from error
