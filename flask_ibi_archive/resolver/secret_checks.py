@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from ipaddress import IPv6Network, ip_address
 from math import ceil
 from typing import Any
 
@@ -38,6 +37,7 @@ from sqlalchemy import (
 )
 from werkzeug.security import check_password_hash, generate_password_hash
 
+from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.resolver.tables import KeyAttempt, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 
@@ -160,16 +160,6 @@ class RateLimit:
         is_counted = and_(date > self.now - WINDOW, date <= self.now + WINDOW, condition)
         statement = select(date).where(is_counted).order_by(date.desc())
         return statement.offset(number - 1).limit(1).scalar_subquery()
-
-
-def group_sender(ip: str) -> str:
-    """Return the sender of an IP address: an IPv4 address or an IPv6 network.
-
-    One customer usually has a whole /64 network of IPv6. Therefore all addresses of such a network
-    count as one sender.
-    """
-    parsed = ip_address(ip)
-    return str(parsed) if parsed.version == 4 else str(IPv6Network((int(parsed), 64), strict=False))
 
 
 def limit_keys(database: Database, ip: str, now: datetime, archive_id: int) -> RateLimit:

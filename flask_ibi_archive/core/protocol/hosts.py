@@ -302,3 +302,13 @@ def find_client(addresses: tuple[str, ...] | None, anonymises: bool) -> str | No
     if not addresses:
         return None
     return anonymise(addresses[0]) if anonymises else addresses[0]
+
+
+def group_sender(ip: str) -> str:
+    """Return the sender of an IP address: an IPv4 address or an IPv6 network.
+
+    One customer usually has a whole /64 network of IPv6. Therefore all addresses of such a network
+    count as one sender.
+    """
+    parsed = ip_address(ip)
+    return str(parsed) if parsed.version == 4 else str(IPv6Network((int(parsed), 64), strict=False))

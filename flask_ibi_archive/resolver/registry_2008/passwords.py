@@ -15,10 +15,11 @@ from hashlib import sha256
 
 from sqlalchemy import Connection, and_, select, true
 
+from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.protocol.registry_2008.model import Credentials
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.tables import Actor, PasswordAttempt
-from flask_ibi_archive.resolver.secret_checks import COST, RateLimit, group_sender, matches_hash
+from flask_ibi_archive.resolver.secret_checks import COST, RateLimit, matches_hash
 from flask_ibi_archive.server.database.database import Database
 
 WRONG_PASSWORDS = "too many wrong passwords came from this address or for this actorID"
