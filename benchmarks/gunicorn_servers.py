@@ -74,11 +74,17 @@ class Server:
 
 @contextmanager
 def serving(
-    name: str, port: int, workers: int, environment: dict[str, str], threads: int = THREADS
+    name: str,
+    port: int,
+    workers: int,
+    environment: dict[str, str],
+    threads: int = THREADS,
+    module: str = "gunicorn_servers",
 ) -> Iterator[Server]:
     """Run one of the apps with gunicorn.
 
     :param threads: the threads of each worker.
+    :param module: the module of this folder with the function that creates the app.
     """
     address = f"127.0.0.1:{port}"
     words = ["--bind", address, "--workers", str(workers), "--threads", str(threads)]
@@ -88,7 +94,7 @@ def serving(
             "-m",
             "gunicorn",
             *words,
-            f"benchmarks.gunicorn_servers:create_{name}()",
+            f"benchmarks.{module}:create_{name}()",
         ],
         cwd=ROOT,
         env={**os.environ, **environment},
