@@ -242,7 +242,8 @@ class IBIArchive:
         except ConfigError as error:
             raise StartError(error) from None
         if self.routes:
-            app.register_blueprint(create_blueprint(), host=find_address(app.config))
+            blueprint = create_blueprint(app.config)
+            app.register_blueprint(blueprint, host=find_address(app.config))
         app.cli.add_command(commands)
         app.add_template_global(
             lambda item: self.archive.persistent_url(item), "ibi_persistent_url"

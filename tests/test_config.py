@@ -98,6 +98,7 @@ RIGHT: list[tuple[str, Any, Any]] = [
     ("IBI_FILTER_URL_LIST", "no", False),
     ("IBI_FOLLOW_EDITIONS", 0, False),
     ("IBI_LOCAL_RESOLUTION", "True", True),
+    ("IBI_IDENTIFICATION", "true", True),
     ("IBI_URL_KEY_MAX_AGE", 60, 60),
     ("IBI_FILES_FOLDER", Path("/srv/files"), Path("/srv/files")),
     ("IBI_FILES_FOLDER", 2024, Path("2024")),

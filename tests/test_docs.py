@@ -105,6 +105,7 @@ def test_the_tables_of_addresses_have_each_route(tmp_path: Path) -> None:
         "SERVER_NAME": "resolver.example.org",
         "IBI_RESOLVER_SERVICE_IBI": SERVICE,
         "IBI_RESOLVER_REGISTRY": True,
+        "IBI_IDENTIFICATION": True,
     }
     IBIArchive(app)
     IBIResolver(app)
@@ -134,14 +135,14 @@ def test_the_table_of_commands_has_each_command_once() -> None:
     found = [
         name
         for cell in cells
-        for name in re.findall(r"``((?:ibi-resolver )?(?:registry )?[a-z-]+)", cell)
+        for name in re.findall(r"``((?:ibi-resolver )?(?:registry |api-key )?[a-z-]+)", cell)
     ]
     assert sorted(found) == sorted(commands())
 
 
 def test_the_changes_name_every_command() -> None:
     found = re.findall(
-        r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?(?:registry )?[a-z-]+)``", CHANGES
+        r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?(?:registry |api-key )?[a-z-]+)``", CHANGES
     )
     assert set(commands()) <= set(found)
 

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, current_app, got_request_exception, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
+from flask_ibi_archive.archive.identification.api_keys import PATH, list_keys
 from flask_ibi_archive.archive.items.archives import find_archives, find_served
 from flask_ibi_archive.archive.service.item_catalogue import RecordSource
 from flask_ibi_archive.archive.service.local_resolution import resolve_locally
+from flask_ibi_archive.core.protocol.hosts import extract_host, is_public_host
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import NotReady, RegistrationError, TransportError, one_line
@@ -121,6 +123,8 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     database = run_check("database", lambda: _check_database(archive))
     yield database
     yield run_check("files", lambda: _check_files(archive))
+    if archive.config.identification and database.ok:
+        yield run_check("programs", lambda: _check_programs(archive))
     records = archive.items.records
     readable = True
     if records is not None and database.ok:
@@ -147,6 +151,21 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     else:
         text = "the registration was not checked, because it is stored in the database"
         yield Finding("registration", False, text)
+
+
+def _check_programs(archive: Archive) -> str:
+    """Check that programs can get identifiers, and that nobody can read their keys on the way."""
+    keys = list_keys(archive.database, archive.served().id)
+    now = archive.clock()
+    valid = [key for key in keys if key.is_valid(now)]
+    if not valid:
+        raise CheckFailed("no program has a valid key; run: flask ibi api-key create")
+    host = extract_host(archive.config.archive_address)
+    if archive.config.url_scheme != "https" and is_public_host(host):
+        raise CheckFailed(
+            "the keys of programs are sent without encryption; set PREFERRED_URL_SCHEME to https"
+        )
+    return f"{len(valid)} programs may use {archive.addresses.base}{PATH}"
 
 
 def _check_configuration(archive: Archive) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from flask import Response, current_app
 from flask.blueprints import BlueprintSetupState
@@ -11,11 +13,13 @@ from werkzeug.exceptions import NotFound
 from flask_ibi_archive.archive.accesses import statistics
 from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.archive.harvest import oai_pmh
+from flask_ibi_archive.archive.identification.api_keys import PATH, RequestCounts
 from flask_ibi_archive.archive.items.pages import find_media_type
 from flask_ibi_archive.archive.pages import crawl_lists, item_pages, metadata_pages
 from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
 from flask_ibi_archive.errors import ConfigError, NotReady
+from flask_ibi_archive.server.config import SettingsReader
 from flask_ibi_archive.server.pages import flask_interfaces
 from flask_ibi_archive.server.pages.app_hooks import (
     SERVICE,
@@ -26,6 +30,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
 )
 from flask_ibi_archive.server.pages.requests import current_archive, current_request
 from flask_ibi_archive.server.pages.responses import add_static_files, health_response
+from flask_ibi_archive.server.setting_values import parse_flag
 
 NAME = "ibi_archive"
 #: The name of the URL converter that the app may use in its own routes. It is long, because the app
@@ -37,11 +42,13 @@ OWN_ITEM = "flask_ibi_archive_own_item"
 _ITEM_ADDRESS = re.compile(rf"/col/({flask_interfaces.IBIConverter.regex})(?:/.*)?", re.DOTALL)
 
 
-def create_blueprint() -> PageBlueprint:
+def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     """Return the blueprint of an Archive, whose endpoints are named ``ibi_archive.<name>``.
 
     The blueprint adds a function that sees all requests of the app first; see
     :func:`.app_hooks.answer_protocol`.
+
+    :param config: the Flask config; IBI_IDENTIFICATION adds the identification server.
     """
     blueprint = PageBlueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
     blueprint.record_once(_add_item_functions)
@@ -68,6 +75,8 @@ def create_blueprint() -> PageBlueprint:
     add_page(blueprint, "year", "/ibi/items/<int:year>", crawl_lists.show_year)
     add_page(blueprint, "sitemap", "/ibi/sitemap.xml", crawl_lists.send_sitemap)
     add_page(blueprint, "sitemap_part", "/ibi/sitemap/<int:number>", crawl_lists.send_sitemap_part)
+    if SettingsReader(config).read("IBI_IDENTIFICATION", parse_flag, False):
+        add_identification(blueprint)
     # Flask never matches this rule; route_service_request() selects the rule
     blueprint.add_url_rule(
         f"/<{OWN_ITEM}:ibi>",
@@ -92,6 +101,20 @@ def explain_mistyped_address() -> Response | None:
     if address is None or re.fullmatch(flask_interfaces.OwnItemConverter.regex, address[1]):
         return None
     return current_app.make_response(item_pages.landing(address[1]))
+
+
+def add_identification(blueprint: PageBlueprint) -> None:
+    """Add the identification server to a blueprint. Its views refuse methods themselves."""
+    # imported here, because other apps do not need it
+    from flask_ibi_archive.archive.identification import views
+
+    blueprint.record_once(
+        lambda state: state.app.extensions.update({views.COUNTS: RequestCounts()})
+    )
+    methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
+    add_page(blueprint, "openapi", f"{PATH}/openapi.json", views.describe)
+    add_page(blueprint, "identifiers", PATH, views.answer_collection, methods)
+    add_page(blueprint, "identifier", f"{PATH}/<path:ibi>", views.answer_identifier, methods)
 
 
 def _add_item_functions(state: BlueprintSetupState) -> None:

@@ -800,6 +800,75 @@ def define_tables(dialect: str) -> sa.MetaData:
             ondelete="CASCADE",
         ),
     )
+    sa.Table(
+        "ibi_api_key",
+        metadata,
+        sa.Column("id", KEY, primary_key=True, autoincrement=True),
+        sa.Column("archive_id", KEY, nullable=False),
+        sa.Column("name", sa.String(100), nullable=False),
+        sa.Column("key_hash", sa.String(64), nullable=False),
+        sa.Column("scopes", sa.String(100), nullable=False),
+        sa.Column("rate", sa.BigInteger(), nullable=False),
+        sa.Column("created_at", MOMENT, nullable=False),
+        sa.Column("expires_at", MOMENT),
+        sa.Column("revoked_at", MOMENT),
+        sa.CheckConstraint("rate > 0", name="ck_ibi_api_key_rate"),
+        sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_api_key_archive"),
+        sa.UniqueConstraint("archive_id", "name", name="uq_ibi_api_key_name"),
+        sa.UniqueConstraint("key_hash", name="uq_ibi_api_key_hash"),
+        sqlite_autoincrement=True,
+    )
+    sa.Table(
+        "ibi_api_request",
+        metadata,
+        sa.Column("id", KEY, primary_key=True, autoincrement=True),
+        sa.Column("key_id", KEY, nullable=False),
+        sa.Column("idempotency_key", sa.String(255), nullable=False),
+        sa.Column("content_hash", sa.String(64), nullable=False),
+        sa.Column("requested_at", MOMENT, nullable=False),
+        sa.ForeignKeyConstraint(["key_id"], ["ibi_api_key.id"], name="fk_ibi_api_request_key"),
+        sa.UniqueConstraint("key_id", "idempotency_key", name="uq_ibi_api_request_key"),
+        sa.Index("ix_ibi_api_request_time", "key_id", "requested_at"),
+        sqlite_autoincrement=True,
+    )
+    sa.Table(
+        "ibi_issued_identifier",
+        metadata,
+        sa.Column("id", KEY, primary_key=True, autoincrement=True),
+        sa.Column("key_id", KEY, nullable=False),
+        sa.Column("request_id", KEY),
+        sa.Column("rep", sa.String(255), nullable=False),
+        sa.Column("ibip", sa.String(255), nullable=False),
+        sa.Column("issued_at", MOMENT, nullable=False),
+        sa.ForeignKeyConstraint(
+            ["key_id"], ["ibi_api_key.id"], name="fk_ibi_issued_identifier_key"
+        ),
+        sa.ForeignKeyConstraint(
+            ["request_id"],
+            ["ibi_api_request.id"],
+            name="fk_ibi_issued_identifier_request",
+            ondelete="SET NULL",
+        ),
+        sa.UniqueConstraint("rep", name="uq_ibi_issued_identifier_rep"),
+        sa.UniqueConstraint("ibip", name="uq_ibi_issued_identifier_ibip"),
+        sa.Index("ix_ibi_issued_identifier_key", "key_id", "id"),
+        sa.Index(
+            "ix_ibi_issued_identifier_request",
+            "request_id",
+            "id",
+            sqlite_where=sa.text("request_id IS NOT NULL"),
+            postgresql_where=sa.text("request_id IS NOT NULL"),
+        ),
+        sqlite_autoincrement=True,
+    )
+    sa.Table(
+        "ibi_request_count",
+        metadata,
+        sa.Column("sender", sa.String(64), primary_key=True),
+        sa.Column("minute", sa.BigInteger(), primary_key=True, autoincrement=False),
+        sa.Column("requests", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("requests > 0", name="ck_ibi_request_count_requests"),
+    )
     return metadata
 
 

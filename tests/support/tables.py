@@ -36,6 +36,8 @@ FAILURE = {
 }
 IMPORT = {"on_conflict": "skip", "started_at": MOMENT, "newest_item": 1, "digest": "0" * 64}
 LINE = {"written": False, "tied": True, "told": '[1, "pt"]'}
+PROGRAM = {"name": "ojs", "key_hash": "0" * 64, "scopes": "mint", "rate": 600}
+REQUEST = {"idempotency_key": "lost", "content_hash": "0" * 64}
 MORE: dict[str, dict[str, Any]] = {
     "Access": {"content_type": "Data", "persistent_url": "p"},
     "AccessCount": {"content_type": "Data"},
@@ -76,6 +78,12 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
             (
                 models.HarvestSet,
                 {**item, "set_spec": "a:b", "change_no": 1, "datestamp": MOMENT},
+            ),
+            (models.ApiKey, {"id": 9, "archive_id": 1, "created_at": MOMENT, **PROGRAM}),
+            (models.ApiRequest, {"id": 8, "key_id": 9, "requested_at": MOMENT, **REQUEST}),
+            (
+                models.IssuedIdentifier,
+                {"key_id": 9, "request_id": 8, "rep": "r", "ibip": "i", "issued_at": MOMENT},
             ),
             (models.ImportLine, {"import_id": 70, "line": 3, "item_id": 2, **LINE}),
         ):

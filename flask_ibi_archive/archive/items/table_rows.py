@@ -40,6 +40,7 @@ from flask_ibi_archive.archive.items.tables import (
     File,
     Item,
     ItemIdentifier,
+    RequestCount,
     TranslationGroup,
     VisitorSalt,
     metadata,
@@ -50,8 +51,10 @@ from flask_ibi_archive.server.database.dialects import batched, run_on_postgresq
 
 #: The names of the tables that are dumped. The table of salts is not dumped. Salts must be deleted
 #: after a day, because visitors could be identified with the salts. The table of changed items is
-#: not dumped, because a restored item is a changed item.
-NAMES = {*metadata.tables} - {VisitorSalt.__tablename__, ChangedItem.__tablename__}
+#: not dumped, because a restored item is a changed item. Requests are counted for a minute only.
+NAMES = {*metadata.tables} - {
+    model.__tablename__ for model in (VisitorSalt, ChangedItem, RequestCount)
+}
 #: The number of rows that are read or written at a time.
 BATCH = 1000
 

@@ -38,7 +38,7 @@ def parse_line(line: str | bytes) -> Record:
 
     :raises FieldError: if a field is wrong or the line is not a JSON object.
     """
-    return parse_record(_read_json(line))
+    return parse_record(read_json(line))
 
 
 def find_errors(line: str | bytes) -> list[FieldError]:
@@ -47,7 +47,7 @@ def find_errors(line: str | bytes) -> list[FieldError]:
     Contradictions between fields are only found if each field is correct.
     """
     try:
-        data = _read_json(line)
+        data = read_json(line)
         values = fields.parse_object("", data, tuple(data) if isinstance(data, dict) else ())
     except FieldError as error:
         return [error]
@@ -60,7 +60,11 @@ def find_errors(line: str | bytes) -> list[FieldError]:
     return errors or list(_find_conflicts(_read_fields(values)))
 
 
-def _read_json(line: str | bytes) -> Any:
+def read_json(line: str | bytes) -> Any:
+    """Return the value of a text in JSON.
+
+    :raises FieldError: if the text is not JSON in UTF-8, or if an object has a field twice.
+    """
     try:
         return _DECODER.decode(line.decode("utf-8") if isinstance(line, bytes) else line)
     except UnicodeDecodeError as error:

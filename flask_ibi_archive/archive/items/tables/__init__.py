@@ -34,10 +34,18 @@ from flask_ibi_archive.archive.items.tables.items import (
     TranslationGroup,
     metadata,
 )
+from flask_ibi_archive.archive.items.tables.programs import (
+    ApiKey,
+    ApiRequest,
+    IssuedIdentifier,
+    RequestCount,
+)
 
 __all__ = [
     "Access",
     "AccessCount",
+    "ApiKey",
+    "ApiRequest",
     "ArchiveAccessCount",
     "ArchiveRow",
     "Base",
@@ -49,11 +57,13 @@ __all__ = [
     "HarvestSet",
     "Import",
     "ImportLine",
+    "IssuedIdentifier",
     "Item",
     "ItemIdentifier",
     "Link",
     "Prefix",
     "Registration",
+    "RequestCount",
     "Reservation",
     "TombstoneRow",
     "TranslationGroup",

@@ -1,0 +1,1 @@
+"""The identification server: gives identifiers to programs, and deposits items for them."""

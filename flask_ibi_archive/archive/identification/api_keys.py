@@ -1,0 +1,207 @@
+"""The keys of programs that use the identification server, and their rate limits.
+
+A key is a random text of 256 bits. It is shown once, when it is created; the database contains its
+SHA-256. A hash that is slow to compute, as for passwords, is not needed: nobody can guess 256 bits.
+A request with a key needs the same statement whether the key exists or not, and a key contains no
+name. Therefore neither the answer nor its time tells which keys exist.
+
+Requests are counted per minute in the database, because all processes share it. A fixed window is
+sufficient: a program may send twice its rate at the turn of a minute.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import delete, insert, or_, select, update
+
+from flask_ibi_archive.archive.items.tables.programs import ApiKey, RequestCount
+from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.dialects import insert_or_update
+
+#: The path of the identification server.
+PATH = "/ibi/identifiers"
+#: What a program may do: mint and reserve identifiers; deposit, update and withdraw items; see and
+#: change what other programs made.
+SCOPES = ("mint", "deposit", "all")
+#: The beginning of each key, by which programs that look for secrets in source code find keys.
+PREFIX = "ibi_"
+#: The maximum number of requests with a key in a minute, if the administrator states no other.
+RATE = 600
+#: The maximum number of wrong keys in a minute from one network.
+WRONG_KEYS = 10
+#: A process claims this part of the requests that a sender may send in a minute.
+CLAIMS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """A key as its administrator sees it."""
+
+    id: int
+    name: str
+    scopes: tuple[str, ...]
+    rate: int
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+    def is_valid(self, now: datetime) -> bool:
+        """Return whether the key is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
+
+    def may(self, scope: str) -> bool:
+        """Return whether a program with the key may do something."""
+        return scope in self.scopes
+
+
+_COLUMNS = (
+    ApiKey.id,
+    ApiKey.name,
+    ApiKey.scopes,
+    ApiKey.rate,
+    ApiKey.created_at,
+    ApiKey.expires_at,
+    ApiKey.revoked_at,
+)
+
+
+def create_key(
+    database: Database,
+    archive_id: int,
+    name: str,
+    scopes: Collection[str],
+    now: datetime,
+    expires_at: datetime | None = None,
+    rate: int = RATE,
+) -> str:
+    """Create a key and return it. The key cannot be shown again.
+
+    :raises StorageError: if another key, also a revoked one, has the name.
+    """
+    key = PREFIX + secrets.token_urlsafe(32)
+    row = {
+        "archive_id": archive_id,
+        "name": name,
+        "key_hash": _hash(key),
+        "scopes": " ".join(scope for scope in SCOPES if scope in scopes),
+        "rate": rate,
+        "created_at": now,
+        "expires_at": expires_at,
+    }
+    with database.writing() as connection:
+        is_taken = select(ApiKey.id).where(ApiKey.archive_id == archive_id, ApiKey.name == name)
+        if connection.scalar(is_taken) is not None:
+            raise StorageError(f"a key has the name {name} already; choose another name")
+        connection.execute(insert(ApiKey).values(row))
+    return key
+
+
+def list_keys(database: Database, archive_id: int) -> list[KnownKey]:
+    """Return the keys of an Archive, the oldest first."""
+    statement = select(*_COLUMNS).where(ApiKey.archive_id == archive_id).order_by(ApiKey.id)
+    return database.read(lambda connection: list(map(_read, connection.execute(statement))))
+
+
+def revoke_key(database: Database, archive_id: int, name: str, now: datetime) -> None:
+    """Revoke a key. What its program has made remains.
+
+    :raises StorageError: if there is no such key, or if it was revoked before.
+    """
+    is_named = (ApiKey.archive_id == archive_id, ApiKey.name == name)
+    with database.writing() as connection:
+        revoked = connection.execute(
+            update(ApiKey).where(*is_named, ApiKey.revoked_at.is_(None)).values(revoked_at=now)
+        )
+        if revoked.rowcount == 0:
+            known = connection.scalar(select(ApiKey.id).where(*is_named))
+            reason = "does not exist" if known is None else "was revoked before"
+            raise StorageError(f"the key {name} {reason}; flask ibi api-key list shows the keys")
+
+
+def find_key(database: Database, archive_id: int, key: str, now: datetime) -> KnownKey | None:
+    """Return the key with a text; None if it is unknown, revoked or expired."""
+    statement = select(*_COLUMNS).where(
+        ApiKey.key_hash == _hash(key),
+        ApiKey.archive_id == archive_id,
+        ApiKey.revoked_at.is_(None),
+        or_(ApiKey.expires_at.is_(None), ApiKey.expires_at > now),
+    )
+    row = database.read(lambda connection: connection.execute(statement).first())
+    return None if row is None else _read(row)
+
+
+class RequestCounts:
+    """Counts the requests of keys, and those with wrong keys, of all processes together.
+
+    A process claims several requests at a time, so that not each request writes to the database.
+    What it has claimed and does not use until the minute ends is lost: a program that uses several
+    processes is refused a little before its limit, never after it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        #: For each sender: the minute, and the claimed requests that are left.
+        self._claimed: dict[str, tuple[int, int]] = {}
+
+    def count(self, database: Database, sender: str, limit: int, now: datetime) -> int | None:
+        """Count a request, unless the limit of the present minute is reached.
+
+        A refused request writes nothing.
+
+        :param sender: whose requests are counted, such as ``key 7`` or a network.
+        :returns: None if the request was counted. Otherwise, the number of seconds to wait.
+        """
+        second = int(now.timestamp())
+        minute = second // 60
+        with self._lock:
+            claimed, left = self._claimed.get(sender, (minute, 0))
+            if claimed == minute and left:
+                self._claimed[sender] = minute, left - 1
+                return None
+        size = max(limit // CLAIMS, 1)
+        if not _claim(database, sender, minute, size, limit):
+            return 60 - second % 60
+        with self._lock:
+            others = {name: value for name, value in self._claimed.items() if value[0] == minute}
+            left = others.get(sender, (minute, 0))[1]
+            self._claimed = {**others, sender: (minute, left + size - 1)}
+        return None
+
+
+def _claim(database: Database, sender: str, minute: int, size: int, limit: int) -> bool:
+    """Store that a sender has sent further requests in a minute, unless that exceeds its limit."""
+    counted = select(RequestCount.requests).where(
+        RequestCount.sender == sender, RequestCount.minute == minute
+    )
+    if (database.read(lambda connection: connection.scalar(counted)) or 0) + size > limit:
+        return False
+    with database.writing() as connection:
+        statement = insert_or_update(connection, RequestCount).values(
+            sender=sender, minute=minute, requests=size
+        )
+        requests = connection.scalar(
+            statement.on_conflict_do_update(
+                index_elements=["sender", "minute"],
+                set_={"requests": RequestCount.requests + size},
+                where=RequestCount.requests + size <= limit,
+            ).returning(RequestCount.requests)
+        )
+        if requests == size:
+            connection.execute(delete(RequestCount).where(RequestCount.minute < minute - 1))
+        return requests is not None
+
+
+def _hash(key: str) -> str:
+    return sha256(key.encode()).hexdigest()
+
+
+def _read(row: Any) -> KnownKey:
+    return KnownKey(**{**row._mapping, "scopes": tuple(row.scopes.split())})

@@ -1,0 +1,160 @@
+"""Commands for the keys of programs: api-key create, list and revoke."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from flask_ibi_archive.server.commands.group import get_archive, json_option
+from flask_ibi_archive.server.commands.terminal import say, standard_output, write, write_table
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.identification.api_keys import KnownKey
+
+_PERIOD = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
+_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+
+
+def _parse_period(
+    context: click.Context, parameter: click.Parameter, value: str
+) -> timedelta | None:
+    if value == "never":
+        return None
+    period = _PERIOD.fullmatch(value)
+    if period is None:
+        raise click.BadParameter(f"{value!r} is not a period such as 90d, 12w, 6m or 1y, or never")
+    return timedelta(days=int(period[1]) * _DAYS[period[2]])
+
+
+def _parse_scopes(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:
+    from flask_ibi_archive.archive.identification.api_keys import SCOPES
+
+    scopes = [scope.strip() for scope in value.split(",")]
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise click.BadParameter(f"{scope!r} is not one of {', '.join(SCOPES)}")
+    return scopes
+
+
+def _parse_name(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not value.isprintable() or not 1 <= len(value.strip()) <= 100:
+        raise click.BadParameter("a name has 1 to 100 characters on one line")
+    return value.strip()
+
+
+@click.group("api-key")
+def api_key_command() -> None:
+    """Create, list and revoke the keys of programs.
+
+    A program with a key gets identifiers from /ibi/identifiers, if IBI_IDENTIFICATION is true.
+
+    \b
+    Example:
+      flask --app example_app ibi api-key create --name ojs --may mint,deposit --expires 1y
+    """
+
+
+@api_key_command.command("create")
+@click.option("--name", required=True, callback=_parse_name, help="The name of the program.")
+@click.option(
+    "--may",
+    "scopes",
+    required=True,
+    callback=_parse_scopes,
+    help="What the program may do, separated by commas: mint (issue and reserve identifiers), "
+    "deposit (deposit, update and withdraw items), all (see and change also what other programs "
+    "made).",
+)
+@click.option(
+    "--expires",
+    "period",
+    default="1y",
+    show_default=True,
+    callback=_parse_period,
+    help="When the key expires: a number of days (d), weeks (w), months (m), years (y); or never.",
+)
+@click.option(
+    "--rate",
+    type=click.IntRange(1, 1_000_000),
+    help="The maximum number of requests in a minute.  [default: 600]",
+)
+def create_command(
+    name: str, scopes: list[str], period: timedelta | None, rate: int | None
+) -> None:
+    """Create a key and print it. The key cannot be shown again.
+
+    \b
+    Example:
+      flask --app example_app ibi api-key create --name ojs --may mint,deposit --expires 1y
+    """
+    from flask_ibi_archive.archive.identification.api_keys import RATE, create_key
+
+    archive = get_archive()
+    standard_output()
+    now = archive.clock()
+    key = create_key(
+        archive.database,
+        archive.served().id,
+        name,
+        scopes,
+        now,
+        None if period is None else now + period,
+        rate or RATE,
+    )
+    write(key)
+    say("Give the key to the program now; it cannot be shown again.")
+    if not archive.config.identification:
+        say("Set IBI_IDENTIFICATION to true, so that the Archive answers programs.")
+
+
+@api_key_command.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List the keys, but not their secret texts.
+
+    \b
+    Example:
+      flask --app example_app ibi api-key list
+    """
+    from flask_ibi_archive.archive.identification.api_keys import list_keys
+
+    archive = get_archive()
+    standard_output()
+    now = archive.clock()
+    keys = list_keys(archive.database, archive.served().id)
+    columns = ("name", "may", "rate", "created_at", "expires_at", "status")
+    write_table(columns, (_describe(key, now) for key in keys), as_json)
+
+
+def _describe(key: KnownKey, now: datetime) -> dict[str, object]:
+    from flask_ibi_archive.core.identifiers.dates import format_timestamp
+
+    invalid = "expired" if key.revoked_at is None else "revoked"
+    return {
+        "name": key.name,
+        "may": ",".join(key.scopes),
+        "rate": key.rate,
+        "created_at": format_timestamp(key.created_at),
+        "expires_at": format_timestamp(key.expires_at),
+        "status": "valid" if key.is_valid(now) else invalid,
+    }
+
+
+@api_key_command.command("revoke")
+@click.argument("name")
+def revoke_command(name: str) -> None:
+    """Revoke the key of a program. What the program has made remains.
+
+    \b
+    Example:
+      flask --app example_app ibi api-key revoke ojs
+    """
+    from flask_ibi_archive.archive.identification.api_keys import revoke_key
+
+    archive = get_archive()
+    standard_output()
+    revoke_key(archive.database, archive.served().id, name, archive.clock())
+    write(f"revoked {name}")

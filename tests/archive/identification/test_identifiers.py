@@ -1,0 +1,362 @@
+"""Programs get identifiers, reserve them, and deposit, update and withdraw items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from io import BytesIO
+from typing import Any
+
+import pytest
+from flask import Flask
+from support.archives import archive_of
+
+from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
+from flask_ibi_archive.core.records.parse import FIELDS
+
+from .conftest import Program
+
+RECORD: dict[str, Any] = {
+    "language": "pt",
+    "metadata": {"dc": {"title": ["On rain"], "creator": ["Silva, Ana"]}},
+    "files": [{"path": "rain.pdf", "url": "https://files.example.org/rain.pdf"}],
+}
+
+
+def new(program: Program, json: Any = None, **headers: str) -> dict[str, str]:
+    """Return the identifier that a request issues."""
+    answer = program("POST", json=json, **headers)
+    assert answer.status_code == 201, answer.text
+    [identifier] = answer.json["identifiers"]
+    assert answer.headers["Location"].endswith(f"/ibi/identifiers/{identifier['rep']}")
+    return dict(identifier)
+
+
+# --- issuing and reserving -----------------------------------------------------------------------
+
+
+def test_an_empty_request_issues_one_identifier_in_both_forms(program: Program) -> None:
+    issued = new(program)
+    rep, ibip = (decode_identifier(parse_identifier(issued[form])) for form in ("rep", "ibip"))
+    assert (rep.host, rep.port) == ("mtc-m16c.sid.inpe.br", 80)
+    assert ibip.ip == "150.163.34.243"
+    assert rep.date == ibip.date
+    assert issued["persistent_url"] == f"http://urlib.net/{issued['ibip']}"
+
+
+def test_identifiers_are_issued_one_after_the_other(program: Program) -> None:
+    answers = [program("POST", json={"count": count}).json for count in (1, 100, 1)]
+    issued = [each["rep"] for answer in answers for each in answer["identifiers"]]
+    dates = [decode_identifier(parse_identifier(rep)).date for rep in issued]
+    assert len(issued) == 102
+    assert dates == sorted(set(dates))
+
+
+def test_a_list_of_pairs_is_the_answer_if_the_program_prefers_it(program: Program) -> None:
+    answer = program("POST", json={"count": 2}, Accept="text/plain")
+    assert answer.status_code == 201
+    assert answer.content_type == "text/plain"
+    lines = answer.text.split("\r\n")
+    assert len(lines) == 2
+    assert all(line.startswith("ibi {rep sid.inpe.br/mtc-m16c/") for line in lines)
+
+
+def test_a_reserved_identifier_is_deposited_later(program: Program, served_app: Flask) -> None:
+    reserved = new(program, {"reserve": True, "note": "thesis of Ana Silva"})
+    assert program("GET", f"/{reserved['ibip']}").json["status"] == "held"
+    answer = program("PUT", f"/{reserved['ibip']}", {"record": RECORD})
+    assert (answer.status_code, answer.json["status"]) == (201, "Original")
+    item = archive_of(served_app).get(reserved["rep"])
+    assert item is not None
+    assert item.title == "On rain"
+    [reservation] = archive_of(served_app).reservations()
+    assert (reservation.note, reservation.status) == ("thesis of Ana Silva", "used")
+
+
+def test_a_reserved_identifier_is_released(program: Program) -> None:
+    reserved = new(program, {"reserve": True})
+    assert program("DELETE", f"/{reserved['rep']}").json["status"] == "released"
+    assert program("DELETE", f"/{reserved['rep']}").status_code == 409
+    assert program("PUT", f"/{reserved['rep']}", {"record": RECORD}).status_code == 409
+
+
+def test_an_identifier_that_was_only_issued_has_no_item(program: Program) -> None:
+    issued = new(program)
+    assert program("GET", f"/{issued['rep']}").json["status"] == "issued"
+    refused = program("PUT", f"/{issued['rep']}", {"record": RECORD})
+    assert refused.status_code == 409
+    assert "only a reserved identifier" in refused.json["detail"]
+
+
+# --- items ---------------------------------------------------------------------------------------
+
+
+def test_an_item_is_deposited_shown_updated_and_withdrawn(
+    program: Program, served_app: Flask
+) -> None:
+    path = f"/{new(program, {'record': RECORD})['ibip']}"
+    shown = program("GET", path).json
+    assert shown["status"] == "Original"
+    stated = {name: value for name, value in shown["record"].items() if name in RECORD}
+    assert stated == RECORD
+    changed = {**shown["record"], "language": "en", "embargo": "2030-01-01"}
+    updated = program("PUT", path, {"record": changed})
+    assert updated.status_code == 200
+    assert (updated.json["record"]["language"], updated.json["record"]["embargo"]) == (
+        "en",
+        "2030-01-01",
+    )
+    successor = new(program, {"record": RECORD})["rep"]
+    withdrawn = program("DELETE", f"{path}?reason=Retracted&successor={successor}")
+    assert withdrawn.json["record"]["tombstone"] == {"reason": "Retracted", "successor": successor}
+    page = served_app.test_client().get(f"/col{path}/", follow_redirects=True)
+    assert page.status_code == 410
+    assert "Retracted" in page.text
+
+
+def test_an_update_replaces_the_whole_description(program: Program) -> None:
+    path = f"/{new(program, {'record': {**RECORD, 'embargo': '2030-01-01'}})['ibip']}"
+    record = program("PUT", path, {"record": {"files": RECORD["files"]}}).json["record"]
+    assert record.keys() == {"rep", "ibip", "timestamp", "files"}
+
+
+def test_an_update_keeps_the_files_of_the_archive(
+    new_program: Callable[..., Program], served_app: Flask
+) -> None:
+    item = archive_of(served_app).deposit(title="On rain", files=[("a.txt", BytesIO(b"rain"))])
+    program = new_program(may="deposit,all")
+    shown = program("GET", f"/{item.ibi}").json["record"]
+    assert shown["files"] == [{"path": "a.txt", "sha256": shown["files"][0]["sha256"]}]
+    answer = program("PUT", f"/{item.ibi}", {"record": {**shown, "language": "en"}})
+    assert answer.status_code == 200, answer.text
+    file = served_app.test_client().get(f"/col/{item.rep}/doc/a.txt", buffered=True)
+    assert file.data == b"rain"
+    wrong = {**shown, "files": [{"path": "b.txt"}]}
+    refused = program("PUT", f"/{item.ibi}", {"record": wrong})
+    assert (refused.status_code, refused.json["field"]) == (422, "record.files[0].url")
+
+
+@pytest.mark.parametrize(
+    ("record", "field"),
+    [
+        ({"files": [{"path": "a", "source": "/etc/passwd"}]}, "record.files[0].source"),
+        ({"files": [{"path": "a"}]}, "record.files[0].url"),
+        ({"rep": "a.br/x/2001/01.01.00.00"}, "record.rep"),
+        ({"timestamp": "2009-07-21T13:23:45Z"}, "record.timestamp"),
+        ({"state": "Deleted", "timestamp": "2009-07-21T13:23:45Z"}, "record.timestamp"),
+        ({"state": "Copy", "original_archive": "a.br/x/2001/01.01"}, "record.original_archive"),
+        ({"language": "english"}, "record.language"),
+        ({"titel": "On rain"}, "record.titel"),
+        ("On rain", "record"),
+        (None, "record"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_named_and_nothing_is_stored(
+    program: Program, served_app: Flask, record: object, field: str
+) -> None:
+    answer = program("POST", json={"record": record})
+    assert (answer.status_code, answer.mimetype) == (422, "application/problem+json")
+    assert answer.json["field"] == field
+    assert answer.json["title"] == "Unprocessable Entity"
+    assert list(archive_of(served_app).find()) == []
+    assert program("GET").json["identifiers"] == []
+
+
+@pytest.mark.parametrize(
+    ("json", "field"),
+    [
+        ({"count": 0}, "count"),
+        ({"count": 1001}, "count"),
+        ({"count": True}, "count"),
+        ({"count": "1"}, "count"),
+        ({"reserve": False}, "reserve"),
+        ({"reserve": True, "count": 2}, "count"),
+        ({"note": "for Ana"}, "note"),
+        ({"reserve": True, "note": ""}, "note"),
+        ({"record": RECORD, "count": 1}, "count"),
+        ({"number": 1}, "number"),
+        ([], None),
+    ],
+)
+def test_a_wrong_request_is_refused(program: Program, json: object, field: str | None) -> None:
+    answer = program("POST", json=json)
+    assert (answer.status_code, answer.json.get("field")) == (422, field)
+    assert program("GET").json["identifiers"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status"),
+    [
+        (b"{", "application/json", 400),
+        (b'{"count": 1, "count": 2}', "application/json", 400),
+        (b"\xff", "application/json", 400),
+        (b"count=1", "application/x-www-form-urlencoded", 415),
+        (b" " * (1 << 20) + b"{}", "application/json", 413),
+    ],
+    ids=["no-json", "twice", "no-utf-8", "form", "long"],
+)
+def test_a_body_that_is_no_json_is_refused(
+    program: Program, body: bytes, content_type: str, status: int
+) -> None:
+    answer = program.client.post(
+        "/ibi/identifiers",
+        data=body,
+        content_type=content_type,
+        headers={"Authorization": f"Bearer {program.key}"},
+    )
+    assert (answer.status_code, answer.mimetype) == (status, "application/problem+json")
+
+
+def test_a_rule_of_the_archive_is_named(program: Program) -> None:
+    path = f"/{new(program, {'record': {**RECORD, 'aliases': ['83LX3pFwXQZeBBx/hwiTk']}})['ibip']}"
+    refused = program("PUT", path, {"record": RECORD})
+    assert refused.status_code == 409
+    assert "identifiers are permanent" in refused.json["detail"]
+    assert program("DELETE", f"{path}?reason=Retracted").status_code == 200
+    assert program("DELETE", f"{path}?reason=Retracted").status_code == 409
+    assert program("PUT", path, {"record": RECORD}).status_code in (409, 422)
+
+
+def test_a_list_is_read_in_parts(program: Program) -> None:
+    program("POST", json={"count": 5})
+    listed, path = [], "?limit=2"
+    while path:
+        part = program("GET", path).json
+        listed += [each["rep"] for each in part["identifiers"]]
+        path = part.get("next", "").partition("/ibi/identifiers")[2]
+    assert len(listed) == len(set(listed)) == 5
+    assert program("GET", "?limit=0").json["field"] == "limit"
+    assert program("GET", "?after=x").json["field"] == "after"
+
+
+def test_unknown_methods_are_problems_too(program: Program) -> None:
+    refused = program("PATCH")
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "GET, POST")
+    assert program("POST", "/8JMKD3MGP8W/35MME4E").headers["Allow"] == "GET, PUT, DELETE"
+
+
+# --- the same request again ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("json", [{"count": 3}, {"reserve": True}, {"record": RECORD}])
+def test_a_repeated_request_gets_the_first_answer(
+    program: Program, served_app: Flask, json: dict[str, Any]
+) -> None:
+    first = program("POST", json=json, Idempotency_Key='"lost"')
+    again = program("POST", json=dict(reversed(json.items())), Idempotency_Key="lost")
+    assert (again.status_code, again.json) == (first.status_code, first.json)
+    assert program("GET").json["identifiers"] == [
+        {**each, "issued_at": each_listed["issued_at"]}
+        for each, each_listed in zip(
+            first.json["identifiers"], program("GET").json["identifiers"], strict=True
+        )
+    ]
+    assert len(list(archive_of(served_app).find())) == ("record" in json)
+
+
+def test_another_request_with_the_same_key_is_refused(program: Program) -> None:
+    program("POST", json={"count": 1}, Idempotency_Key="lost")
+    refused = program("POST", json={"count": 2}, Idempotency_Key="lost")
+    assert (refused.status_code, refused.json["field"]) == (422, "Idempotency-Key")
+    assert program("POST", Idempotency_Key="ç").status_code == 422
+
+
+def test_a_refused_request_can_be_corrected_with_the_same_key(program: Program) -> None:
+    assert program("POST", json={"record": {}, "count": 1}, Idempotency_Key="a").status_code == 422
+    assert program("POST", json={"record": RECORD}, Idempotency_Key="a").status_code == 201
+
+
+def test_two_programs_may_use_the_same_key(new_program: Callable[..., Program]) -> None:
+    one, two = (new_program(name)("POST", Idempotency_Key="1").json for name in ("one", "two"))
+    assert one != two
+
+
+def test_an_answer_is_kept_for_a_day(program: Program, served_app: Flask) -> None:
+    archive = archive_of(served_app)
+    first = program("POST", Idempotency_Key="lost").json
+    now = archive.clock()
+    archive.clock = lambda: now + timedelta(hours=23)
+    assert program("POST", Idempotency_Key="lost").json == first
+    archive.clock = lambda: now + timedelta(hours=25)
+    assert program("POST", Idempotency_Key="lost").json != first
+    assert len(program("GET").json["identifiers"]) == 2
+
+
+# --- what a program may see ----------------------------------------------------------------------
+
+
+def test_a_program_sees_and_changes_only_what_it_made(
+    new_program: Callable[..., Program],
+) -> None:
+    mine, theirs = new_program("ojs"), new_program("dspace")
+    path = f"/{new(mine, {'record': RECORD})['ibip']}"
+    assert theirs("GET").json["identifiers"] == []
+    for answer in (
+        theirs("GET", path),
+        theirs("PUT", path, {"record": RECORD}),
+        theirs("DELETE", f"{path}?reason=Mine"),
+        theirs("GET", "/8JMKD3MGP8W/35MME4E"),
+        theirs("GET", "/nothing"),
+    ):
+        assert answer.status_code == 404
+        assert answer.json["detail"] == "this program has requested no such identifier"
+    assert mine("GET", path).json["status"] == "Original"
+
+
+def test_a_key_for_all_sees_what_others_made(
+    new_program: Callable[..., Program], served_app: Flask
+) -> None:
+    path = f"/{new(new_program('ojs'), {'record': RECORD})['ibip']}"
+    item = archive_of(served_app).deposit(title="Deposited by the repository")
+    program = new_program("monitor", "deposit,all")
+    assert len(program("GET").json["identifiers"]) == 1
+    assert program("GET", path).status_code == 200
+    assert program("GET", f"/{item.ibi}").json["rep"] == item.rep
+    assert program("DELETE", f"/{item.ibi}?reason=Wrong").json["status"] == "Deleted"
+
+
+def test_the_service_is_no_item_of_a_program(new_program: Callable[..., Program]) -> None:
+    service = "/sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
+    assert new_program("monitor", "deposit,all")("GET", service).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("may", "method", "json", "status"),
+    [
+        ("mint", "POST", None, 201),
+        ("mint", "POST", {"reserve": True}, 201),
+        ("mint", "POST", {"record": RECORD}, 403),
+        ("deposit", "POST", {"record": RECORD}, 201),
+        ("deposit", "POST", {"count": 1}, 403),
+        ("deposit", "POST", {"reserve": True}, 403),
+        ("all", "POST", None, 403),
+        ("all", "GET", None, 200),
+    ],
+)
+def test_a_scope_allows_its_operations(
+    new_program: Callable[..., Program], may: str, method: str, json: object, status: int
+) -> None:
+    assert new_program(may=may)(method, json=json).status_code == status
+
+
+def test_changes_need_the_scope_deposit(new_program: Callable[..., Program]) -> None:
+    program = new_program(may="mint,all")
+    path = f"/{new(program, {'reserve': True})['ibip']}"
+    assert program("PUT", path, {"record": RECORD}).status_code == 403
+    assert program("DELETE", path).status_code == 403
+
+
+# --- the description of the interface ------------------------------------------------------------
+
+
+def test_the_description_has_all_fields_of_a_record(served_app: Flask) -> None:
+    described = served_app.test_client().get("/ibi/identifiers/openapi.json").json
+    assert described is not None
+    fields = described["components"]["schemas"]["Record"]["properties"]
+    assert set(fields) == set(FIELDS)
+
+
+def test_without_the_setting_there_is_no_server(app: Flask) -> None:
+    client = app.test_client()
+    assert client.get("/ibi/identifiers").status_code == 404
+    assert client.get("/ibi/identifiers/openapi.json").status_code == 404

@@ -1,0 +1,71 @@
+"""The answers agree with the description of the interface, for random requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+import schemathesis
+from flask import Flask
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from flask_ibi_archive.archive.identification import views
+
+from .conftest import Program
+
+
+def send_random_requests(app: Flask, program: Program, cases: int) -> None:
+    """Send random requests, right and wrong ones, and compare the answers with the description.
+
+    A request that fits the description may be refused: a schema cannot say which languages exist.
+    A request that is only wrong because it has no key is answered, because it gets one here.
+    """
+    existing = program("POST", json={"record": {}}).json["identifiers"][0]["ibip"]
+    reserved = program("POST", json={"reserve": True}).json["identifiers"][0]["ibip"]
+    schema = schemathesis.openapi.from_wsgi("/ibi/identifiers/openapi.json", app)
+    operations = [operation.ok() for operation in schema.get_all_operations()]
+    requests = st.one_of(
+        [
+            operation.as_strategy(generation_mode=mode)
+            for operation in operations
+            for mode in schemathesis.GenerationMode
+        ]
+    )
+
+    @settings(max_examples=cases, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(case=requests, ibi=st.sampled_from([None, existing, reserved]))
+    def send(case: Any, ibi: str | None) -> None:
+        path = case.path_parameters.get("ibi", "")
+        assume("\n" not in unquote(path))  # Flask answers such a path itself
+        if ibi is not None and "ibi" in case.path_parameters:
+            case.path_parameters["ibi"] = ibi
+        case.call_and_validate(
+            headers={"Authorization": f"Bearer {program.key}"},
+            excluded_checks=[
+                schemathesis.checks.positive_data_acceptance,
+                schemathesis.checks.negative_data_rejection,
+            ],
+        )
+
+    send()
+
+
+@pytest.fixture
+def unlimited(new_program: Callable[..., Program], monkeypatch: pytest.MonkeyPatch) -> Program:
+    """A program that may do everything. Wrong keys, which some requests have, are not limited."""
+    monkeypatch.setattr(views, "WRONG_KEYS", 10**9)
+    return new_program(may="mint,deposit,all", rate=10**6)
+
+
+def test_answers_agree_with_the_description(served_app: Flask, unlimited: Program) -> None:
+    send_random_requests(served_app, unlimited, 50)
+
+
+@pytest.mark.slow
+def test_ten_thousand_answers_agree_with_the_description(
+    served_app: Flask, unlimited: Program
+) -> None:
+    send_random_requests(served_app, unlimited, 10_000)
