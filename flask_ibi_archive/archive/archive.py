@@ -46,7 +46,6 @@ from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.migrate import refuse_old_tables
 from flask_ibi_archive.signals import NOBODY, Notice, Notifier, item_minted
 
 Result = TypeVar("Result")
@@ -178,14 +177,11 @@ class Archive:
         return (self._served or self._find())[1]
 
     def _find(self) -> tuple[archives.ServedArchive, ArchiveFacts]:
-        served = self.database.read(self._find_served)
+        wanted = self.config.archive_service_ibi
+        served = self.database.read(lambda connection: archives.find_served(connection, wanted))
         facts = archives.build_facts(self.config, self.addresses, served, self.formats)
         self._served = served, facts
         return self._served
-
-    def _find_served(self, connection: Connection) -> archives.ServedArchive:
-        refuse_old_tables(connection, self.database.history)
-        return archives.find_served(connection, self.config.archive_service_ibi)
 
     def serves(self, ibi: str) -> bool:
         """Return whether an identifier in canonical case is an IBI of the Archive service."""

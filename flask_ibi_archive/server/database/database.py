@@ -30,6 +30,7 @@ from flask_ibi_archive.server.database.migrate import (
     History,
     check_revision,
     current_revision,
+    refuse_old_tables,
 )
 from flask_ibi_archive.server.database.request_budget import DEFAULT_TIMEOUT, FindBudget, no_budget
 
@@ -67,6 +68,7 @@ class Database:
         self.belongs_to_host = belongs_to_host
         self.reader = engines.make_reader(engine)
         self.find_budget = find_budget
+        self._are_tables_accepted = False
         # closes the connections when nobody uses this object any more, or when the process ends
         weakref.finalize(self, _close, self.reader, self.engine)
         self._parent_pools: list[Pool] = []
@@ -127,6 +129,7 @@ class Database:
         """
         try:
             with _connect(self.reader, self.find_budget) as connection:
+                self._refuse_old_tables(connection)
                 yield connection
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error) from error
@@ -151,7 +154,17 @@ class Database:
 
     def _read_once(self, work: Callable[[Connection], Result]) -> Result:
         with _connect(self.reader, self.find_budget) as connection:
+            self._refuse_old_tables(connection)
             return work(connection)
+
+    def _refuse_old_tables(self, connection: Connection) -> None:
+        """Refuse the tables of a development version when the database is used the first time.
+
+        :raises NotReady: if the tables are of a development version.
+        """
+        if not self._are_tables_accepted:
+            refuse_old_tables(connection, self.history)
+            self._are_tables_accepted = True
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -162,6 +175,7 @@ class Database:
                     **{engines.BEGIN: engines.SNAPSHOT[self.engine.dialect.name]}
                 )
                 with connection.begin():
+                    self._refuse_old_tables(connection)
                     yield connection
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error) from error
@@ -193,6 +207,7 @@ class Database:
                 if table_lock is not None:
                     connection.execution_options(**{engines.TABLE_LOCK: table_lock})
                 with connection.begin():
+                    self._refuse_old_tables(connection)
                     yield connection
                     committing = True
         except IntegrityError:
