@@ -226,7 +226,8 @@ def _check_pages(archive: Archive) -> str:
 def _check_harvests(archive: Archive) -> None:
     """Check that a harvester may use POST, which a protection of forms may refuse."""
     path = "/ibi/oai"
-    answer, is_ours = _dispatch(archive, path, "POST", data={"verb": "Identify"})
+    # without a verb, the answer is an error, and no changes are published
+    answer, is_ours = _dispatch(archive, path, "POST", data={})
     if is_ours and answer.status_code == 400:
         raise CheckFailed(
             f"the app refuses POST requests of harvesters to {path}; if it has CSRFProtect of "

@@ -14,12 +14,14 @@ import pytest
 import requests
 import responses
 from flask import Flask, redirect, request
+from sqlalchemy import select
 from support.accesses import stored
 from support.archives import SERVICE, archive_of
 from support.commands import Outcome, command
 from support.loopback import Later, nobody, raw, sends, serving
 
 from flask_ibi_archive.archive import checking
+from flask_ibi_archive.archive.items.tables import ChangedItem
 
 NewApp = Callable[..., Flask]
 
@@ -259,6 +261,22 @@ def test_check_sends_the_address_of_a_reader(app: Flask, mocked: responses.Reque
     """The key of Flask-Limiter in Invenio contains the address."""
     app.before_request(lambda: ipaddress.ip_address(request.remote_addr or "") and None)
     assert findings(command(app, "check"))["pages"] == (True, "/ibi/statistics can be shown")
+
+
+def test_check_publishes_no_changes_to_harvesters(
+    app: Flask, mocked: responses.RequestsMock
+) -> None:
+    archive = archive_of(app)
+    archive.deposit(title="On rain")
+
+    def count() -> int:
+        with archive.database.reading() as connection:
+            return len(connection.execute(select(ChangedItem.id)).all())
+
+    pending = count()
+    assert pending
+    command(app, "check")
+    assert count() == pending
 
 
 def test_check_prints_json(app: Flask, mocked: responses.RequestsMock) -> None:

@@ -44,9 +44,10 @@ def answer_harvester() -> Response:
     arguments: dict[str, str] = {}
     try:
         harvests = harvesting.open_harvests(archive, current_sets())
-        response_date = harvests.publish()
+        response_date = archive.clock()
         try:
             arguments = messages.parse_arguments(_read_pairs())
+            response_date = harvests.publish()
             body = _Answer(harvests, base_url).write(arguments)
         except HarvestError as error:
             # the response repeats the arguments only if they are legal (OAI-PMH 2.0, 3.2)
