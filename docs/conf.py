@@ -44,6 +44,7 @@ nitpick_ignore_regex = [
 nitpick_ignore = [
     ("py:class", name)
     for name in (
+        "Agents",
         "ArchiveUrls",
         "Clock",
         "Database",
@@ -57,6 +58,7 @@ nitpick_ignore = [
         "Path",
         "Reason",
         "SessionSource",
+        "StoreMinted",
         "Unpack",
         "datetime",
     )

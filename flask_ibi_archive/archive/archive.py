@@ -306,7 +306,8 @@ class Archive:
         A deposit mints identifiers itself. Hosts with their own catalogue call this method.
 
         :param count: the number of new identifiers.
-        :param store: stores what belongs to the identifiers, as in :meth:`.Minter.mint`.
+        :param store: stores what belongs to the identifiers, in the transaction that stores their
+            date.
         :raises ConfigError: if the host name or the IP address for identifiers is missing.
         :raises ClockError: if the wait would be longer than IBI_MINT_MAX_WAIT.
         :raises MintingError: if an identifier cannot contain the date of the clock.
