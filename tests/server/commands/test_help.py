@@ -27,8 +27,8 @@ EVERY = for_each(("group", "name"), NAMES)
 #: The commands that read data or print a report.
 REPORTING = (
     "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "backup", "restore",
-    "verify", "stats", "purge", "check-links", "compare", "register-archive", "unregister-archive", "resolve",
-    "display", "actors",
+    "verify", "stats", "purge", "check-links", "compare", "register-archive", "unregister-archive",
+    "resolve", "display", "actors",
 )  # fmt: skip
 
 
