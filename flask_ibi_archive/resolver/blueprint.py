@@ -15,7 +15,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
     parse_registration_request,
 )
 from flask_ibi_archive.core.protocol.languages import LanguageRange
-from flask_ibi_archive.core.protocol.query import decode_query_string, hide_keys
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string, hide_keys
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl

@@ -17,7 +17,7 @@ from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.languages import LanguageRange, find_language
 from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request, parse_request
 from flask_ibi_archive.core.protocol.pairs import encode_word
-from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.protocol.relations import SHAPES, parse_verb_list
 from flask_ibi_archive.core.protocol.url_list import UrlPair, answer_url_request
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question

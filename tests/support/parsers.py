@@ -43,7 +43,7 @@ from flask_ibi_archive.core.protocol.languages import (
 )
 from flask_ibi_archive.core.protocol.messages import parse_ibi_forms, parse_request
 from flask_ibi_archive.core.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
-from flask_ibi_archive.core.protocol.query import (
+from flask_ibi_archive.core.protocol.query_strings import (
     contains_key,
     decode_query_string,
     decode_url,

@@ -20,7 +20,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
     parse_registration_request,
 )
 from flask_ibi_archive.core.protocol.pairs import format_alert
-from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.errors import PeerProtocolError, RegistrationRefused, TransportError
 from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.config import ResolverConfig

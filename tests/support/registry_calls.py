@@ -12,7 +12,7 @@ from typing import Any
 from flask import Flask
 from lxml import etree
 
-from flask_ibi_archive.core.protocol.query import format_query_string
+from flask_ibi_archive.core.protocol.query_strings import format_query_string
 from flask_ibi_archive.core.protocol.registry_2008.registry_messages import (
     RegistryAnswer,
     parse_registry_answer,

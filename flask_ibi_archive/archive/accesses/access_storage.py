@@ -44,7 +44,7 @@ from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.file_io import new_file, sync_folder
 from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, ItemKey
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
-from flask_ibi_archive.core.protocol.query import decode_url
+from flask_ibi_archive.core.protocol.query_strings import decode_url
 from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.database_errors import get_driver_message

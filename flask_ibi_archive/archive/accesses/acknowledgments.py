@@ -47,7 +47,7 @@ from flask_ibi_archive.core.protocol.messages import (
     Acknowledgment,
     Agents,
 )
-from flask_ibi_archive.core.protocol.query import to_bytes
+from flask_ibi_archive.core.protocol.query_strings import to_bytes
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.server.database.database_errors import get_driver_message
 

@@ -27,7 +27,7 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest
-from flask_ibi_archive.core.protocol.query import decode_url
+from flask_ibi_archive.core.protocol.query_strings import decode_url
 from flask_ibi_archive.core.protocol.relations import NO_VERBS, VerbList
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import list_target_urls

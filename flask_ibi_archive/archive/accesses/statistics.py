@@ -26,7 +26,7 @@ from flask.typing import ResponseReturnValue
 from flask_ibi_archive.archive.accesses.access_rows import DayCounts
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import select_readable_files
-from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.server.pages.charts import draw_swatch

@@ -2,7 +2,7 @@
 
 Two statements read any number of items with all that belongs to them. The first selects the items
 themselves. The second selects the parts of these items: aliases, files and related items. A
-urlRequest reads less, with one statement (``archive/service/catalogue_statement.py``).
+urlRequest reads less, with one statement (``archive/service/catalogue_sql.py``).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from flask_ibi_archive.archive.joining.resolver_answer import REPORT, Endpoint
 from flask_ibi_archive.core.identifiers import Identifier, parse_identifier
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.pairs import encode_word
-from flask_ibi_archive.core.protocol.query import format_query_string
+from flask_ibi_archive.core.protocol.query_strings import format_query_string
 from flask_ibi_archive.core.protocol.registry_2008 import model, registry_messages
 from flask_ibi_archive.core.protocol.relations import EMPTY, Relation, parse_relation
 from flask_ibi_archive.core.protocol.states import State

@@ -1,6 +1,6 @@
 """The items of an Archive, in the tables of this package or in a host's own catalogue.
 
-The statement (:mod:`.catalogue_statement`) returns the requested item and related items, such as
+The statement (:mod:`.catalogue_sql`) returns the requested item and related items, such as
 editions and translations. This module finds the relations between these items in the columns of the
 items.
 
@@ -26,7 +26,7 @@ from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.item_parts import find_files
 from flask_ibi_archive.archive.items.reading import ItemReader, OnMalformed, log_malformed
 from flask_ibi_archive.archive.items.viewing import view_item
-from flask_ibi_archive.archive.service.catalogue_statement import (
+from flask_ibi_archive.archive.service.catalogue_sql import (
     Fetched,
     compile_statement,
     format_time,

@@ -26,7 +26,7 @@ from flask_ibi_archive.core.protocol.hosts import normalize_host
 from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.messages import Acknowledgment, Agents
 from flask_ibi_archive.core.protocol.pairs import encode_word
-from flask_ibi_archive.core.protocol.query import decode_url
+from flask_ibi_archive.core.protocol.query_strings import decode_url
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question

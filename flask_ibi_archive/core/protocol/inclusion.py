@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from flask_ibi_archive.core.identifiers import Identifier, canonical_address, parse_identifier
 from flask_ibi_archive.core.protocol.hosts import is_archive_address
 from flask_ibi_archive.core.protocol.pairs import format_pairs, join_pairs, parse_pairs
-from flask_ibi_archive.core.protocol.query import SERVICE_SUBJECT, format_query_string
+from flask_ibi_archive.core.protocol.query_strings import SERVICE_SUBJECT, format_query_string
 from flask_ibi_archive.errors import (
     BadParameter,
     LocalProtocolError,
@@ -255,7 +255,7 @@ def format_registration_request(request: RegistrationRequest) -> str:
 def parse_registration_request(pairs: Sequence[tuple[str, str]]) -> RegistrationRequest:
     """Parse an inclusionRequest or exclusionRequest; pairs with other names are ignored.
 
-    :param pairs: from :func:`~flask_ibi_archive.core.protocol.query.decode_query_string`.
+    :param pairs: from :func:`.decode_query_string`.
     :returns: the request. The IP address and the identifier are canonical. The key has the right
         form. The caller must compare the key with the registration key of the Archive.
     :raises UnknownSubject: if servicesubject is neither inclusionRequest nor exclusionRequest.

@@ -32,7 +32,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
     is_key,
 )
 from flask_ibi_archive.core.protocol.pairs import format_notice, format_pairs
-from flask_ibi_archive.core.protocol.query import SERVICE_SUBJECT, format_query_string
+from flask_ibi_archive.core.protocol.query_strings import SERVICE_SUBJECT, format_query_string
 from flask_ibi_archive.core.protocol.relations import (
     NO_VERBS,
     VerbList,
@@ -146,7 +146,7 @@ def parse_request(pairs: Sequence[tuple[str, str]]) -> Request:
     ignores pairs that do not belong to the subject. A wrong pair of an acknowledgment raises no
     error. Instead, the attribute for this pair is None.
 
-    :param pairs: the result of :func:`~flask_ibi_archive.core.protocol.query.decode_query_string`.
+    :param pairs: the result of :func:`.decode_query_string`.
     :raises MissingParameter: if a required pair is missing or empty.
     :raises RepeatedParameter: if a pair of the subject appears more than once.
     :raises BadParameter: if the IBI, the addresses or the verb list are wrong.

@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import NamedTuple
 from urllib.parse import quote
 
-from flask_ibi_archive.core.protocol.query import to_bytes
+from flask_ibi_archive.core.protocol.query_strings import to_bytes
 from flask_ibi_archive.errors import LocalProtocolError, PeerProtocolError
 
 ALERT = "alert"

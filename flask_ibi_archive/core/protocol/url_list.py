@@ -15,7 +15,7 @@ from typing import NamedTuple
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest, list_ibi_words
-from flask_ibi_archive.core.protocol.query import list_candidate_paths
+from flask_ibi_archive.core.protocol.query_strings import list_candidate_paths
 from flask_ibi_archive.core.protocol.relation_targets import (
     RelationTarget,
     follow_path,

@@ -23,7 +23,7 @@ from flask_ibi_archive import errors
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY
-from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.protocol.registry_2008 import model, registry_messages
 from flask_ibi_archive.core.resolution.persistent_url import read_persistent_url
 from flask_ibi_archive.reasons import translatable

@@ -22,7 +22,7 @@ from flask_ibi_archive.core.identifiers import Form, Identifier, decode_identifi
 from flask_ibi_archive.core.identifiers.ibip import decode_ibip_prefix
 from flask_ibi_archive.core.protocol.hosts import GLOBAL_UNICAST, is_host_and_port
 from flask_ibi_archive.core.protocol.languages import LanguageRange, parse_accept_language
-from flask_ibi_archive.core.protocol.query import contains_key
+from flask_ibi_archive.core.protocol.query_strings import contains_key
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.server.pages.alerts import malformed_response, method_response

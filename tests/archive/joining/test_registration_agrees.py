@@ -24,7 +24,7 @@ from support.registries import CHEAP, KEY, a_config, answer_of, resolver_databas
 from flask_ibi_archive.archive.joining.registrar import Registrar
 from flask_ibi_archive.archive.joining.registration_state import NEVER, find_registration, state_of
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST, parse_registration_request
-from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.errors import ResolverFailed, ResolverRefused, TransportError
 from flask_ibi_archive.resolver import archive_registry as resolver_side
 from flask_ibi_archive.resolver.archive_registry import Registry

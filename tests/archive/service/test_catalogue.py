@@ -7,7 +7,7 @@ from typing import Any
 
 from support.cases import for_each
 
-from flask_ibi_archive.archive.service.catalogue_statement import Fetched
+from flask_ibi_archive.archive.service.catalogue_sql import Fetched
 from flask_ibi_archive.archive.service.item_catalogue import make_items
 from flask_ibi_archive.core.protocol.catalogue import CatalogueItem, File, OwnMetadata, Scope
 

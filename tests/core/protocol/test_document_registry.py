@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 from support.cases import for_each
 from support.registry_messages import records, requests
 
-from flask_ibi_archive.core.protocol.query import contains_key, format_query_string, hide_keys
+from flask_ibi_archive.core.protocol.query_strings import (
+    contains_key,
+    format_query_string,
+    hide_keys,
+)
 from flask_ibi_archive.core.protocol.registry_2008.model import (
     ChangeActor,
     ChangeEMailAddress,

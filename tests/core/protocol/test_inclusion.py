@@ -23,7 +23,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
     parse_registration_answer,
     parse_registration_request,
 )
-from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.errors import (
     BadParameter,
     LocalProtocolError,

@@ -23,7 +23,7 @@ from flask_ibi_archive.core.protocol.messages import (
     parse_ibi_forms,
     parse_request,
 )
-from flask_ibi_archive.core.protocol.query import decode_query_string, decode_url
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string, decode_url
 from flask_ibi_archive.core.protocol.relations import parse_verb_list
 from flask_ibi_archive.errors import (
     BadParameter,

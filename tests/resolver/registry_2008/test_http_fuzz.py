@@ -38,7 +38,7 @@ from support.registry_calls import (
 from support.web import Answer
 
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
-from flask_ibi_archive.core.protocol.query import format_query_string
+from flask_ibi_archive.core.protocol.query_strings import format_query_string
 from flask_ibi_archive.core.protocol.registry_2008.registry_messages import MAX_BODY
 
 SHORT_RUN = 300

@@ -10,7 +10,7 @@ from sqlalchemy import String, bindparam, literal_column, select
 from sqlalchemy.exc import DBAPIError
 from support.databases import new_database
 
-from flask_ibi_archive.archive.service.catalogue_statement import CompiledStatement
+from flask_ibi_archive.archive.service.catalogue_sql import CompiledStatement
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.request_budget import Budget
 

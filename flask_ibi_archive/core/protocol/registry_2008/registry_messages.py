@@ -28,7 +28,7 @@ from typing import TypeAlias
 
 from flask_ibi_archive.core.protocol.hosts import is_archive_address, is_like_ipv4
 from flask_ibi_archive.core.protocol.pairs import Pair, encode_word, format_pairs, parse_pairs
-from flask_ibi_archive.core.protocol.query import decode_query_string
+from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.core.protocol.registry_2008 import model
 from flask_ibi_archive.errors import (
     BadParameter,
