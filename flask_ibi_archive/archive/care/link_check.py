@@ -17,7 +17,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from itertools import islice
-from threading import Event, Lock
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -88,10 +88,6 @@ class LinkFailure:
         return "\t".join([self.link.url, since, self.link.error, ", ".join(uses)])
 
 
-class _Stopped(Exception):
-    """Ends a thread after another thread has failed, or after the user has stopped the run."""
-
-
 class LinkChecker:
     """Finds, checks and reports the links of all items in one run.
 
@@ -124,7 +120,6 @@ class LinkChecker:
         self.archive = archive
         self.threads = threads
         self._now = now
-        self._pause = pause
         self._begin = now()
         #: Links that were last checked before this time are due.
         self._limit = self._begin - older_than
@@ -132,9 +127,9 @@ class LinkChecker:
         self.results: Counter[str] = Counter()
         self._host = None if host is None else host.lower().rstrip(".")[: link_rows.MAX_HOST]
         self._rows = link_rows.LinkRows(archive.database, archive.served().id, self._host)
-        self._stop = Event()
+        self._stop = link_requests.StopEvent()
         self._lock = Lock()
-        self._limits = link_requests.HostLimits(delay, clock, self._wait)
+        self._limits = link_requests.HostLimits(delay, clock, pause or self._stop.pause)
         config = archive.config
         self._client = link_requests.LinkClient(
             self._limits, link_requests.user_agent(config.base_url), config.inner_hosts, timeout
@@ -186,7 +181,7 @@ class LinkChecker:
                 # After an interrupt, too, each thread finishes its current link and then ends.
                 self._stop.set()
         for error in filter(None, [worker.exception() for worker in workers]):
-            if not isinstance(error, _Stopped):
+            if not isinstance(error, link_requests.Stopped):
                 raise error
 
     def report(self) -> Iterator[LinkFailure]:
@@ -201,12 +196,6 @@ class LinkChecker:
             self._rows.store_report_time(list(batch), self._now())
 
     # --- in the threads --------------------------------------------------------------------------
-
-    def _wait(self, seconds: float) -> None:
-        if self._pause is not None:
-            self._pause(seconds)
-        elif self._stop.wait(seconds):
-            raise _Stopped
 
     def _work(self, hosts: Iterator[str], progress: Callable[[int], object]) -> None:
         """Check one host after the other, until all hosts are checked or the run is stopped.
@@ -226,7 +215,7 @@ class LinkChecker:
         status = link_requests.LinkStatus()
         for link in self._rows.read_due_links(host, self._limit):
             if self._stop.is_set():
-                raise _Stopped
+                raise link_requests.Stopped
             if self._limits.is_excluded(host):
                 status = link_requests.LinkStatus(postponed=True)
             elif failures < link_requests.MAX_HOST_FAILURES:

@@ -81,10 +81,7 @@ def read_uses(database: Database, archive_id: int) -> Iterator[tuple[str, LinkUs
     """Yield each URL outside the Archive with an item that uses the URL."""
     ibi = func.coalesce(Item.rep, Item.ibip)
     used = (Item.archive_id == archive_id, Item.state.not_in(WITHOUT_LINKS))
-
-    def read(statement: Any) -> Sequence[Any]:
-        return database.read(lambda connection: connection.execute(statement).all())
-
+    read = database.read_rows
     files = (
         select(File.item_id, File.path, ibi, File.url)
         .join(Item, Item.id == File.item_id)
@@ -236,7 +233,7 @@ class LinkRows:
 
     def _read(self, statement: Any) -> Sequence[Any]:
         with self._lock:
-            return self.database.read(lambda connection: connection.execute(statement).all())
+            return self.database.read_rows(statement)
 
 
 def _is_due(before: datetime) -> ColumnElement[bool]:

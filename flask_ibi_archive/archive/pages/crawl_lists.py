@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import wraps
 from heapq import nlargest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flask import Response, abort
 from sqlalchemy import Connection, and_, func, literal, select, tuple_
@@ -138,7 +138,7 @@ class StoredLists:
             .where(self._is_listed, Item.id >= number * size, Item.id < (number + 1) * size)
             .order_by(Item.id)
         )
-        rows: Any = self._database.read(lambda connection: connection.execute(statement).all())
+        rows = self._database.read_rows(statement)
         return [(self._archive.addresses.item(row), row.timestamp) for row in rows]
 
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from itertools import chain, islice
-from threading import Event
 from time import monotonic
 from typing import Any
 
@@ -82,10 +81,6 @@ class _Result:
     error: str | None
 
 
-class _Stopped(Exception):
-    """Ends the check of an actor after the user has stopped the command."""
-
-
 class ActorChecker:
     """Checks the URLs of all actors that have registrations.
 
@@ -124,10 +119,9 @@ class ActorChecker:
         self.changes: Counter[str] = Counter()
         self.unconfirmed = 0
         self._now = now
-        self._pause = pause
-        self._stop = Event()
+        self._stop = link_requests.StopEvent()
         self._client = link_requests.LinkClient(
-            link_requests.HostLimits(delay, clock, self._wait),
+            link_requests.HostLimits(delay, clock, pause or self._stop.pause),
             link_requests.user_agent(config.service_url or config.service_ibi),
             config.inner_hosts,
             timeout,
@@ -137,7 +131,7 @@ class ActorChecker:
     def count(self) -> int:
         """Return the number of actors that :meth:`run` checks."""
         statement = select(func.count()).select_from(_REGISTERED.subquery())
-        return int(self._read(statement)[0][0])
+        return int(self.database.read_rows(statement)[0][0])
 
     def run(self, progress: Callable[[int], object] = lambda done: None) -> Iterator[ActorChange]:
         """Check all actors, and yield each change after the change was stored.
@@ -239,7 +233,7 @@ class ActorChecker:
 
     def _check_all(self) -> Iterator[_Result]:
         """Check all actors, and yield the results. Only few actors are in memory at a time."""
-        actors = read_pages(self._read, _REGISTERED, Actor.id)
+        actors = read_pages(self.database.read_rows, _REGISTERED, Actor.id)
         with ThreadPoolExecutor(self.threads, "check-actors") as pool:
 
             def start(number: int) -> set[Future[_Result]]:
@@ -268,9 +262,9 @@ class ActorChecker:
                 actor_row_id, failing_since, checked_at, kind, digest.digest(), url, error
             )
 
-        for url in _read_urls(self._read, actor_row_id, digest):
+        for url in _read_urls(self.database.read_rows, actor_row_id, digest):
             if self._stop.is_set():
-                raise _Stopped
+                raise link_requests.Stopped
             cleaned = link_requests.clean_url(url)
             if cleaned is None:
                 error = "is not a valid URL"
@@ -290,15 +284,6 @@ class ActorChecker:
                 if len(failures) > link_requests.MAX_HOSTS:
                     failures.clear()
         return result(PUT_OFF if postponed or error is None else FAILING)
-
-    def _wait(self, seconds: float) -> None:
-        if self._pause is not None:
-            self._pause(seconds)
-        elif self._stop.wait(seconds):
-            raise _Stopped
-
-    def _read(self, statement: Any) -> Sequence[Any]:
-        return self.database.read(lambda connection: connection.execute(statement).all())
 
 
 _HAS_REGISTRATIONS = exists().where(Registration.actor_id == Actor.id)

@@ -6,13 +6,13 @@ import errno
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Connection, Engine, Executable, event, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import Pool
@@ -151,6 +151,10 @@ class Database:
                 return self._read_once(work)
         except (DBAPIError, PoolTimeoutError) as error:
             raise self.explain(error) from error
+
+    def read_rows(self, statement: Executable) -> Sequence[Any]:
+        """Return all rows of a statement. :meth:`read` says what happens if a connection fails."""
+        return self.read(lambda connection: connection.execute(statement).all())
 
     def _read_once(self, work: Callable[[Connection], Result]) -> Result:
         with _connect(self.reader, self.find_budget) as connection:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
-from threading import Lock
+from threading import Event, Lock
 from time import monotonic
 from urllib.parse import urljoin, urlsplit
 
@@ -77,6 +77,25 @@ def host_of(url: str) -> str:
     return (urlsplit(url).hostname or "").rstrip(".")
 
 
+# --- the end of a check --------------------------------------------------------------------------
+
+
+class Stopped(Exception):
+    """Ends a thread of a check after another thread has failed, or the user has stopped it."""
+
+
+class StopEvent(Event):
+    """Tells the threads of a check that they must end."""
+
+    def pause(self, seconds: float) -> None:
+        """Wait for a number of seconds.
+
+        :raises Stopped: at once if the event is set, also during the wait.
+        """
+        if self.wait(seconds):
+            raise Stopped
+
+
 # --- rate limit ----------------------------------------------------------------------------------
 
 
@@ -106,7 +125,7 @@ class HostLimits:
     """
 
     def __init__(
-        self, delay: float, clock: Callable[[], float], wait: Callable[[float], None]
+        self, delay: float, clock: Callable[[], float], wait: Callable[[float], object]
     ) -> None:
         self.delay = delay
         self._clock = clock
