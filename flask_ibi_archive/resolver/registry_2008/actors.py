@@ -1,99 +1,24 @@
-"""The actors of the document registry: list, address, lock and cancellation ([P] 4.1).
+"""Registered actors of the document registry: lists, locks and cancellation ([P] 4.1).
 
-The check of actors (``actor_check.py``) cancels an actor if none of its URLs has worked for two
-years. The operator of the resolver can cancel an actor at any time.
+``document_registry.py`` registers actors. The check of actors (``actor_check.py``) cancels an actor
+if none of its URLs has worked for two years. The operator of the resolver can cancel an actor at
+any time.
 
 Source: [P] 4.1, note 2.
 """
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, select, update
 
-from flask_ibi_archive.core.protocol.hosts import InnerHosts
-from flask_ibi_archive.core.protocol.registry_2008.model import RegisterActor
-from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.registry_2008.tables import ADDRESS, Actor, Document, Registration
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import read_pages
-from flask_ibi_archive.server.http.guarded_http import look_up, run_within
-from flask_ibi_archive.server.pages.requests import find_address
-
-#: The maximum time for a look-up, and the time after which an actor should try again, in seconds.
-LOOK_UP_TIMEOUT, RETRY_AFTER = 5.0, 60
-#: The maximum number of IP addresses in an error message.
-MAX_NAMED = 5
-
-#: A function that returns the IP addresses of a host name: none if the host name is unknown, and
-#: None if the DNS does not answer in time.
-LookUp: TypeAlias = Callable[[str], Sequence[str] | None]
-
-#: The errors of getaddrinfo for a host name that does not exist, or that has no IP address.
-_UNKNOWN = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
-
-
-def look_up_host(host: str, seconds: float = LOOK_UP_TIMEOUT) -> Sequence[str] | None:
-    """Return the IP addresses of a host name, as described at :data:`LookUp`.
-
-    :param seconds: the maximum time.
-    """
-    return run_within(seconds, lambda: _look_up(host))
-
-
-def check_actor_address(request: RegisterActor, look_up: LookUp, inner_hosts: InnerHosts) -> None:
-    """Check that the ip of an actor is public, and that it is an address of the actor's host.
-
-    The error messages do not contain internal addresses. Otherwise strangers could explore the
-    internal network of the resolver.
-
-    :param look_up: queries the DNS, such as :func:`look_up_host`.
-    :param inner_hosts: the internal hosts that are allowed.
-    :raises DocumentRegistryError: "wrong-address" if the check fails, or "unavailable" if the DNS
-        does not answer.
-    """
-    ip, host = find_address(request.ip), request.host
-    if ip is None or not inner_hosts.allow(host, ip):
-        raise DocumentRegistryError(
-            "wrong-address", f"ip {request.ip} is not a public IP address; send that of {host}"
-        )
-    found = look_up(host)
-    if found is None:
-        raise DocumentRegistryError(
-            "unavailable",
-            f"the DNS does not answer for {host} (computerName.domainName); try again in "
-            f"{RETRY_AFTER} s",
-            RETRY_AFTER,
-        )
-    parsed = dict.fromkeys(map(find_address, found))
-    addresses = [address for address in parsed if address and inner_hosts.allow(host, address)]
-    if ip in addresses:
-        return
-    if addresses:
-        named = ", ".join(str(address) for address in addresses[:MAX_NAMED])
-        more = f" and {len(addresses) - MAX_NAMED} more" * (len(addresses) > MAX_NAMED)
-        in_dns = f"has {named}{more}"
-    else:
-        in_dns = "has no public IP address"
-    raise DocumentRegistryError(
-        "wrong-address",
-        f"ip {request.ip} is not an IP address of {host} (computerName.domainName), which "
-        f"{in_dns} in the DNS",
-    )
-
-
-def _look_up(host: str) -> Sequence[str] | None:
-    try:
-        return look_up(host, None)
-    except ValueError:  # InternalAddress, or UnicodeError if a label is too long
-        return ()
-    except OSError as error:
-        return () if error.errno in _UNKNOWN else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +43,7 @@ class ListedActor:
 
 def list_actors(database: Database) -> Iterator[ListedActor]:
     """Yield all actors in the order of their registration. The rows are read in pages."""
-
-    def read(statement: Any) -> Any:
-        return database.read(lambda connection: connection.execute(statement).all())
-
-    for row in read_pages(read, _select_actors(), Actor.id):
+    for row in read_pages(database.read_rows, _select_actors(), Actor.id):
         yield ListedActor(*row)
 
 
@@ -137,9 +58,9 @@ def find_actor(database: Database, actor_id: str) -> ListedActor | None:
 
 
 def count_actors(connection: Connection) -> tuple[int, int]:
-    """Return the number of actors, and the number of these whose URLs failed in the last check.
+    """Return the number of actors, and the number of actors whose URLs failed in the last check.
 
-    Cancelled actors are not counted.
+    Cancelled actors are in neither number.
     """
     counts = select(func.count(), func.count(Actor.failing_since))
     actors, failing = connection.execute(counts.where(Actor.cancelled_at.is_(None))).one()
@@ -189,9 +110,9 @@ class Cancellation:
 def cancel_actor(connection: Connection, actor_row_id: int, now: datetime) -> Cancellation | None:
     """Cancel the registration of an actor, and delete its registrations of documents.
 
-    Each document of the actor goes to the actor with the oldest copy, which does not hold the
-    copyright. A document without copies is deleted. The row of the actor is not deleted, so that
-    nobody gets the same IBI again.
+    Each document of the actor goes to the actor with the oldest copy, but this actor does not get
+    the copyright. A document without copies is deleted. The row of the cancelled actor is not
+    deleted, so that nobody gets the same IBI again.
 
     :param actor_row_id: the id of the actor in the table.
     :returns: None if the actor is already cancelled or does not exist.

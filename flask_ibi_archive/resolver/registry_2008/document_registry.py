@@ -21,7 +21,7 @@ from flask_ibi_archive.core.resolution.answer import find_usable_url
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.registry_2008 import rows
-from flask_ibi_archive.resolver.registry_2008.actors import (
+from flask_ibi_archive.resolver.registry_2008.actor_address import (
     LookUp,
     check_actor_address,
     look_up_host,
@@ -247,8 +247,8 @@ class DocumentRegistry:
     def delete_registration(self, request: model.DeleteDocumentRegistration, sender: str) -> None:
         """Delete the registration of a document or of a copy ([P] 4.6).
 
-        :raises DocumentRegistryError: "conflict" if other actors have copies of the document. The
-            message names these actors.
+        :raises DocumentRegistryError: "conflict" if the actor has the document, and other actors
+            have copies. The message names these actors.
         """
         with (
             self._authenticated(request, sender) as actor,

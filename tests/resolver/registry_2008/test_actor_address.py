@@ -15,7 +15,7 @@ from support.cases import for_each
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts, parse_inner_hosts
 from flask_ibi_archive.core.protocol.registry_2008.model import RegisterActor
 from flask_ibi_archive.errors import DocumentRegistryError
-from flask_ibi_archive.resolver.registry_2008.actors import (
+from flask_ibi_archive.resolver.registry_2008.actor_address import (
     MAX_NAMED,
     check_actor_address,
     look_up_host,

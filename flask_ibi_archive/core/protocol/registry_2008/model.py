@@ -1,7 +1,11 @@
 """The requests of actors and the record of a document, as dataclasses and as arguments.
 
-An argument has a name, a parser of its value, and a place in the order of repetitions. ``repr``
-never shows a password, because it must not appear in a log.
+The dataclasses have the default values of optional arguments. After the dataclasses, the table
+:data:`ARGUMENTS` names the field of each argument and the parser of its value, and the functions
+convert dataclasses to arguments and arguments to values. ``registry_messages.py`` parses and
+formats complete messages.
+
+``repr`` never shows a password, because it must not appear in a log.
 
 Source: [P] 4.1 to 4.7.
 """
