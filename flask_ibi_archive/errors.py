@@ -52,7 +52,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.reasons import Reason, ask_if_meant
 
 
 def one_line(text: object) -> str:
@@ -113,16 +113,12 @@ class IdentifierError(IBIError, ValueError):
         self.text = text
         self.reason = reason
         self.suggestion = suggestion
-        super().__init__(f"{text[:300]!r} is not an IBI: {reason}{_ask_if_meant(suggestion)}")
+        super().__init__(f"{text[:300]!r} is not an IBI: {reason}{ask_if_meant(suggestion)}")
 
     @property
     def rule(self) -> str:
         """The English text of the reason."""
         return str(self.reason)
-
-
-def _ask_if_meant(suggestion: str | None) -> str:
-    return f"; did you mean {suggestion}?" if suggestion else ""
 
 
 class MintingError(IBIError):
@@ -237,7 +233,7 @@ class MalformedPersistentUrl(PeerProtocolError):
         self.reason = reason
         self.suggestion = suggestion
         super().__init__(
-            f"{url[:300]!a} is not a persistent URL: {reason}{_ask_if_meant(suggestion)}"
+            f"{url[:300]!a} is not a persistent URL: {reason}{ask_if_meant(suggestion)}"
         )
 
     @property
@@ -423,9 +419,11 @@ class RegistrationOvertaken(RegistrationRefused):
 
 
 class HarvestError(IBIError):
-    """A request of a harvester is wrong, or no record fits it. Source: OAI-PMH 2.0, 3.6.
+    """A request of a harvester is wrong, or no record fits the request.
 
     :param code: the code of the error, such as ``badArgument``.
+
+    Source: OAI-PMH 2.0, 3.6.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -452,7 +450,7 @@ class CannotWriteMetadata(HostFunctionFailed):
 
 
 class CannotFindSets(HostFunctionFailed):
-    """The sets of an item, in which harvesters find it, can't be found.
+    """The function of the host that returns the OAI-PMH sets of an item has failed.
 
     :param ibi: an identifier of the item.
     """

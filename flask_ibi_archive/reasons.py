@@ -9,6 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
+def ask_if_meant(suggestion: str | None) -> str:
+    """Return the end of an error message that suggests what the user probably meant.
+
+    :param suggestion: None: nothing is suggested, and the result is empty.
+    """
+    return f"; did you mean {suggestion}?" if suggestion else ""
+
+
 class Reason:
     """A reason why a text is refused: a code, and the values for the message template.
 

@@ -17,6 +17,7 @@ from flask import Flask, appcontext_pushed, request_started
 from sqlalchemy import Engine, make_url
 
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet, one_line
+from flask_ibi_archive.reasons import ask_if_meant
 from flask_ibi_archive.server.config import SettingsReader, find_unknown_keys
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.engines import ArgumentError, NoSuchModuleError
@@ -43,8 +44,7 @@ def warn_of_unknown_keys(app: Flask) -> None:
     if app.extensions.keys() & {EXTENSION, RESOLVER_EXTENSION}:
         return
     for key, nearest in find_unknown_keys(app.config):
-        hint = "" if nearest is None else f"; did you mean {nearest}?"
-        app.logger.warning("%s is not a setting of flask_ibi_archive%s", key, hint)
+        app.logger.warning("%s is not a setting of flask_ibi_archive%s", key, ask_if_meant(nearest))
 
 
 @dataclass

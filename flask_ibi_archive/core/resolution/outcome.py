@@ -12,7 +12,7 @@ from flask_ibi_archive.core.protocol.relation_targets import create_step
 from flask_ibi_archive.core.protocol.relations import Relation, StepKind, VerbList
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question, parse_answer
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
-from flask_ibi_archive.reasons import Reason
+from flask_ibi_archive.reasons import Reason, ask_if_meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +160,7 @@ class Alert:
         """The alert as one line of English text."""
         silent = f"{self.silent} of {self.asked} Archives did not answer"
         if self.kind is AlertKind.MALFORMED:
-            hint = f"; did you mean {self.suggestion}?" if self.suggestion else ""
-            return f"this is not a persistent URL: {self.reason}{hint}"
+            return f"this is not a persistent URL: {self.reason}{ask_if_meant(self.suggestion)}"
         if self.kind is AlertKind.REMOVED:
             when = f" on {self.timestamp[:10]}" if self.timestamp else ""
             return f"{self.ibi} was removed{when}"

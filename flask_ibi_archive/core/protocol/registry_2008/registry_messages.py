@@ -36,6 +36,7 @@ from flask_ibi_archive.errors import (
     PeerProtocolError,
     RepeatedParameter,
 )
+from flask_ibi_archive.reasons import ask_if_meant
 
 #: The maximum length of the arguments of a request in bytes.
 MAX_BODY = 65536
@@ -187,8 +188,7 @@ def _check_names(name: str, verb: _Verb, given: model.Arguments) -> None:
 
 
 def _suggest(text: str, known: tuple[str, ...]) -> str:
-    similar = get_close_matches(text[:80], known, n=1)
-    return f"; did you mean {similar[0]}?" if similar else ""
+    return ask_if_meant(next(iter(get_close_matches(text[:80], known, n=1)), None))
 
 
 def _check_host(computer_name: str, domain_name: str) -> None:
