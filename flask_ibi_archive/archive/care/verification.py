@@ -154,6 +154,7 @@ class Verifier:
                 rows.write("\n")
                 if row.archive_id == self.archive_id:
                     self.result.files += 1
+                    # the rows are sorted by checksum, so that each content is counted once
                     if row.sha256 != last:
                         self.result.contents += 1
                         self.result.bytes += row.size

@@ -17,7 +17,13 @@ from typing import Any
 
 from sqlalchemy import Table, event, inspect
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Mapper, Session, SessionTransaction, object_session
+from sqlalchemy.orm import (
+    Mapper,
+    RelationshipProperty,
+    Session,
+    SessionTransaction,
+    object_session,
+)
 
 from flask_ibi_archive.archive.hosts.assigning import (
     Mint,
@@ -438,10 +444,7 @@ def _warn_of_silent_deletions() -> None:
                 if parent in other.tables
                 for relationship in other.relationships
             )
-            if not any(
-                mapper.isa(one.mapper) and one.cascade.delete and not one.passive_deletes
-                for one in relationships
-            ):
+            if not any(_deletes_rows(relationship, mapper) for relationship in relationships):
                 log.warning(
                     "if a row of %s is deleted, the database deletes rows of %s (ON DELETE "
                     "CASCADE), but their items stay public; add a relationship with "
@@ -449,6 +452,12 @@ def _warn_of_silent_deletions() -> None:
                     parent.name,
                     mapper.class_.__name__,
                 )
+
+
+def _deletes_rows(relationship: RelationshipProperty[Any], mapper: Mapper[Any]) -> bool:
+    """Return whether the session deletes the rows of a model through a relationship."""
+    leads_to_model = mapper.isa(relationship.mapper)
+    return leads_to_model and relationship.cascade.delete and not relationship.passive_deletes
 
 
 def _prepare_flush(session: Session, context: Any, instances: Any) -> None:

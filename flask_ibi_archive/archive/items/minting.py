@@ -280,7 +280,10 @@ class Minter:
     def _advice(self, count: int, now: Fraction, last: Fraction | None, delay: Fraction) -> str:
         """Return what the administrator can do if the wait would be too long.
 
-        The parameters are those of :meth:`_refuse`.
+        :param count: the number of identifiers to mint.
+        :param now: the time of the clock.
+        :param last: the last issued date of the prefixes; None if there is no such date.
+        :param delay: the wait for the last of the new dates, in seconds.
         """
         ahead = Fraction(0) if last is None else last - now
         if ahead > self.max_wait:

@@ -268,19 +268,23 @@ class TableLoader:
         """Load items, with their identifiers, but without their references to metadata items.
 
         :param copies: True to load only the Copies; False to load all items except the Copies.
-        :returns: among all items: the number of Copies, and the number of items with a metadata
-            item.
+        :returns: the number of Copies in the dump, and the number of items in the dump that have a
+            metadata item. Both numbers do not depend on ``copies``.
         """
         all_copies = described = 0
+
+        def is_loaded(row: Row) -> bool:
+            is_copy = row["state"] == COPY
+            return is_copy if copies else not is_copy
 
         def select_item(row: Row) -> Row | None:
             nonlocal all_copies, described
             all_copies += row["state"] == COPY
             described += row["metadata_item_id"] is not None
-            return {**row, "metadata_item_id": None} if (row["state"] == COPY) is copies else None
+            return {**row, "metadata_item_id": None} if is_loaded(row) else None
 
         self._load(item, select_item)
-        self._load(identifier, lambda row: row if (row["state"] == COPY) is copies else None)
+        self._load(identifier, lambda row: row if is_loaded(row) else None)
         return all_copies, described
 
     def _read_parsed(self, name: str) -> Iterator[Row]:

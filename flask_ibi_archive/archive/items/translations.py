@@ -214,8 +214,8 @@ class TranslationJoins:
         self._heads: dict[int, int] = {}
         self._changed: set[int] = set()
         self._read("id", items)
-        # read the other members of these groups
-        self._read("translation_group_id", self._members)
+        # read the other members of these groups; reading them fills the same dict
+        self._read("translation_group_id", list(self._members))
 
     def _read(self, column: str, values: Iterable[int]) -> None:
         """Read the languages and groups of the items that have a value in a column."""

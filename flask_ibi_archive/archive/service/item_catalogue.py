@@ -55,9 +55,9 @@ class StoredForms(NamedTuple):
 def make_items(
     rows: Iterable[Fetched], scope: Scope, today: date
 ) -> tuple[CatalogueItem | None, list[CatalogueItem]]:
-    """Return the requested item, and all items of a result, which refer to each other.
+    """Return the requested item, or None, and all items of the rows. The items refer to each other.
 
-    :param rows: the result of the statement of :mod:`.statements`.
+    :param rows: the result of the statement of :mod:`.catalogue_sql`.
     :param scope: the part of the catalogue that the request needs.
     :param today: the current day (UTC), on which embargoes depend.
     """

@@ -33,9 +33,10 @@ SALT = b"flask_ibi_archive.url_key"
 NONCE = 8
 SIGNATURE = 16
 #: The first bytes of keys: the item is named by its row id or by an identifier.
-ROW_ID, IDENTIFIER = 1, 2
-LENGTH = 1 + 8 + NONCE + SIGNATURE
-#: The number of characters of the longest key, for an identifier of 255 characters.
+ROW_ID, IDENTIFIER = b"\x01", b"\x02"
+#: The number of bytes of a key with a row id.
+LENGTH = len(ROW_ID) + 8 + NONCE + SIGNATURE
+#: No key has more characters, not even the key of an item with an identifier of 255 characters.
 MAX_LENGTH = 700
 #: The maximum difference in seconds between the clocks of two servers of an Archive.
 CLOCK_LEEWAY = 60
@@ -97,9 +98,9 @@ class URLKeys:
         """
         second = int(self.clock())
         if isinstance(item, int):
-            named = b"\x01" + item.to_bytes(8, "big")
+            named = ROW_ID + item.to_bytes(8, "big")
         else:
-            named = b"\x02" + item.encode()
+            named = IDENTIFIER + item.encode()
         # not random.randbytes(): an app may seed the generator, and keys would then be equal
         value = named + os.urandom(NONCE)
         signature = _sign(self._signers[-1], second, value, network)
@@ -143,15 +144,15 @@ class URLKeys:
         ):
             return None
         named, nonce = value[1:-NONCE], value[-NONCE:]
-        item = int.from_bytes(named, "big") if value[0] == ROW_ID else named.decode()
+        item = int.from_bytes(named, "big") if value[:1] == ROW_ID else named.decode()
         return KeyFacts(item, issued, nonce)
 
 
 def _has_form_of_key(whole: bytes) -> bool:
     """Return whether bytes have the first byte and the length of a key."""
-    if whole[:1] == bytes([ROW_ID]):
+    if whole[:1] == ROW_ID:
         return len(whole) == LENGTH
-    return whole[:1] == bytes([IDENTIFIER]) and len(whole) > 1 + NONCE + SIGNATURE
+    return whole[:1] == IDENTIFIER and len(whole) > 1 + NONCE + SIGNATURE
 
 
 def _sign(signer: hmac.HMAC, second: int, value: bytes, network: str) -> bytes:

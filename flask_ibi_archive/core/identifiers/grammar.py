@@ -77,10 +77,10 @@ _NO_WORD_CHARACTER = re.compile("[^A-Za-z0-9-]")
 def find_word_fault(word: str, *, last: bool = False) -> Reason | None:
     """Return why a text is not a valid word of a domain name; None if the word is valid.
 
-    Source: [G] Table 6.1, rules word and last-word.
-
     :param word: the text between two dots.
     :param last: whether the word is the last word. The rule for the last word is stricter.
+
+    Source: [G] Table 6.1, rules word and last-word.
     """
     if not word:
         return Reason("word_empty")

@@ -186,7 +186,8 @@ def decode_ibip_prefix(prefix: str) -> tuple[str, int]:
         raise RefusedText("not_an_address", code=code, text=written, version=version) from None
     port = DEFAULT_PORT
     if port_code:
-        # the rest of a longer code is cut off: the number is out of range with or without the rest
+        # The rest of a longer code is cut off. One extra character is enough for the refusal: the
+        # port is too large, or the code begins with a zero and is therefore not canonical.
         port = convert_to_decimal(port_code[: _MAX_PORT_CODE + 1], 27)
         if not 1 <= port <= 65535:
             raise RefusedText("not_a_port", code=port_code[:40])
@@ -201,13 +202,16 @@ def decode_ibip_suffix(suffix: str) -> Fraction:
 
     :param suffix: canonical text of the shape ``1*grapheme ["W" 1*grapheme]``.
     :returns: POSIX seconds (UTC), exact.
-    :raises RefusedText: if the suffix does not encode a date up to the year 9999.
+    :raises RefusedText: if the suffix does not encode a date up to the year 9999, or if the IBIp of
+        this date has another suffix.
 
     Source: [G] 7, Algorithm 6, in reverse.
     """
     code, _, fraction_code = suffix.partition("W")
+    # The rest of a longer code is cut off. One extra character is enough for the refusal: the year
+    # is too large, or the code begins with a zero and is therefore not canonical.
     seconds = FIRST_IBIP_SECOND + convert_to_decimal(code[: _MAX_SECONDS_CODE + 1], 27)
-    get_calendar_date(seconds)
+    get_calendar_date(seconds)  # raises RefusedText after the year 9999
     digits = ""
     if fraction_code:
         zeros = len(fraction_code) - len(fraction_code.lstrip(_ZERO))

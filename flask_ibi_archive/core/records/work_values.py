@@ -133,8 +133,8 @@ _APPROXIMATE = re.compile(r"(?<!\w)(?:c|ca|circa|cerca de|about|approx)\b|[?~]",
 def parse_date(text: str) -> IssuedDate:
     """Parse a date such as ``2009-07-21``, ``1998-08``, ``1998``, ``c. 1998`` or ``May 1998``.
 
-    ``03/04/2009`` is the third of April or the fourth of March: only the year is certain. Of two
-    different years, neither is certain.
+    ``03/04/2009`` is the third of April or the fourth of March. Therefore only the year is set. If
+    the text contains two different years, such as ``1998-2001``, the year is None.
     """
     text = one_line(text)
     if found := _ISO.fullmatch(text) or _COMPACT.fullmatch(text):

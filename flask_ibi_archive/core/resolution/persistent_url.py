@@ -50,7 +50,7 @@ MAX_PREFIXES = 16
 
 SYSTEM_PREFIX = "ibiurl."
 REQUIRED_ITEM_STATUS = "ibiurl.requireditemstatus"
-VERB_LIST = "ibiurl.verblist"
+IBIURL_VERB_LIST = "ibiurl.verblist"
 
 _KINDS = {"!": StepKind.LAST_EDITION, "+": StepKind.TRANSLATION, ":": StepKind.METADATA}
 _SIGNS = {kind: sign for sign, kind in _KINDS.items()}
@@ -277,7 +277,7 @@ def _read_query(query: str) -> tuple[bool, str, str]:
         for name, value in decode_query_string(piece):
             if not name.startswith(SYSTEM_PREFIX):
                 passed.append(piece)
-            elif name in values and name in (REQUIRED_ITEM_STATUS, VERB_LIST):
+            elif name in values and name in (REQUIRED_ITEM_STATUS, IBIURL_VERB_LIST):
                 raise RefusedText("parameter_repeated", name=name)
             else:
                 values[name] = value
@@ -289,7 +289,7 @@ def _read_query(query: str) -> tuple[bool, str, str]:
             value=status[:80],
             allowed=State.ORIGINAL.value,
         )
-    return status is not None, values.get(VERB_LIST, ""), "&".join(passed)
+    return status is not None, values.get(IBIURL_VERB_LIST, ""), "&".join(passed)
 
 
 def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
@@ -301,7 +301,7 @@ def _join_verbs(steps: list[Step], verb_list: str) -> VerbList:
     try:
         return parse_verb_list(" ".join(verbs + others))
     except RefusedText as error:
-        raise RefusedText("in_parameter", name=VERB_LIST, problem=error.reason) from error
+        raise RefusedText("in_parameter", name=IBIURL_VERB_LIST, problem=error.reason) from error
 
 
 def _cut_path(path: str, length: int) -> str:
@@ -337,7 +337,7 @@ def format_persistent_target(url: PersistentUrl) -> str:
     if url.requires_original:
         pairs.append(f"{REQUIRED_ITEM_STATUS}={State.ORIGINAL.value}")
     if url.verbs.file_list:
-        pairs.append(f"{VERB_LIST}={GET_FILE_LIST}")
+        pairs.append(f"{IBIURL_VERB_LIST}={GET_FILE_LIST}")
     if url.passed_query:
         # Without this empty pair, a pair whose name begins with "?" would be parsed as "??".
         if not pairs and _OLD_METADATA.match(url.passed_query):

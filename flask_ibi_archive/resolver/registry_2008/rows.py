@@ -310,7 +310,7 @@ def find_new_applicant(
 def lock_actors(
     connection: Connection, actor_ids: Collection[str]
 ) -> Mapping[str, AuthenticatedActor]:
-    """Lock some actors until the end of the transaction, and return those not cancelled.
+    """Lock actors until the end of the transaction, and return those that are not cancelled.
 
     The lock prevents other transactions from changing or cancelling the actors.
 
@@ -322,8 +322,11 @@ def lock_actors(
         .order_by(Actor.id)
         .with_for_update(key_share=True)
     )
-    # a cancelled actor has no password
-    return {actor_id: AuthenticatedActor(row_id, key) for actor_id, row_id, key in found if key}
+    return {
+        actor_id: AuthenticatedActor(row_id, password_hash)
+        for actor_id, row_id, password_hash in found
+        if password_hash  # a cancelled actor has no password
+    }
 
 
 def update_actor(connection: Connection, actor: AuthenticatedActor, **values: Any) -> bool:

@@ -237,8 +237,9 @@ def _prepare_psycopg(connection: Any, record: Any) -> None:
     """Set the options of a new connection to PostgreSQL or to a pooler such as PgBouncer.
 
     In the transaction mode of a pooler, each transaction may run in another session of the server,
-    and other clients use these sessions too. Therefore the connection uses no prepared statements,
-    and sets only what PgBouncer keeps for each client: the time zone and the style of dates.
+    and other clients use these sessions too. On a pooler, the connection therefore uses no prepared
+    statements, and sets only what PgBouncer keeps for each client: the time zone and the style of
+    dates. A direct connection also turns off JIT.
     """
     [session] = connection.execute("SELECT pg_backend_pid()").fetchone()
     if session == connection.info.backend_pid:

@@ -66,14 +66,14 @@ _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> Hook:
     """Return a function that answers persistent URLs, for :func:`.app_hooks.answer_first`.
 
-    The returned function returns None unless :func:`is_unrouted`, and if the path is not a
-    persistent URL.
-
-    Source: [R] 6.2, Table 6.6.
+    The returned function returns None if the app has a route for the request (see
+    :func:`is_unrouted`), or if the path is not a persistent URL.
 
     :param resolve: the function that answers a persistent URL.
     :param is_meant: a function that receives a malformed target, and returns whether the target was
         probably meant as a persistent URL.
+
+    Source: [R] 6.2, Table 6.6.
     """
 
     @wraps(resolve)
@@ -128,9 +128,9 @@ def answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response
 def refuse_malformed_host() -> Response | None:
     """Return a 400 response if the Host header is malformed.
 
-    Source: RFC 9112, 3.2.
-
     :returns: None if the header is correct or missing.
+
+    Source: RFC 9112, 3.2.
     """
     host = request.headers.get("Host", "")
     if not host or is_host_and_port(host):

@@ -119,6 +119,7 @@ def request_path() -> bytes:
     raw = str(environ.get("REQUEST_URI") or environ.get("RAW_URI") or "").partition("?")[0]
     root: bytes = environ.get("SCRIPT_NAME", "").encode("latin-1")
     original = unquote_to_bytes(raw).removeprefix(root)
+    # a middleware may have changed PATH_INFO only; then the original path is not valid any more
     return original if original.decode("utf-8", "replace").encode() == path else path
 
 

@@ -117,9 +117,11 @@ class ImportLog:
     def begin(self, state: ImportState, resumable: bool, restart: bool = False) -> ImportState:
         """Store a new import and return its state.
 
-        :param resumable: True if the import can be resumed after an interruption.
-        :param restart: True if an unfinished import is deleted first.
-        :raises StorageError: if there is another unfinished import.
+        :param resumable: True if the import can be resumed after an interruption. The Archive has
+            at most one such unfinished import.
+        :param restart: with ``resumable``: True if an unfinished import is deleted first.
+        :raises StorageError: with ``resumable`` and without ``restart``, if there is an unfinished
+            import.
         """
         if resumable:
             unfinished = self.find_unfinished()

@@ -146,7 +146,9 @@ class ItemDescription:
 
 
 def read_description(given: Mapping[str, Any], before: Metadata = None) -> ItemDescription:
-    """Separate the fields of a description.
+    """Return a description as an :class:`ItemDescription`.
+
+    The fields of a Record are separated from the files, the relations and the state.
 
     :param given: the fields of an :class:`ItemRecord`.
     :param before: the present metadata of the item. If the description has no metadata, ``title``

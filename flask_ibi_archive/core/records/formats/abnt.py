@@ -142,7 +142,7 @@ def _list_titles(work: Work, style: Style) -> Iterator[Part]:
     else:
         sentence = _end_sentence(title)
         yield Part(title, style)
-        yield Part(sentence[len(title) :])
+        yield Part(sentence[len(title) :])  # the full stop is not in the style
 
 
 def _capitalize_first_word(title: str) -> str:

@@ -88,7 +88,7 @@ def write_oai_dc(work: Work) -> str:
     written as a URL. A work without a title has the title ``[Untitled]`` and its identifier.
     """
     elements = {name: tuple(_link_dois(name, texts)) for name, texts in work.dublin_core.items()}
-    for name, text in _list_known(work):
+    for name, text in _list_missing(work):
         elements[name] = (*elements.get(name, ()), (text, None))
     return format_oai_dc(elements)
 
@@ -99,8 +99,8 @@ def _link_dois(name: str, texts: Iterable[Text]) -> Iterator[Text]:
         yield text if doi is None else format_doi(doi), language
 
 
-def _list_known(work: Work) -> Iterator[tuple[str, str]]:
-    """Yield elements that the Dublin Core of a work does not contain, and their values.
+def _list_missing(work: Work) -> Iterator[tuple[str, str]]:
+    """Yield the elements that the Archive adds because the Dublin Core of the work lacks them.
 
     The terms for access and embargoes are those of the OpenAIRE Guidelines for Literature
     Repositories 3.0.

@@ -164,9 +164,9 @@ def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
     if work.issued is not None:
         # unknown parts of the date are empty
         year, month, day = (*map(str, work.issued.parts), "", "", "")[:3]
-        other = "" if work.issued.iso else work.issued.text
+        unparsed = "" if work.issued.iso else work.issued.text
         yield "PY", year and f"{year:0>4}"
-        yield "DA", f"{year:0>4}/{month:0>2}/{day:0>2}" if day else other
+        yield "DA", f"{year:0>4}/{month:0>2}/{day:0>2}" if day else unparsed
     yield "PB", publisher
     if work.container is not None:
         place = place or work.container.place
