@@ -186,7 +186,7 @@ def _check_files(archive: Archive) -> str:
 
 
 def _check_catalogue(archive: Archive, records: RecordSource) -> str:
-    """Read some records of a host's own catalogue, which fails if a record is wrong."""
+    """Read some records of a host's own catalogue, to find wrong records."""
     records.find_record(archive.served().service_ibi)
     if not records.can_list:
         return f"{records.name} can be read; it can't list its items"
@@ -224,7 +224,7 @@ def _check_pages(archive: Archive) -> str:
 
 
 def _check_harvests(archive: Archive) -> None:
-    """Check that a harvester may use POST, which a protection of forms may refuse."""
+    """Check that the protection of forms in the app does not refuse the POST of a harvester."""
     path = "/ibi/oai"
     # without a verb, the answer is an error, and no changes are published
     answer, is_ours = _dispatch(archive, path, "POST", data={})

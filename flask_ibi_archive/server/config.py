@@ -165,9 +165,12 @@ class MailSettings:
         use_ssl = read("MAIL_USE_SSL", values.parse_flag, False)
         if use_tls and use_ssl:
             raise ConfigError("MAIL_USE_TLS", True, "false, because MAIL_USE_SSL is true")
+        default_port = 465 if use_ssl else 25
+        if use_tls:
+            default_port = 587
         return cls(
             server=server,
-            port=read("MAIL_PORT", values.parse_port, 465 if use_ssl else 587 if use_tls else 25),
+            port=read("MAIL_PORT", values.parse_port, default_port),
             use_tls=use_tls,
             use_ssl=use_ssl,
             username=read("MAIL_USERNAME", values.parse_text),

@@ -95,8 +95,7 @@ class HostUnderTest:
     @property
     def archive(self) -> Archive:
         """The Archive of the app."""
-        archive: Archive = self.app.extensions["ibi_archive"].archive
-        return archive
+        return Reader(self.app).archive
 
     def require(self, feature: str) -> None:
         """Skip the test if the host does not have a feature."""

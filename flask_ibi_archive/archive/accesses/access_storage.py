@@ -187,7 +187,7 @@ class Spool:
             return None
 
     def set_aside(self, path: Path, reason: str) -> None:
-        """Rename an invalid file, which is then not read again, and log an error.
+        """Rename an invalid file, so that it is not read again, and log an error.
 
         The administrator can examine the renamed file.
         """
@@ -294,7 +294,7 @@ class AccessStore:
 
     @contextmanager
     def _queue(self) -> Iterator[float]:
-        """Yield the number of seconds that is left to wait for locks of the database.
+        """Wait until this thread may write, and yield the seconds that are left to wait for locks.
 
         On SQLite, the threads of this process store their accesses one after the other. SQLite has
         no queue: each waiting thread would try again and again, or sleep for too long.

@@ -266,7 +266,7 @@ def _member(table: str) -> str:
 
 
 def parse_manifest(values: dict[str, Any]) -> BackupManifest:
-    """Return a manifest.
+    """Return the manifest of a backup.
 
     :param values: the decoded JSON of a manifest.
     :raises ValueError: if the values are not a manifest, or if the version is unknown.

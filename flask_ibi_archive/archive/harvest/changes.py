@@ -197,9 +197,8 @@ class HarvestLog:
         """Replace the sets of items; a deleted item stays in its sets."""
         positions = {row["item_id"]: row for row in rows}
         live = [row["item_id"] for row in rows if not row["is_deleted"]]
-        sets: dict[int, set[str]] = {
-            item_id: {*names} for item_id, names in (find_sets(live) if find_sets else {}).items()
-        }
+        found = find_sets(live) if find_sets else {}
+        sets: dict[int, set[str]] = {item_id: {*names} for item_id, names in found.items()}
         for member in self._connection.execute(
             sa.select(HarvestSet.item_id, HarvestSet.set_spec).where(
                 HarvestSet.item_id.in_(positions.keys() - live)

@@ -394,7 +394,7 @@ def write_header(host: str, header: Header) -> str:
 
 
 def write_record(host: str, header: Header, document: bytes | None) -> str:
-    """Return a record.
+    """Return a record of a response in XML.
 
     :param document: the metadata as an XML document; None for a deleted item.
     :raises ValueError: if the document can't be a part of the response, because it is not

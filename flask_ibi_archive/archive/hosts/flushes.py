@@ -163,7 +163,7 @@ class RowWriter:
                 self.staging.move_to_store(content)
 
     def _describe(self, rows: Sequence[IdentifiedItem]) -> list[DescribedRow]:
-        """Return the descriptions of rows, and of the rows without identifiers they refer to.
+        """Return the descriptions of rows, and of rows without identifiers to which they refer.
 
         The latter rows are older than the identifiers. They get identifiers now.
         """

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 _find_archive: Callable[[], Archive] | None = None
 #: The reason of a tombstone if the host states none.
 DEFAULT_REASON = "removed by the repository"
-STATES = (State.ORIGINAL.value, "Reserved", State.DELETED.value)
+#: The states that a host may give an item; a row of a draft is "Reserved".
+RECORD_STATES = (State.ORIGINAL.value, "Reserved", State.DELETED.value)
 
 
 def set_finder(find: Callable[[], Archive]) -> None:
@@ -215,8 +216,8 @@ def describe(row: IdentifiedItem) -> DescribedRow:
             name, None, f"ibi_record() returned {quoted(given)}; it should return an ItemRecord"
         )
     state = given.get("state", State.ORIGINAL.value)
-    if state not in STATES:
-        raise RowError(name, "state", f"{quoted(state)} is not one of {', '.join(STATES)}")
+    if state not in RECORD_STATES:
+        raise RowError(name, "state", f"{quoted(state)} is not one of {', '.join(RECORD_STATES)}")
     tombstone = given.get("tombstone")
     if (state == State.DELETED) != (tombstone is not None):
         expected = "tombstone=Tombstone(reason='...') and state='Deleted' belong together"

@@ -278,9 +278,7 @@ def _replace_elements(
     known = dict(old.elements) if old else {}
     filled = {name: values for name, values in elements.items() if values != [""]}
     new = parse.parse_dublin_core("dc", filled) if filled else {}
-    merged = {
-        name: new[name] if name in new else known[name]
-        for name in ELEMENTS
-        if name in new or (name in known and name not in elements)
-    }
+    kept = {name: values for name, values in known.items() if name not in elements}
+    changed = {**kept, **new}
+    merged = {name: changed[name] for name in ELEMENTS if name in changed}
     return DublinCoreMetadata(merged) if merged else None

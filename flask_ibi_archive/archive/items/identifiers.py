@@ -152,7 +152,7 @@ def find_status(connection: Connection, rep: str) -> str | None:
 def find_held(
     connection: Connection, archive_id: int, identifiers: Iterable[str]
 ) -> dict[str, str | None]:
-    """Return those of the identifiers that are reserved for drafts of an Archive.
+    """Return the given identifiers that are reserved for drafts of an Archive.
 
     :returns: the key of the row that is the draft, or None, for both forms of each identifier.
     """
@@ -215,7 +215,7 @@ class Copies:
         self.archive_id = archive_id
 
     def find_originals_elsewhere(self, identifiers: Sequence[str]) -> set[str]:
-        """Return those of the given identifiers whose Original is in another Archive (rule 3)."""
+        """Return the given identifiers whose Original is in another Archive (rule 3)."""
         return find_owners_and_originals(self.connection, self.archive_id, identifiers)[1]
 
     def check_original_of(self, record: Record) -> None:
@@ -266,7 +266,7 @@ class Copies:
         ).scalar()
 
     def find_copied(self, items: Collection[int]) -> set[int]:
-        """Return those of the items of this Archive that have Copies; see :meth:`find_copies`."""
+        """Return the given items of this Archive that have Copies; see :meth:`find_copies`."""
         rows = self.connection.execute(self._select_copies(items))
         return {row.original_id for row in rows}
 

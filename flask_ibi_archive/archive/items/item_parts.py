@@ -263,7 +263,7 @@ def _order_by_bytes(connection: Connection, column: Any) -> ColumnElement[Any]:
 
 
 def find_needed_checksums(connection: Connection, checksums: Sequence[str]) -> set[str]:
-    """Return those of the checksums that an item of any Archive needs.
+    """Return the given checksums that an item of any Archive needs.
 
     :param checksums: at most some thousand checksums.
     """

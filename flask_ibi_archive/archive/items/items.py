@@ -339,7 +339,7 @@ class ItemStore:
 
 
 def find_unchanged(stored: Contents, files: Iterable[FileRecord]) -> dict[str, Content]:
-    """Return those of the stored contents that the files of a new record keep.
+    """Return the stored contents that the files of a new record keep.
 
     :param stored: the stored contents of the item, by path.
     :param files: the files of the new record.

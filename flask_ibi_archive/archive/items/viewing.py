@@ -102,7 +102,7 @@ def find_metadata_url(
 def read_works(
     archive: Archive, connection: Connection, item_ids: Sequence[int]
 ) -> dict[int, Work | None]:
-    """Return the descriptions of those of some items that are public, in the order of the ids.
+    """Return the descriptions of the given items that are public, in the order of the ids.
 
     If the row of an item or of its metadata item is malformed, the description is None.
     """
@@ -110,11 +110,12 @@ def read_works(
         connection, archive.served().id, today=archive.today, with_descriptions=True
     )
     items = reader.read_items(item_ids, is_public())
-    return {
-        item_id: None if (item := items[item_id]) is None else _describe(archive, item)
-        for item_id in item_ids
-        if item_id in items
-    }
+    works: dict[int, Work | None] = {}
+    for item_id in item_ids:
+        if item_id in items:
+            item = items[item_id]
+            works[item_id] = None if item is None else _describe(archive, item)
+    return works
 
 
 def describe_host_item(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: The exit statuses of register-archive and unregister-archive, besides 0 (success) and 1 (no
 #: request was sent).
-NOT_CONFIRMED, REFUSED, FAILED = 3, 4, 5
+EXIT_NOT_CONFIRMED, EXIT_REFUSED, EXIT_FAILED = 3, 4, 5
 #: The columns of a registration that list --json prints under the same names.
 COLUMNS = ("registered_at", "included_at", "confirmed_at", "excluded_at", "error", "error_at")
 
@@ -40,13 +40,13 @@ moved_option = click.option(
 class RefusedExit(click.ClickException):
     """The resolver refuses a request. The command writes one line and exits with status 4."""
 
-    exit_code = REFUSED
+    exit_code = EXIT_REFUSED
 
 
 class FailedExit(click.ClickException):
     """The resolver sends no valid answer. The command writes one line and exits with status 5."""
 
-    exit_code = FAILED
+    exit_code = EXIT_FAILED
 
 
 @click.command("generate-key")
@@ -136,7 +136,7 @@ def register_archive_command(moved: bool, as_json: bool) -> None:
     result = _send_request(archive, "include", moved, as_json)
     if not result.status.confirmed:
         terminal.warn(f"the Archive is included{not_confirmed(archive.config)}")
-        raise click.exceptions.Exit(NOT_CONFIRMED)
+        raise click.exceptions.Exit(EXIT_NOT_CONFIRMED)
 
 
 @click.command("unregister-archive")
@@ -172,8 +172,9 @@ def _send_request(archive: Archive, what: str, moved: bool, as_json: bool) -> Re
     except ResolverError as error:
         if as_json:
             terminal.write_json(_build_status_json(archive, error=str(error)))
-        refused = isinstance(error, ResolverRefused)
-        raise (RefusedExit if refused else FailedExit)(str(error)) from None
+        if isinstance(error, ResolverRefused):
+            raise RefusedExit(str(error)) from None
+        raise FailedExit(str(error)) from None
     status = result.status
     if as_json:
         terminal.write_json(_build_status_json(archive, status.archive, status.confirmation))

@@ -115,16 +115,17 @@ def store_status(
     :param confirmed: True if the resolver confirmed the inclusion.
     """
     before = _lock(connection, archive_id)
-    # the registration with the same resolver
-    same = before if before is not None and before.resolver_url == resolver_url else None
+    registered_at = included_at = None
+    if before is not None and before.resolver_url == resolver_url:
+        registered_at, included_at = before.registered_at, before.included_at
     _store(
         connection,
         archive_id,
         resolver_url=resolver_url,
         address=address,
         ip=ip,
-        registered_at=(same and same.registered_at) or now,
-        included_at=((same and same.included_at) or now) if included else None,
+        registered_at=registered_at or now,
+        included_at=(included_at or now) if included else None,
         confirmed_at=now if confirmed else None,
         excluded_at=None if included else now,
         error=None,

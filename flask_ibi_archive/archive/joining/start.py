@@ -41,7 +41,7 @@ except ImportError:  # on Windows, every process counts as the first process
 #: The timeout in seconds for one answer from the Archive's own address.
 OWN_TIMEOUT = 5
 #: The first and the longest delay in seconds between two calls to the Archive's own address.
-FIRST_DELAY, LONGEST_DELAY = 0.1, 2.0
+FIRST_OWN_DELAY, LONGEST_OWN_DELAY = 0.1, 2.0
 
 #: The alive files that this process has locked. These files stay open until the process ends.
 _alive_files: list[int] = []
@@ -155,7 +155,7 @@ class Starter:
         """
         registrar = self.registrar
         deadline = registrar.clock() + self.archive.config.registration_deadline
-        for delay in backoff(registrar.chance, FIRST_DELAY, LONGEST_DELAY):
+        for delay in backoff(registrar.chance, FIRST_OWN_DELAY, LONGEST_OWN_DELAY):
             failure: TransportError | RegistrationError
             try:
                 call_own_address(self.archive, min(deadline - registrar.clock(), OWN_TIMEOUT))

@@ -41,14 +41,14 @@ def find_formats(item: ItemView) -> dict[str, str | None]:
 
     :returns: the media type of each format by name; None if the media type is unknown.
     """
-    formats = current_archive().formats
+    known: dict[str, str | None] = {
+        format.name: format.media_type for format in current_archive().formats
+    }
     if item.dublin_core:
-        return {format.name: format.media_type for format in formats}
+        return known
     found = item.record.metadata
     names = found.formats if isinstance(found, MetadataAddress) else item.record.formats
-    return {
-        name: None if (format := formats.get(name)) is None else format.media_type for name in names
-    }
+    return {name: known.get(name) for name in names}
 
 
 def choose_format(accept: MIMEAccept, formats: dict[str, str | None]) -> str | None:

@@ -116,7 +116,7 @@ def linkset(item: ItemView) -> ResponseReturnValue:
 def _linked_metadata(
     item: ItemView, step: Step, format: MetadataFormat | None
 ) -> ResponseReturnValue:
-    """Redirect to the metadata of an item, which are another item or have a URL.
+    """Redirect to the metadata of an item that are another item or have a URL.
 
     If these metadata have no URL in the format, the Archive writes their Dublin Core.
     """

@@ -351,7 +351,7 @@ class OwnArchive:
         addresses: tuple[str, ...],
         ranges: tuple[LanguageRange, ...],
     ) -> Response | None:
-        """Return a redirect to an item of the Archive, which need not be included.
+        """Return a redirect to an item of the Archive, even if no resolver includes the Archive.
 
         The parameters are the same as those of :func:`resolve`.
 

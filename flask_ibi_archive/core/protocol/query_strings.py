@@ -94,12 +94,11 @@ def format_query_string(pairs: Iterable[tuple[str, str]], urls: Container[str] =
     :returns: ASCII text without the "?".
     Source: [R] 4.1, Table 4.1.
     """
-    return "&".join(
-        [
-            f"{encode_value(name)}={encode_url(value) if name in urls else encode_value(value)}"
-            for name, value in pairs
-        ]
-    )
+    parts = []
+    for name, value in pairs:
+        encode = encode_url if name in urls else encode_value
+        parts.append(f"{encode_value(name)}={encode(value)}")
+    return "&".join(parts)
 
 
 def encode_value(value: str) -> str:

@@ -94,10 +94,7 @@ def _create_target(item: CatalogueItem | None, format: str | None = None) -> Rel
 
 @lru_cache(maxsize=1024)
 def create_step(kind: StepKind, parameter: str | None = None) -> Step:
-    """Return a step.
-
-    A cache contains the frequent steps. Therefore these steps are not created again and again.
-    """
+    """Return the step of a kind with a parameter; frequent steps come from a cache."""
     return Step(kind, parameter)
 
 

@@ -291,15 +291,16 @@ def _find_access(record: Record, today: date) -> Access | None:
 
 def _clean_elements(elements: Mapping[str, Iterable[Text]]) -> DublinCore:
     """Return the elements without empty values, illegal characters and wrong languages."""
-    cleaned = {
-        name: tuple(
-            (clean(text), language if language and LANGUAGE_TAG.match(language) else None)
-            for text, language in elements.get(name, ())
-            if text.strip()
-        )
-        for name in ELEMENTS
-    }
-    return {name: values for name, values in cleaned.items() if values}
+    cleaned: dict[str, tuple[Text, ...]] = {}
+    for name in ELEMENTS:
+        values: list[Text] = []
+        for text, language in elements.get(name, ()):
+            if text.strip():
+                is_tag = language and LANGUAGE_TAG.match(language)
+                values.append((clean(text), language if is_tag else None))
+        if values:
+            cleaned[name] = tuple(values)
+    return cleaned
 
 
 def _language(text: str) -> str | None:

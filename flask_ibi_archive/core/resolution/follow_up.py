@@ -320,7 +320,7 @@ class _FollowUpFinder:
         return self._ask_same_item(front + self.remaining)
 
     def ask_without_step(self) -> FollowUp | None:
-        """Ask for the steps without a translation or a last edition, which the item replaces."""
+        """Ask for the steps without ``current``: the item itself is this translation or edition."""
         if ibi := self.match.get_ibi(self.chosen) if self.chosen else ():
             steps = _find_format(self.chosen) + self.ahead
             return FollowUp(ibi, steps, length=len(self.chosen))

@@ -266,7 +266,7 @@ def _read_modifier(decoded: str, end: int) -> tuple[list[Step], list[str], int]:
 
 
 def _read_query(query: str) -> tuple[bool, str, str]:
-    """Read a query.
+    """Read the query of a persistent URL.
 
     :returns: whether the Original is required, the verb list, and the pairs that are added to the
         URL of the item.

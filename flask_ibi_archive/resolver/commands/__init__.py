@@ -21,7 +21,6 @@ SECTIONS = {
     "Document registry": "registry.registry",
     "Resolution": "resolve.resolve",
 }
-EXTENSION = "ibi_resolver"
 
 
 @click.group(
@@ -43,7 +42,9 @@ def get_resolver() -> ResolverService:
 
     :raises ClickException: if the app has no resolver.
     """
-    state = find_extension(EXTENSION)
+    from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
+
+    state = find_extension(RESOLVER_EXTENSION)
     if state is None:
         raise click.ClickException(
             "this app has no IBIResolver; call IBIResolver(app) where the app is created"

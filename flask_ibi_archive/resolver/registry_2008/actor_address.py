@@ -13,7 +13,7 @@ from flask_ibi_archive.server.http.guarded_http import look_up, run_within
 from flask_ibi_archive.server.pages.requests import find_address
 
 #: The maximum time for a look-up, and the time after which an actor should try again, in seconds.
-LOOK_UP_TIMEOUT, RETRY_AFTER = 5.0, 60
+LOOK_UP_TIMEOUT, DNS_RETRY_AFTER = 5.0, 60
 #: The maximum number of IP addresses in an error message.
 MAX_NAMED = 5
 
@@ -54,8 +54,8 @@ def check_actor_address(request: RegisterActor, look_up: LookUp, inner_hosts: In
         raise DocumentRegistryError(
             "unavailable",
             f"the DNS does not answer for {host} (computerName.domainName); try again in "
-            f"{RETRY_AFTER} s",
-            RETRY_AFTER,
+            f"{DNS_RETRY_AFTER} s",
+            DNS_RETRY_AFTER,
         )
     parsed = dict.fromkeys(map(find_address, found))
     addresses = [address for address in parsed if address and inner_hosts.allow(host, address)]

@@ -208,13 +208,11 @@ def check_archives(
     silent = {archive.id: archive for archive in archives if archive.id not in answers}
     if not silent:
         return
+    # an identifier that the applicant's own server minted is hardly in an Archive
+    is_own = is_minted_at(identifier, applicant.host, applicant.ip)
+    since = None if is_own else now - MAX_SILENCE
     suspects = database.read(
-        lambda connection: _list_suspects(
-            connection,
-            silent,
-            identifier,
-            None if is_minted_at(identifier, applicant.host, applicant.ip) else now - MAX_SILENCE,
-        )
+        lambda connection: _list_suspects(connection, silent, identifier, since)
     )
     suspects |= {archive.id for archive in silent.values() if archive.may_mint(identifier)}
     if suspects:
@@ -244,10 +242,11 @@ def _find_holder(connection: Connection, ibi: str) -> str | None:
 def _list_suspects(
     connection: Connection, silent: Collection[int], ibi: Identifier, since: datetime | None
 ) -> set[int]:
-    """Return the ids of those Archives that may have an identifier.
+    """Return the ids of the given Archives that may have an identifier.
 
     :param silent: the ids of the Archives that did not answer.
-    :param since: Archives that have answered since this date may have any identifier.
+    :param since: Archives that have answered since this date may have any identifier. None: only
+        Archives in which an identifier with the same prefix was found may have the identifier.
     """
     had_prefix = (
         select(Hint.ibi)

@@ -127,10 +127,8 @@ def include_name(name: str | None, type_: str, parent_names: Any) -> bool:
     except (NameError, AttributeError):  # no env.py is running
         return False
     table = parent_names["schema_qualified_table_name"]
-    return any(
-        table in metadata.tables
-        for metadata in ([models] if isinstance(models, MetaData) else models)
-    )
+    collections = [models] if isinstance(models, MetaData) else models
+    return any(table in metadata.tables for metadata in collections)
 
 
 def include_object(

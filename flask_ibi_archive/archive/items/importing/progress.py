@@ -200,7 +200,7 @@ class ImportLog:
         )
 
     def find_replaced(self, state: ImportState, items: Sequence[int]) -> set[int]:
-        """Return the ids of those items that lines of an import have replaced.
+        """Return the given items that lines of an import have replaced.
 
         :param items: the ids of the items to check.
         """

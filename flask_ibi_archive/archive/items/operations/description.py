@@ -124,7 +124,7 @@ class ItemRecord(TypedDict, total=False):
 
 
 #: The fields that become elements of Dublin Core, with the names of these elements.
-ELEMENTS = {"title": "title", "creators": "creator"}
+ELEMENT_FIELDS = {"title": "title", "creators": "creator"}
 #: Other fields of an ItemRecord that are not copied to a Record.
 APART = ("files", "previous_edition", "translation_of", "state")
 
@@ -164,10 +164,10 @@ def read_description(given: Mapping[str, Any], before: Metadata = None) -> ItemD
             raise StorageError(
                 f"{name}: this field is unknown; {meant or f'the known fields are {known}'}"
             )
-    values = {name: value for name, value in given.items() if name not in (*APART, *ELEMENTS)}
+    values = {name: value for name, value in given.items() if name not in (*APART, *ELEMENT_FIELDS)}
     elements = {
         element: _check_values(name, given[name])
-        for name, element in ELEMENTS.items()
+        for name, element in ELEMENT_FIELDS.items()
         if name in given
     }
     if elements:
@@ -214,7 +214,7 @@ def name_field(field: str) -> str:
 
     For example, ``metadata.dc.title[0]`` becomes ``title[0]``.
     """
-    for name, element in ELEMENTS.items():
+    for name, element in ELEMENT_FIELDS.items():
         parsed = f"metadata.dc.{element}"
         if field.startswith(parsed):
             return field.replace(parsed, name, 1)

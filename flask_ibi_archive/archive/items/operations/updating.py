@@ -78,7 +78,7 @@ class UpdateBatch:
         self._read(edits)
 
     def _read(self, items: Collection[int]) -> None:
-        """Read items. Call the edits of those whose records have changed since the last call."""
+        """Read items. Call the edits of items whose records have changed since the last call."""
         for part in batched(items, BATCH):
             for item_id, item in self._store.reader.read_items(part).items():
                 if item is None:

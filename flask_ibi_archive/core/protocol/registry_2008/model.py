@@ -355,7 +355,7 @@ def name_fields(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def format_fields(record: object, names: Sequence[str]) -> list[tuple[str, str]]:
-    """Return those of some arguments that an object has. A field with None is left out."""
+    """Return the given arguments with their values in an object, but no arguments with None."""
     values = [(name, getattr(record, ARGUMENTS[name][0])) for name in names]
     return [(name, format_value(value)) for name, value in values if value is not None]
 

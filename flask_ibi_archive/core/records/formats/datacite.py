@@ -170,7 +170,7 @@ def _alternate_identifiers(work: Work) -> Iterator[str]:
 
 
 def _related_identifiers(work: Work) -> Iterator[str]:
-    """Yield the related works. Kernel 4.7 states other relations in free text."""
+    """Yield the related works. A text states the relation if kernel 4.7 has no word for it."""
     related: list[tuple[str | None, str, str | None]] = [
         (work.next_edition, "IsPreviousVersionOf", None),
         (work.previous_edition, "IsNewVersionOf", None),
