@@ -99,7 +99,7 @@ def _escape(special: re.Pattern[str], text: str) -> str:
 
 
 def find_carried(session: Session, mapper: Mapper[Any], holders: Iterable[KeyHolder]) -> set[str]:
-    """Return the keys of those items and reservations whose identifiers are in a row of a table."""
+    """Return the keys of the holders whose identifiers are in a row of the table of the host."""
     connection = session.connection(bind_arguments={"mapper": mapper})
     host_table = get_table(mapper)
     carried = set()

@@ -150,7 +150,7 @@ _PROBLEMS = {
 
 
 def _answers(right: Schema, *statuses: int) -> Schema:
-    """Return the answers of an operation: the right ones, and those that every operation has."""
+    """Return the answers of an operation: its own answers, and the answers of all operations."""
     return {**right, **{str(status): _ref("responses", f"P{status}") for status in statuses}}
 
 

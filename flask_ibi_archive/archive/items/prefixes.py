@@ -138,7 +138,7 @@ def insert_prefixes(connection: Connection, prefixes: Iterable[str]) -> None:
 
 
 def find_issued_prefixes(connection: Connection, prefixes: Iterable[str]) -> set[str]:
-    """Return those of the prefixes under which an Archive of the database has issued a date."""
+    """Return the given prefixes under which an Archive of the database has issued a date."""
     return set(connection.scalars(select(Prefix.prefix).where(Prefix.prefix.in_(prefixes))))
 
 
