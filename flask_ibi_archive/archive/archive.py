@@ -51,7 +51,7 @@ from flask_ibi_archive.signals import NOBODY, Notice, Notifier, item_minted
 Result = TypeVar("Result")
 
 #: The states of the items that an Archive lists.
-LISTED_STATES = (State.ORIGINAL.value, State.COPY.value, State.DELETED.value)
+STATES = (State.ORIGINAL.value, State.COPY.value, State.DELETED.value)
 
 
 @dataclass(repr=False)
@@ -278,8 +278,8 @@ class Archive:
 
         :param on_malformed: called with each item that cannot be read, and that is left out.
         """
-        if state not in (None, *LISTED_STATES):
-            raise StorageError(f"state: {quoted(state)} is not one of {', '.join(LISTED_STATES)}")
+        if state not in (None, *STATES):
+            raise StorageError(f"state: {quoted(state)} is not one of {', '.join(STATES)}")
         return self.items.list(search, state, limit, on_malformed)
 
     def persistent_url(self, item: str | Identified) -> str:
