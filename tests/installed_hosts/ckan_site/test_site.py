@@ -27,6 +27,9 @@ act = lambda action, **values: toolkit.get_action(action)({"user": user}, values
 link = [{"name": "Data.csv", "url": toolkit.config["ckan.site_url"] + "/about"}]
 """
 CREATE = """
+from ckan import model
+others = [each.id for each in model.Session.query(model.Package)]
+purged = [act("dataset_purge", id=each) for each in others]
 act("package_create", name="snow", title="Snow & ice", author="Silva", resources=link)
 act("organization_create", name="agency")
 act("package_create", name="plans", title="Secret plans", private=True, owner_org="agency")
