@@ -64,6 +64,8 @@ def test_an_example_is_short(language: str) -> None:
 def test_the_example_with_curl_reserves_an_identifier(run: Callable[..., str]) -> None:
     answer = json.loads(run(example("bash"), "reserve.sh", "bash"))
     assert len(answer["identifiers"]) == 1
+    assert "Idempotency-Key: $(openssl rand -hex 16)" in example("bash").text
+    assert shutil.which("openssl"), "the example needs openssl"
 
 
 @pytest.mark.one_database

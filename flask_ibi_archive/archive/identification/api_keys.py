@@ -37,8 +37,8 @@ PREFIX = "ibi_"
 RATE = 600
 #: The maximum number of wrong keys in a minute from one network.
 WRONG_KEYS = 10
-#: A process claims this part of the requests that a sender may send in a minute.
-CLAIMS = 20
+#: A process claims this part of the requests that a sender may still send in a minute.
+CLAIMS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +110,31 @@ def list_keys(database: Database, archive_id: int) -> list[KnownKey]:
     return database.read(lambda connection: list(map(_read, connection.execute(statement))))
 
 
+def renew_key(database: Database, archive_id: int, name: str, expires_at: datetime | None) -> str:
+    """Replace a key by a new one, and return it. What its program has made still belongs to it.
+
+    :raises StorageError: if there is no such key, or if it was revoked.
+    """
+    key = PREFIX + secrets.token_urlsafe(32)
+    _change_key(database, archive_id, name, {"key_hash": _hash(key), "expires_at": expires_at})
+    return key
+
+
 def revoke_key(database: Database, archive_id: int, name: str, now: datetime) -> None:
     """Revoke a key. What its program has made remains.
 
     :raises StorageError: if there is no such key, or if it was revoked before.
     """
+    _change_key(database, archive_id, name, {"revoked_at": now})
+
+
+def _change_key(database: Database, archive_id: int, name: str, values: dict[str, Any]) -> None:
     is_named = (ApiKey.archive_id == archive_id, ApiKey.name == name)
     with database.writing() as connection:
-        revoked = connection.execute(
-            update(ApiKey).where(*is_named, ApiKey.revoked_at.is_(None)).values(revoked_at=now)
+        changed = connection.execute(
+            update(ApiKey).where(*is_named, ApiKey.revoked_at.is_(None)).values(values)
         )
-        if revoked.rowcount == 0:
+        if changed.rowcount == 0:
             known = connection.scalar(select(ApiKey.id).where(*is_named))
             reason = "does not exist" if known is None else "was revoked before"
             raise StorageError(f"the key {name} {reason}; flask ibi api-key list shows the keys")
@@ -141,9 +155,9 @@ def find_key(database: Database, archive_id: int, key: str, now: datetime) -> Kn
 class RequestCounts:
     """Counts the requests of keys, and those with wrong keys, of all processes together.
 
-    A process claims several requests at a time, so that not each request writes to the database.
-    What it has claimed and does not use until the minute ends is lost: a program that uses several
-    processes is refused a little before its limit, never after it.
+    A process claims several requests at a time, so that not each request writes to the database;
+    the nearer the limit, the fewer. What it has claimed and does not use until the minute ends is
+    lost: if many processes serve a program, it is refused a little before its limit, never after.
     """
 
     def __init__(self) -> None:
@@ -166,23 +180,29 @@ class RequestCounts:
             if claimed == minute and left:
                 self._claimed[sender] = minute, left - 1
                 return None
-        size = max(limit // CLAIMS, 1)
-        if not _claim(database, sender, minute, size, limit):
+        size = _claim(database, sender, minute, limit)
+        if not size:
             return 60 - second % 60
-        with self._lock:
-            others = {name: value for name, value in self._claimed.items() if value[0] == minute}
-            left = others.get(sender, (minute, 0))[1]
-            self._claimed = {**others, sender: (minute, left + size - 1)}
+        if size > 1:  # the sender has a key: there are few
+            with self._lock:
+                claimed, left = self._claimed.get(sender, (minute, 0))
+                left = left if claimed == minute else 0
+                self._claimed[sender] = minute, left + size - 1
         return None
 
 
-def _claim(database: Database, sender: str, minute: int, size: int, limit: int) -> bool:
-    """Store that a sender has sent further requests in a minute, unless that exceeds its limit."""
+def _claim(database: Database, sender: str, minute: int, limit: int) -> int:
+    """Store that a sender sends further requests in a minute, and return their number.
+
+    :returns: 0 if the limit is reached. Then nothing is written.
+    """
     counted = select(RequestCount.requests).where(
         RequestCount.sender == sender, RequestCount.minute == minute
     )
-    if (database.read(lambda connection: connection.scalar(counted)) or 0) + size > limit:
-        return False
+    left = limit - (database.read(lambda connection: connection.scalar(counted)) or 0)
+    if left < 1:
+        return 0
+    size = max(left // CLAIMS, 1)
     with database.writing() as connection:
         statement = insert_or_update(connection, RequestCount).values(
             sender=sender, minute=minute, requests=size
@@ -196,7 +216,7 @@ def _claim(database: Database, sender: str, minute: int, size: int, limit: int) 
         )
         if requests == size:
             connection.execute(delete(RequestCount).where(RequestCount.minute < minute - 1))
-        return requests is not None
+        return 0 if requests is None else size
 
 
 def _hash(key: str) -> str:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from flask_ibi_archive.archive.identification.api_keys import KnownKey
 
 _PERIOD = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
+#: The longest time until a key expires.
+MAX_DAYS = 36500
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 
@@ -26,7 +28,10 @@ def _parse_period(
     period = _PERIOD.fullmatch(value)
     if period is None:
         raise click.BadParameter(f"{value!r} is not a period such as 90d, 12w, 6m or 1y, or never")
-    return timedelta(days=int(period[1]) * _DAYS[period[2]])
+    days = int(period[1]) * _DAYS[period[2]]
+    if days > MAX_DAYS:
+        raise click.BadParameter(f"{value!r} is longer than {MAX_DAYS // 365} years")
+    return timedelta(days=days)
 
 
 def _parse_scopes(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:
@@ -36,6 +41,8 @@ def _parse_scopes(context: click.Context, parameter: click.Parameter, value: str
     for scope in scopes:
         if scope not in SCOPES:
             raise click.BadParameter(f"{scope!r} is not one of {', '.join(SCOPES)}")
+    if scopes == ["all"]:
+        raise click.BadParameter("all says whose items; add mint, deposit or both")
     return scopes
 
 
@@ -43,6 +50,16 @@ def _parse_name(context: click.Context, parameter: click.Parameter, value: str) 
     if not value.isprintable() or not 1 <= len(value.strip()) <= 100:
         raise click.BadParameter("a name has 1 to 100 characters on one line")
     return value.strip()
+
+
+expires_option = click.option(
+    "--expires",
+    "period",
+    default="1y",
+    show_default=True,
+    callback=_parse_period,
+    help="When the key expires: a number of days (d), weeks (w), months (m), years (y); or never.",
+)
 
 
 @click.group("api-key")
@@ -68,14 +85,7 @@ def api_key_command() -> None:
     "deposit (deposit, update and withdraw items), all (see and change also what other programs "
     "made).",
 )
-@click.option(
-    "--expires",
-    "period",
-    default="1y",
-    show_default=True,
-    callback=_parse_period,
-    help="When the key expires: a number of days (d), weeks (w), months (m), years (y); or never.",
-)
+@expires_option
 @click.option(
     "--rate",
     type=click.IntRange(1, 1_000_000),
@@ -108,6 +118,25 @@ def create_command(
     say("Give the key to the program now; it cannot be shown again.")
     if not archive.config.identification:
         say("Set IBI_IDENTIFICATION to true, so that the Archive answers programs.")
+
+
+@api_key_command.command("renew")
+@click.argument("name")
+@expires_option
+def renew_command(name: str, period: timedelta | None) -> None:
+    """Replace the key of a program by a new one and print it. The old key ends at once.
+
+    \b
+    Example:
+      flask --app example_app ibi api-key renew ojs
+    """
+    from flask_ibi_archive.archive.identification.api_keys import renew_key
+
+    archive = get_archive()
+    standard_output()
+    expires_at = None if period is None else archive.clock() + period
+    write(renew_key(archive.database, archive.served().id, name, expires_at))
+    say("Give the key to the program now; it cannot be shown again.")
 
 
 @api_key_command.command("list")

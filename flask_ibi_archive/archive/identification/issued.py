@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, and_, delete, or_, select
 
 from flask_ibi_archive.archive.items.bulk import insert_rows
 from flask_ibi_archive.archive.items.minting import Minted
@@ -21,6 +21,8 @@ from flask_ibi_archive.server.database.dialects import insert_or_update
 
 #: For this time, a repeated request gets the first answer.
 REPEATABLE = timedelta(days=1)
+#: The largest number of older requests that a request deletes, so that none takes long.
+DELETED = 100
 
 
 class KeyReused(Exception):
@@ -89,9 +91,17 @@ def store_issued(
     """
     request_id = None
     if repeatable is not None:
+        is_old = ApiRequest.requested_at <= now - REPEATABLE
+        oldest = (
+            select(ApiRequest.id)
+            .where(ApiRequest.key_id == key_id, is_old)
+            .order_by(ApiRequest.requested_at)
+            .limit(DELETED)
+        )
+        is_same = and_(ApiRequest.idempotency_key == repeatable.key, is_old)
         connection.execute(
             delete(ApiRequest).where(
-                ApiRequest.key_id == key_id, ApiRequest.requested_at <= now - REPEATABLE
+                ApiRequest.key_id == key_id, or_(ApiRequest.id.in_(oldest), is_same)
             )
         )
         request_id = connection.scalar(

@@ -21,7 +21,13 @@ from flask_ibi_archive.archive.identification.issued import (
     find_answer,
     store_issued,
 )
-from flask_ibi_archive.archive.items.identifiers import HELD, find_status
+from flask_ibi_archive.archive.identification.stated import (
+    STATED,
+    list_related,
+    naming_record,
+    parse_stated,
+)
+from flask_ibi_archive.archive.items.identifiers import HELD, RELEASED, find_status
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.minting import Minted, StoreMinted
 from flask_ibi_archive.archive.items.operations import depositing, editing, life_cycle
@@ -30,29 +36,11 @@ from flask_ibi_archive.archive.items.tables import Item, Reservation
 from flask_ibi_archive.archive.items.tables.programs import ApiKey, IssuedIdentifier
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.fields import FieldError
-from flask_ibi_archive.core.records.parse import parse_record
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import StorageError, UnknownItem
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
-
-#: The fields of a record that a program states. The Archive sets the others.
-STATED = (
-    "aliases",
-    "content_type",
-    "language",
-    "transferable",
-    "next_edition",
-    "translations",
-    "metadata",
-    "formats",
-    "files",
-    "target_file",
-    "list_files",
-    "access",
-    "embargo",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +106,7 @@ class IdentificationServer:
         :returns: a list with one identifier.
         :raises FieldError: if a field is wrong.
         """
-        fields = _read_fields(record, None)
+        fields = self._read_fields(record, None)
 
         def work(store: StoreMinted) -> None:
             context = self.archive.without_session().context
@@ -166,7 +154,8 @@ class IdentificationServer:
         context = self.archive.own_context
         with context.reading() as store:
             record = _find_record(store, text)
-            names = [text] if record is None else list(record.identifiers)
+            # an alias may be an identifier of another program
+            names = [text] if record is None else [record.rep or text, record.ibip or text]
             issued = self._find_issued(store.connection, names)
             if record is not None and self.key.may("all"):
                 issued = Minted(record.rep or text, record.ibip or text)
@@ -208,7 +197,8 @@ class IdentificationServer:
         found = self.describe(ibi)
         minted = found.minted
         operations = _Operations(self.archive.without_session().context)
-        fields = _read_fields(record, found.record)
+        _check_no_row(found)
+        fields = self._read_fields(record, found.record)
         if found.record is None:
             _check_reserved(found)
             depositing.deposit(operations, fields, reserved=minted.rep)  # type: ignore[arg-type]
@@ -219,12 +209,17 @@ class IdentificationServer:
     def withdraw(self, ibi: str, reason: str | None, successor: str | None = None) -> None:
         """Delete an item, or release a reserved identifier.
 
+        If this was done before, nothing changes: a program may repeat the request.
+
         :param reason: the reason, which the tombstone of an item shows. A reserved identifier needs
             none.
         :raises FieldError: if the reason is missing.
         """
         found = self.describe(ibi)
         archive = self.archive.without_session()
+        _check_no_row(found)
+        if found.status in (State.DELETED.value, RELEASED):
+            return
         if found.record is None:
             _check_reserved(found)
             depositing.release(_Operations(archive.own_context), found.minted.rep)
@@ -241,6 +236,41 @@ class IdentificationServer:
             select(row.rep, row.ibip).where(is_named, self._is_visible())
         ).first()
         return None if found is None else Minted(found.rep, found.ibip)
+
+    def _read_fields(self, data: object, before: Record | None) -> dict[str, Any]:
+        """Return the fields of an item that a program states, for a deposit or an edit.
+
+        What the Archive sets (identifiers, state, timestamp) may be in the record of an existing
+        item, so that a program can send back what it got. It must not differ.
+
+        :param before: the present record of the item; None if the item is new.
+        :raises FieldError: if a field is wrong.
+        """
+        with naming_record():
+            record = parse_stated(data, before)
+            if not self.key.may("all"):
+                self._check_references(record, before)
+        return {name: getattr(record, name) for name in STATED}
+
+    def _check_references(self, record: Record, before: Record | None) -> None:
+        """Check that a record changes nothing that belongs to others.
+
+        An alias would lead readers of another identifier to the item, and a relation would appear
+        on the page of the other item. Relations to items of other Archives are allowed.
+
+        :raises FieldError: if a new reference is neither to an item of the program nor to another
+            Archive.
+        """
+        known = () if before is None else (*before.aliases, *list_related(before).values())
+        for number, alias in enumerate(record.aliases):
+            if alias not in known:
+                raise FieldError(f"aliases[{number}]", "only a key that may all can add an alias")
+        related = {name: ibi for name, ibi in list_related(record).items() if ibi not in known}
+        with self.archive.own_context.reading() as store:
+            for field, ibi in related.items():
+                is_here = store.find_owners([ibi]).get(ibi, (0, ELSEWHERE))[1] != ELSEWHERE
+                if is_here and self._find_issued(store.connection, [ibi]) is None:
+                    raise FieldError(field, f"{ibi} is an item of others; the scope all allows it")
 
     def _is_visible(self) -> ColumnElement[bool]:
         """Return the condition for the identifiers that the program may see."""
@@ -282,39 +312,14 @@ def _check_reserved(found: Identification) -> None:
         )
 
 
-def _read_fields(data: object, before: Record | None) -> dict[str, Any]:
-    """Return the fields of an item that a program states, for a deposit or an edit.
+def _check_no_row(found: Identification) -> None:
+    """Check that the item does not follow a row of the repository.
 
-    What the Archive sets (identifiers, state, timestamp) may be in the record of an existing item,
-    so that a program can send back what it got. It must not differ.
+    Otherwise the row and the item would differ.
 
-    :param before: the present record of the item; None if the item is new.
-    :raises FieldError: if a field is wrong.
+    :raises StorageError: if the item has a key of the repository.
     """
-    try:
-        record = parse_record(data, has_identifier=False)
-        _check_stated(record, before)
-    except FieldError as error:
-        name = f"record.{error.field}" if error.field else "record"
-        raise FieldError(name, error.reason) from error
-    return {name: getattr(record, name) for name in STATED}
-
-
-def _check_stated(record: Record, before: Record | None) -> None:
-    """Check that a record states only what a program may state; see :func:`_read_fields`."""
-    for name in ("rep", "ibip", "key", "timestamp", "original_archive", "tombstone"):
-        stated = getattr(record, name)
-        if stated is not None and (before is None or stated != getattr(before, name)):
-            raise FieldError(name, "the Archive sets this field; omit it")
-    if record.state != State.ORIGINAL:
-        raise FieldError("state", "the state of an item that is deposited or updated is Original")
-    stored = {} if before is None else {file.path: file for file in before.files}
-    for number, file in enumerate(record.files):
-        known = stored.get(file.path)
-        is_known = known is not None and known.url is None and file.sha256 == known.sha256
-        if file.source is not None:
-            raise FieldError(f"files[{number}].source", "a program cannot name files of the server")
-        if file.url is None and not is_known:
-            raise FieldError(
-                f"files[{number}].url", "the field is missing; write where the file is"
-            )
+    if found.record is not None and found.record.key is not None:
+        raise StorageError(
+            f"the item follows {found.record.key} of the repository; change it there"
+        )

@@ -11,7 +11,6 @@ from typing import Any
 
 from flask import Response, current_app, jsonify, request
 from werkzeug.exceptions import HTTPException
-from werkzeug.http import HTTP_STATUS_CODES
 
 from flask_ibi_archive.archive.identification.api_keys import (
     PATH,
@@ -26,6 +25,7 @@ from flask_ibi_archive.archive.identification.openapi import (
     MAX_LIST,
     describe_interface,
 )
+from flask_ibi_archive.archive.identification.problems import Problem, explain, finish
 from flask_ibi_archive.archive.identification.server import (
     Identification,
     IdentificationServer,
@@ -39,17 +39,10 @@ from flask_ibi_archive.core.records import fields
 from flask_ibi_archive.core.records.fields import FieldError, format_record, quoted
 from flask_ibi_archive.core.records.parse import read_json
 from flask_ibi_archive.errors import (
-    ConfigError,
-    ForbiddenMove,
     IBIError,
-    MintingError,
-    NotReady,
-    RuleBroken,
-    StorageError,
-    UnknownItem,
 )
 from flask_ibi_archive.server.pages.requests import current_archive, user_address
-from flask_ibi_archive.server.pages.responses import RETRY_AFTER, pairs_response, summarise_error
+from flask_ibi_archive.server.pages.responses import pairs_response
 
 #: The key of the counts of requests in ``app.extensions``.
 COUNTS = "ibi_request_counts"
@@ -60,39 +53,6 @@ _KEY = re.compile(r'("?)([!#-~]{1,255})\1')
 Answer = Callable[..., Response]
 #: The parsers of parameters or fields, by name.
 Parsers = Mapping[str, Callable[[str, Any], Any]]
-
-
-class Problem(Exception):
-    """A request that cannot be answered.
-
-    :param status: the HTTP status.
-    :param detail: what is wrong, and what would be right.
-    :param field: the field of the JSON object that is wrong, or None.
-    :param headers: headers of the response.
-    """
-
-    def __init__(
-        self, status: int, detail: str, field: str | None = None, **headers: str | int
-    ) -> None:
-        self.status = status
-        self.detail = detail
-        self.field = field
-        self.headers = {name.replace("_", "-"): str(value) for name, value in headers.items()}
-
-    def answer(self) -> Response:
-        """Return the response."""
-        members: dict[str, Any] = {
-            "type": "about:blank",
-            "title": HTTP_STATUS_CODES[self.status],
-            "status": self.status,
-            "detail": self.detail,
-        }
-        if self.field is not None:
-            members["field"] = self.field
-        response = jsonify(members)
-        response.status_code, response.mimetype = self.status, "application/problem+json"
-        response.headers.update(self.headers)
-        return _finish(response)
 
 
 def answer_collection() -> Response:
@@ -109,7 +69,7 @@ def answer_identifier(ibi: str) -> Response:
 def describe() -> Response:
     """Return the description of the interface (OpenAPI 3.1). It needs no key."""
     archive = current_archive()
-    return _finish(jsonify(describe_interface(archive.addresses.base, archive.config.archive_name)))
+    return finish(jsonify(describe_interface(archive.addresses.base, archive.config.archive_name)))
 
 
 def _answer(methods: Mapping[str, tuple[Answer, Parsers]], *parts: str) -> Response:
@@ -134,20 +94,7 @@ def _answer(methods: Mapping[str, tuple[Answer, Parsers]], *parts: str) -> Respo
         text = "this Idempotency-Key was used for another request; use a new key for each request"
         return Problem(422, text, "Idempotency-Key").answer()
     except IBIError as error:
-        return _explain(error).answer()
-
-
-def _explain(error: IBIError) -> Problem:
-    """Return the problem for an error of an operation."""
-    if isinstance(error, NotReady | ConfigError | MintingError):
-        current_app.logger.error("the identification server can't answer: %s", error)
-        detail = summarise_error(error) if isinstance(error, NotReady) else "no identifier is free"
-        return Problem(503, f"{detail}; try again later", Retry_After=RETRY_AFTER)
-    if isinstance(error, UnknownItem):
-        return Problem(404, "this program has requested no such identifier")
-    if isinstance(error, RuleBroken | ForbiddenMove | StorageError):
-        return Problem(409, str(error))
-    raise error
+        return explain(error).answer()
 
 
 def _authenticate() -> KnownKey:
@@ -218,11 +165,11 @@ def _list(server: IdentificationServer, after: int = 0, limit: int = 100) -> Res
     }
     if len(rows) == limit:
         listed["next"] = f"{_base_url()}?after={rows[-1][0]}&limit={limit}"
-    return _finish(jsonify(listed))
+    return finish(jsonify(listed))
 
 
 def _show(server: IdentificationServer, ibi: str) -> Response:
-    return _finish(jsonify(_describe(server.describe(ibi))))
+    return finish(jsonify(_describe(server.describe(ibi))))
 
 
 def _put(server: IdentificationServer, ibi: str) -> Response:
@@ -232,15 +179,16 @@ def _put(server: IdentificationServer, ibi: str) -> Response:
     minted, is_new = server.put(ibi, stated["record"])
     response = jsonify(_describe(server.describe(minted.rep)))
     response.status_code = 201 if is_new else 200
-    return _finish(response)
+    return finish(response)
 
 
 def _withdraw(
     server: IdentificationServer, ibi: str, reason: str | None = None, successor: str | None = None
 ) -> Response:
-    _require(server, "deposit")
+    found = server.describe(ibi)
+    _require(server, "mint" if found.record is None else "deposit")
     server.withdraw(ibi, reason, successor)
-    return _finish(jsonify(_describe(server.describe(ibi))))
+    return finish(jsonify(_describe(server.describe(ibi))))
 
 
 # --- reading requests ----------------------------------------------------------------------------
@@ -251,7 +199,7 @@ def _read_json() -> Any:
     try:
         body = request.stream.read(MAX_BODY + 1)
     except HTTPException as error:
-        raise Problem(400, "the body can't be read") from error
+        raise Problem(error.code or 400, "the body can't be read") from error
     if len(body) > MAX_BODY:
         raise Problem(413, f"the body is longer than {MAX_BODY} bytes")
     if not body:
@@ -330,7 +278,7 @@ def _show_issued(issued: Sequence[Minted]) -> Response:
     response = jsonify({"identifiers": list(map(_name, issued))})
     response.status_code = 201
     response.headers["Location"] = location
-    return _finish(response)
+    return finish(response)
 
 
 def _describe(found: Identification) -> dict[str, Any]:
@@ -350,9 +298,3 @@ def _name(minted: Minted) -> dict[str, str]:
 
 def _base_url() -> str:
     return f"{current_archive().addresses.base}{PATH}"
-
-
-def _finish(response: Response) -> Response:
-    response.headers["Cache-Control"] = "no-store"
-    response.headers["X-Content-Type-Options"] = "nosniff"
-    return response

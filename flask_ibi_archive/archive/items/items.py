@@ -147,10 +147,14 @@ class ItemStore:
         """
         if not records:
             return []
-        if not is_minted:
-            check_not_reserved(
-                self.connection, [text for record in records for text in record.identifiers]
-            )
+        check_not_reserved(
+            self.connection,
+            [
+                text
+                for record in records
+                for text in (record.aliases if is_minted else record.identifiers)
+            ],
+        )
         shared = {"archive_id": self.archive_id, "is_service": is_service}
         rows = [{**shared, **_columns(record, now)} for record in records]
         ids = insert_with_ids(self.connection, Item, rows)

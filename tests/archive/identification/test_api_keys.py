@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from support.archives import archive_of
 
 from flask_ibi_archive.archive.identification.api_keys import (
     WRONG_KEYS,
+    RequestCounts,
     create_key,
     list_keys,
     revoke_key,
@@ -78,6 +80,9 @@ def test_keys_are_listed_and_revoked(served_app: Flask, clock: list[datetime]) -
     ("arguments", "message"),
     [
         ("create --name ojs --may read", "'read' is not one of mint, deposit, all"),
+        ("create --name ojs --may all", "add mint, deposit or both"),
+        ("create --name ojs --may mint --expires 9999y", "is longer than 100 years"),
+        ("renew dspace", "the key dspace does not exist"),
         ("create --name ojs --may mint --expires soon", "'soon' is not a period such as 90d"),
         ("create --name= --may mint", "a name has 1 to 100 characters"),
         ("create --name ojs", "Missing option '--may'"),
@@ -91,6 +96,17 @@ def test_a_wrong_argument_is_named(served_app: Flask, arguments: str, message: s
     assert refused.exit_code != 0
     assert message in refused.output
     assert list_keys(archive_of(served_app).database, archive_of(served_app).served().id) == []
+
+
+def test_a_renewed_key_keeps_what_its_program_has_made(served_app: Flask, program: Program) -> None:
+    program("POST")
+    renewed = run(served_app, "renew", "ojs", "--expires", "2y")
+    assert program("GET").status_code == 401
+    program.key = renewed.stdout.strip()
+    assert len(program("GET").json["identifiers"]) == 1
+    archive = archive_of(served_app)
+    revoke_key(archive.database, archive.served().id, "ojs", archive.clock())
+    assert "was revoked before" in run(served_app, "renew", "ojs").output
 
 
 def test_a_name_is_never_given_twice(served_app: Flask) -> None:
@@ -198,6 +214,26 @@ def test_a_key_has_a_rate(new_program: Callable[..., Program], clock: list[datet
     assert other("GET").status_code == 200
     clock[0] += timedelta(seconds=30)
     assert slow("GET").status_code == 200
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100, 599, 600])
+@pytest.mark.one_database
+def test_one_process_may_send_as_many_requests_as_the_limit(served_app: Flask, limit: int) -> None:
+    database, counts = archive_of(served_app).database, RequestCounts()
+    waits = [counts.count(database, "key 1", limit, NOON) for _ in range(limit + 1)]
+    assert waits == [None] * limit + [30]
+
+
+@pytest.mark.parametrize(("processes", "least"), [(2, 590), (16, 540), (64, 420)])
+@pytest.mark.one_database
+def test_many_processes_together_never_exceed_the_limit(
+    served_app: Flask, processes: int, least: int
+) -> None:
+    database = archive_of(served_app).database
+    counts, dice = [RequestCounts() for _ in range(processes)], random.Random(1)
+    waits = [dice.choice(counts).count(database, "key 1", 600, NOON) for _ in range(1500)]
+    assert least <= waits.count(None) <= 600
+    assert waits.index(30) >= least * 0.6  # the first that is refused
 
 
 def test_wrong_keys_are_limited_and_right_ones_are_not(
