@@ -18,8 +18,9 @@ from flask_ibi_archive import host_functions
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.commands import create_group
 from flask_ibi_archive.archive.commands import ibi as commands
+from flask_ibi_archive.archive.hosts.current_archive import set_finder
 from flask_ibi_archive.archive.hosts.flushes import announce_removal, refresh
-from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem, set_finder
+from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items.operations.context import Clock, read_utc_clock
 from flask_ibi_archive.archive.items.operations.description import Identified, get_ibi

@@ -13,36 +13,31 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    func,
-    inspect,
-    literal,
-    literal_column,
-    select,
-    true,
-    tuple_,
-)
+from sqlalchemy import Select, func, inspect, literal_column, select
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Mapper, Session
 
-from flask_ibi_archive.archive.hosts.assigning import assign_stored, begin_locking, bind, is_key_in
-from flask_ibi_archive.archive.hosts.flushes import RowWriter
-from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem, name_row
+from flask_ibi_archive.archive.hosts.assigning import assign_stored
+from flask_ibi_archive.archive.hosts.current_archive import bind, check_model, connect_to_items
+from flask_ibi_archive.archive.hosts.identified_item import (
+    IdentifiedItem,
+    describe_error,
+    name_row,
+)
+from flask_ibi_archive.archive.hosts.measuring_staging import MeasuringStaging
+from flask_ibi_archive.archive.hosts.orphans import read_orphans
 from flask_ibi_archive.archive.hosts.row_keys import (
     build_key,
     build_prefix,
-    find_carried,
+    find_uncarried,
     get_key_attributes,
     has_no_identifiers,
     name_model,
-    read_orphans,
 )
+from flask_ibi_archive.archive.hosts.row_locks import begin_locking, read_batches, read_rows
+from flask_ibi_archive.archive.hosts.row_writer import RowWriter
 from flask_ibi_archive.archive.items.bulk import renew_plans
-from flask_ibi_archive.archive.items.file_io import Content, Readable, copy_and_measure
-from flask_ibi_archive.archive.items.file_store import FileStore, Staging
+from flask_ibi_archive.archive.items.file_store import Staging
 from flask_ibi_archive.archive.items.keys import count_holders, find_holders
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations.context import OperationContext
@@ -97,6 +92,12 @@ class Adopter:
     progress: Callable[[int, int], None] = lambda done, total: None
     result: Adoption = field(default_factory=Adoption)
     _dates: Iterator[int] = field(default_factory=partial(count, DRY_RUN_DATE))
+    _context: OperationContext = field(init=False)
+    _mapper: Mapper[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._mapper = inspect(self.model)
+        self._context = bind(self.archive.context, self.session)
 
     def run(self) -> Adoption:
         """Adopt the rows.
@@ -110,14 +111,12 @@ class Adopter:
         :raises MintingError: if no identifiers can be minted. With ``resume``, the batches before
             the error are committed.
         """
-        context = bind(self.archive.context, self.session)
-        assert context.session is not None
-        context.session.check_model(self.session, self.model)
-        context.get_minter()  # reports wrong settings before anything is read
+        check_model(self._context, self.model)
+        self._context.get_minter()  # reports wrong settings before anything is read
         done, total = 0, self._count()
         try:
-            for rows in self._read_all(context):
-                self.write_batch(context, rows)
+            for rows in self._read_all():
+                self.write_batch(rows)
                 done += len(rows)
                 if self.resume:
                     self.session.commit()
@@ -137,38 +136,32 @@ class Adopter:
 
     # --- reading ---------------------------------------------------------------------------------
 
-    def _read_all(self, context: OperationContext) -> Iterator[Sequence[IdentifiedItem]]:
+    def _read_all(self) -> Iterator[Sequence[IdentifiedItem]]:
         """Yield the rows that have lost their identifiers, then the rows to adopt, in batches.
 
         :raises StorageError: if rows that have lost their identifiers may be among the rows to
             adopt, because their primary keys have changed.
         """
-        mapper: Mapper[Any] = inspect(self.model)
-        has_items = count_holders(self._connect(context), context.archive.id, build_prefix(mapper))
-        if not has_items:
+        archive_id, prefix = self._context.archive.id, build_prefix(self._mapper)
+        if not count_holders(connect_to_items(self._context), archive_id, prefix):
             yield from self._read_batches(lambda keys: keys)
             return
-        yield from self._read_batches(lambda keys: self._find_lost(context, keys))
+        yield from self._read_batches(self._find_lost)
         is_checked = False
-        for rows in self._read_batches(lambda keys: keys - self._find_lost(context, keys)):
+        for rows in self._read_batches(lambda keys: keys - self._find_lost(keys)):
             if not is_checked:
-                self._check_orphans(context, mapper, rows[0])
+                self._check_orphans(rows[0])
                 is_checked = True
             yield rows
 
-    def _connect(self, context: OperationContext) -> Connection:
-        assert context.session is not None
-        return context.session.connection()
-
-    def _find_lost(self, context: OperationContext, keys: set[str]) -> set[str]:
+    def _find_lost(self, keys: set[str]) -> set[str]:
         """Return the keys of rows that have lost their identifiers."""
-        holders = find_holders(self._connect(context), context.archive.id, keys)
-        return holders.keys() - find_carried(self.session, inspect(self.model), holders.values())
+        connection = connect_to_items(self._context)
+        holders = find_holders(connection, self._context.archive.id, keys).values()
+        return {holder.key for holder in find_uncarried(self.session, self._mapper, holders)}
 
-    def _check_orphans(
-        self, context: OperationContext, mapper: Mapper[Any], row: IdentifiedItem
-    ) -> None:
-        for orphans in read_orphans(context, self.session, mapper):
+    def _check_orphans(self, row: IdentifiedItem) -> None:
+        for orphans in read_orphans(self._context, self._mapper):
             orphan = next((one for one in orphans if not one.is_deleted), None)
             if orphan is not None:
                 raise StorageError(
@@ -176,7 +169,7 @@ class Adopter:
                     f"row {orphan.key}, and {name_row(row)} has no item; if this is the same row "
                     "with another primary key, write the identifiers of the item into ibi_rep and "
                     "ibi_ibip; if the rows were deleted, run: flask ibi compare "
-                    f"{name_model(mapper)} --repair"
+                    f"{name_model(self._mapper)} --repair"
                 )
 
     def _select(self, *columns: Any) -> Select[Any]:
@@ -209,56 +202,44 @@ class Adopter:
     ) -> Iterator[Sequence[IdentifiedItem]]:
         """Lock rows and yield them in batches, in the order of their primary keys.
 
-        :param choose: returns the keys of the rows to yield.
-
         Until the end of the transaction, nobody else can change or delete the rows of a batch, or
-        assign identifiers. Each batch begins after the last key of the batch before, because rows
-        that could not be adopted would be selected again.
+        assign identifiers. Rows that could not be adopted are not selected again.
+
+        :param choose: returns the keys of the rows to yield.
         """
-        mapper: Mapper[Any] = inspect(self.model)
-        key, width = mapper.primary_key, len(mapper.primary_key)
-        unread: ColumnElement[bool] = true()
-        while True:
+        mapper, key = self._mapper, self._mapper.primary_key
+        statement = self._select(*key, *get_key_attributes(mapper).values())
+        locking = statement.with_for_update(of=mapper.columns["ibi_rep"])
+
+        def read(batch: Select[Any]) -> Sequence[Any]:
             begin_locking(self.session, mapper)
-            found = self.session.execute(
-                self._select(*key, *get_key_attributes(mapper).values())
-                .where(unread)
-                .order_by(*key)
-                .limit(BATCH)
-                .with_for_update(of=mapper.columns["ibi_rep"])
-            ).all()
-            if not found:
-                return
-            by_key = {build_key(mapper, row[width:]): tuple(row[:width]) for row in found}
+            return self.session.execute(batch).all()
+
+        for found in read_batches(read, locking, key, BATCH):
+            by_key = {build_key(mapper, row[len(key) :]): tuple(row[: len(key)]) for row in found}
             chosen = choose(set(by_key))
             keys = [primary_key for row_key, primary_key in by_key.items() if row_key in chosen]
             if keys:
-                rows = select(self.model).where(is_key_in(mapper, keys)).order_by(*key)
-                yield self.session.scalars(rows).unique().all()
-            last = [
-                literal(value, column.type)
-                for value, column in zip(found[-1][:width], key, strict=True)
-            ]
-            unread = tuple_(*key) > tuple_(*last)
+                yield read_rows(self.session, mapper, keys)
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def write_batch(self, context: OperationContext, rows: Sequence[IdentifiedItem]) -> None:
+    def write_batch(self, rows: Sequence[IdentifiedItem]) -> None:
         """Adopt rows together. If this fails, adopt them one by one, to find the wrong rows.
 
         The caller has locked the rows. The items of rows that have identifiers are written, too.
         """
         try:
-            self._adopt(context, rows)
+            self._adopt(rows)
         except RowError:
             for row in rows:
                 try:
-                    self._adopt(context, [row])
+                    self._adopt([row])
                 except RowError as error:
                     self.result.refused += 1
                     self.report(error)
 
-    def _adopt(self, context: OperationContext, rows: Sequence[IdentifiedItem]) -> None:
+    def _adopt(self, rows: Sequence[IdentifiedItem]) -> None:
         """Assign identifiers to rows, and write their items.
 
         :raises RowError: if a row cannot be adopted. Then no row is adopted.
@@ -266,13 +247,14 @@ class Adopter:
         minted: list[Minted] = []
 
         def mint(context: OperationContext, number: int) -> list[Minted]:
-            minted.extend(new := (self._invent if self.dry_run else _mint)(context, number))
+            new = self._invent(number) if self.dry_run else _mint(context, number)
+            minted.extend(new)
             return new
 
         renew_plans(self.session.connection())
-        with self.session.begin_nested(), self._staging(context) as staging:
-            reconnected = assign_stored(context, rows, mint)
-            writer = RowWriter(context, staging, mint)
+        with self.session.begin_nested(), self._staging() as staging:
+            reconnected = assign_stored(self._context, rows, mint)
+            writer = RowWriter(self._context, staging, mint)
             try:
                 writer.write(rows)
             except IBIError:
@@ -284,32 +266,15 @@ class Adopter:
         self.result.adopted += len(minted)
         self.result.reconnected += reconnected + writer.reconnected
 
-    def _staging(self, context: OperationContext) -> AbstractContextManager[Staging]:
+    def _staging(self) -> AbstractContextManager[Staging]:
         if self.dry_run:
             return nullcontext(MeasuringStaging(self.archive.files_folder))
-        return context.staging()
+        return self._context.staging()
 
-    def _invent(self, context: OperationContext, number: int) -> list[Minted]:
+    def _invent(self, number: int) -> list[Minted]:
         """Return identifiers for a dry run. They are never issued."""
-        minter = context.get_minter()
+        minter = self._context.get_minter()
         return [minter.build(Fraction(next(self._dates))) for _ in range(number)]
-
-
-class MeasuringStaging(Staging):
-    """A staging folder for a dry run, which only reads the files."""
-
-    def __init__(self, store: FileStore) -> None:
-        super().__init__(store, lambda sha256: None)
-
-    def add_stream(self, stream: Readable) -> Content:
-        """Return the checksum and the size of a stream.
-
-        :raises OSError: if the stream cannot be read.
-        """
-        return copy_and_measure(stream, None)
-
-    def move_to_store(self, content: Content) -> None:
-        """Do nothing."""
 
 
 def _mint(context: OperationContext, number: int) -> list[Minted]:
@@ -321,8 +286,3 @@ def _mint(context: OperationContext, number: int) -> list[Minted]:
     fast_minter = minter.for_flush(number)
     fast_minter.max_wait = minter.max_wait
     return context.mint_many(number, fast_minter)
-
-
-def describe_error(error: Exception) -> str:
-    """Return the reason why a row cannot be described."""
-    return f"ibi_record() raised {type(error).__name__}: {' '.join(str(error).split())}"

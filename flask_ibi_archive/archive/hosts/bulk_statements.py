@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 from sqlalchemy.orm import Mapper, ORMExecuteState
 
-from flask_ibi_archive.archive.hosts.identified_item import get_archive
+from flask_ibi_archive.archive.hosts.current_archive import get_archive
 from flask_ibi_archive.archive.hosts.row_keys import name_model
 from flask_ibi_archive.errors import StorageError
 

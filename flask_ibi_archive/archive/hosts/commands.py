@@ -20,7 +20,7 @@ from flask_ibi_archive.server.commands.terminal import (
 )
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.hosts.comparing import Difference
+    from flask_ibi_archive.archive.hosts.differences import Difference
     from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
     from flask_ibi_archive.errors import RowError
 
@@ -59,7 +59,7 @@ def adopt_command(model: str, where: str | None, dry_run: bool, resume: bool) ->
       flask --app example_app ibi adopt example_app.models:Publication --where "year > 1990"
     """
     from flask_ibi_archive.archive.hosts.adopting import Adopter
-    from flask_ibi_archive.archive.hosts.identified_item import get_archive_with_session
+    from flask_ibi_archive.archive.hosts.current_archive import get_archive_with_session
     from flask_ibi_archive.archive.hosts.lazy_loads import reporting_lazy_loads
 
     if resume and dry_run:
@@ -125,10 +125,8 @@ def compare_command(model: str, repair: bool, reason: str | None, as_json: bool)
       flask --app example_app ibi compare example_app.models:Publication
     """
     from flask_ibi_archive.archive.hosts.comparing import Comparer
-    from flask_ibi_archive.archive.hosts.identified_item import (
-        DEFAULT_REASON,
-        get_archive_with_session,
-    )
+    from flask_ibi_archive.archive.hosts.current_archive import get_archive_with_session
+    from flask_ibi_archive.archive.hosts.identified_item import DEFAULT_REASON
     from flask_ibi_archive.core.records.fields import FieldError, parse_text
 
     get_archive()  # reports an app without an Archive

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from sqlalchemy.orm import (
     mapped_column,
 )
 
+from flask_ibi_archive.archive.hosts.current_archive import get_archive
 from flask_ibi_archive.archive.hosts.row_keys import find_row_key
 from flask_ibi_archive.archive.items.operations.description import Identified, name_field
 from flask_ibi_archive.archive.items.rules import explain_refusal
@@ -27,51 +28,15 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.fields import FieldError, quoted
 from flask_ibi_archive.core.records.record import Tombstone
-from flask_ibi_archive.errors import ConfigError, IdentifierError, RowError, StorageError
+from flask_ibi_archive.errors import IdentifierError, RowError, StorageError
 
 if TYPE_CHECKING:
-    from flask_ibi_archive.archive.archive import Archive
     from flask_ibi_archive.archive.items.operations.description import ItemRecord
 
-#: Returns the Archive of the current app; see :func:`set_finder`.
-_find_archive: Callable[[], Archive] | None = None
 #: The reason of a tombstone if the host states none.
 DEFAULT_REASON = "removed by the repository"
 #: The states that a host may give an item; a row of a draft is "Reserved".
 RECORD_STATES = (State.ORIGINAL.value, "Reserved", State.DELETED.value)
-
-
-def set_finder(find: Callable[[], Archive]) -> None:
-    """Set the function that returns the Archive of the current app. The extension calls this."""
-    global _find_archive
-    _find_archive = find
-
-
-def get_archive() -> Archive:
-    """Return the Archive of the current app.
-
-    :raises RuntimeError: if there is no current app, or if the app has no Archive.
-    """
-    if _find_archive is None:
-        raise RuntimeError("no app has an IBIArchive; create one with IBIArchive(session=...)")
-    return _find_archive()
-
-
-def get_archive_with_session() -> Archive:
-    """Return the Archive of the current app.
-
-    :raises ConfigError: if the Archive does not use the session of the host.
-    :raises RuntimeError: as for :func:`get_archive`.
-    """
-    archive = get_archive()
-    if archive.session is None:
-        raise ConfigError(
-            "session",
-            None,
-            "the session of the models with IdentifiedItem, such as "
-            "IBIArchive(session=db.session), so that a row and its item are saved together",
-        )
-    return archive
 
 
 def _make_column(model: Any, name: str) -> MapperProperty[str | None] | MappedColumn[str | None]:
@@ -185,7 +150,12 @@ class DescribedRow:
     @property
     def identifiers(self) -> list[str]:
         """The identifiers of the row."""
-        return [text for text in (self.row.ibi_rep, self.row.ibi_ibip) if text is not None]
+        return list_identifiers(self.row)
+
+
+def list_identifiers(row: IdentifiedItem) -> list[str]:
+    """Return both forms of the identifier of a row, if it has both."""
+    return [text for text in (row.ibi_rep, row.ibi_ibip) if text is not None]
 
 
 def inspect_row(row: IdentifiedItem) -> InstanceState[Any]:
@@ -284,3 +254,8 @@ def naming(name: str, ibi: str | None = None) -> Iterator[None]:
             raise RowError(name, name_field(cause.field), cause.reason) from error
         text = str(error)
         raise RowError(name, None, text.removeprefix(f"{name}: ")) from error
+
+
+def describe_error(error: Exception) -> str:
+    """Return the reason why a row cannot be described."""
+    return f"ibi_record() raised {type(error).__name__}: {' '.join(str(error).split())}"

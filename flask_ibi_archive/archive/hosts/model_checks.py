@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from flask_ibi_archive.archive.hosts.bulk_statements import identified_models
 from flask_ibi_archive.archive.hosts.comparing import Comparer
 from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
-from flask_ibi_archive.archive.hosts.row_keys import get_table, name_model
+from flask_ibi_archive.archive.hosts.row_keys import connect_to_rows, get_table, name_model
 from flask_ibi_archive.archive.items.operations.sessions import HostSession
 from flask_ibi_archive.errors import one_line
 from flask_ibi_archive.server.commands.group import CheckFailed
@@ -29,7 +29,7 @@ def find_models(host: HostSession) -> list[type[IdentifiedItem]]:
     session = host.current()
     for mapper in sorted(identified_models, key=lambda mapper: len(list(mapper.iterate_to_root()))):
         with suppress(SQLAlchemyError):  # the session has no database for this model
-            connection = session.connection(bind_arguments={"mapper": mapper})
+            connection = connect_to_rows(session, mapper)
             table = get_table(mapper)
             if inspect(connection).has_table(table.name, table.schema):
                 models.setdefault(table.fullname, mapper.class_)

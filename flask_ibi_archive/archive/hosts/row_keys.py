@@ -8,7 +8,7 @@ changes, the columns lead to the item, and its key is corrected.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +27,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapper, Session
 
-from flask_ibi_archive.archive.items.keys import KeyHolder, find_holders, read_holders
+from flask_ibi_archive.archive.items.keys import KeyHolder
 from flask_ibi_archive.errors import RowError
-from flask_ibi_archive.server.database.dialects import batched, is_one_of, read_pages
+from flask_ibi_archive.server.database.dialects import batched, is_one_of
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.hosts.identified_item import IdentifiedItem
-    from flask_ibi_archive.archive.items.operations.context import OperationContext
 
 #: The characters that are escaped in the name of a table and in the values of a primary key.
 SPECIAL_IN_NAME = re.compile("[%:\x00-\x1f\x7f]")
@@ -48,6 +47,11 @@ def name_model(mapper: Mapper[Any]) -> str:
 def get_table(mapper: Mapper[Any]) -> Table:
     """Return the table with the identifier columns of a model."""
     return mapper.columns["ibi_rep"].table
+
+
+def connect_to_rows(session: Session, mapper: Mapper[Any]) -> Connection:
+    """Return the connection of a session to the rows of a model."""
+    return session.connection(bind_arguments={"mapper": mapper})
 
 
 class ForeignIdentifier(RowError):
@@ -98,53 +102,18 @@ def _escape(special: re.Pattern[str], text: str) -> str:
     return special.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
-def find_carried(session: Session, mapper: Mapper[Any], holders: Iterable[KeyHolder]) -> set[str]:
-    """Return the keys of the holders whose identifiers are in a row of the table of the host."""
-    connection = session.connection(bind_arguments={"mapper": mapper})
-    host_table = get_table(mapper)
-    carried = set()
+def find_uncarried(
+    session: Session, mapper: Mapper[Any], holders: Iterable[KeyHolder]
+) -> list[KeyHolder]:
+    """Return the holders whose identifiers are in no row of the table of the host."""
+    connection = connect_to_rows(session, mapper)
+    uncarried: list[KeyHolder] = []
     for part in batched(holders, 1000):
-        texts = find_texts(connection, host_table, [t for one in part for t in one.identifiers])
-        carried |= {one.key for one in part if not texts.isdisjoint(one.identifiers)}
-    return carried
-
-
-def read_orphans(
-    context: OperationContext, session: Session, mapper: Mapper[Any]
-) -> Iterator[list[KeyHolder]]:
-    """Yield the items and reservations of a table whose rows are missing, in batches.
-
-    No row has their identifiers, and no row that has lost its identifiers has their keys.
-
-    :param context: the result of :func:`.assigning.bind` for the session.
-    """
-    assert context.session is not None
-    connect, archive_id = context.session.connection, context.archive.id
-    lost: set[int | str | None] | None = None
-    for holders in read_holders(connect, archive_id, build_prefix(mapper)):
-        carried = find_carried(session, mapper, holders)
-        orphans = [one for one in holders if one.key not in carried]
-        if orphans and lost is None:
-            lost = set(_read_lost(context, session, mapper))
-        orphans = [one for one in orphans if (one.item_id or one.rep) not in (lost or ())]
-        # another transaction may have deleted a row and its item in the meantime
-        present = find_holders(connect(), archive_id, [one.key for one in orphans])
-        yield [one for one in orphans if present.get(one.key) == one]
-
-
-def _read_lost(
-    context: OperationContext, session: Session, mapper: Mapper[Any]
-) -> Iterator[int | str | None]:
-    """Yield the row IDs of the items of rows that have no identifiers; the reps of reservations."""
-    assert context.session is not None
-    host_table, key = get_table(mapper), list(get_key_attributes(mapper).values())
-    statement = select(*key).where(has_no_identifiers(host_table))
-    connection = session.connection(bind_arguments={"mapper": mapper})
-    rows = read_pages(lambda page: connection.execute(page).all(), statement, *key)
-    for part in batched(rows, 1000):
-        keys = [build_key(mapper, row) for row in part]
-        holders = find_holders(context.session.connection(), context.archive.id, keys)
-        yield from (one.item_id or one.rep for one in holders.values())
+        identifiers = [text for holder in part for text in holder.identifiers]
+        rows = select_carriers(connection, get_table(mapper), identifiers)
+        carried = {text for row in rows for text in row}
+        uncarried += [holder for holder in part if carried.isdisjoint(holder.identifiers)]
+    return uncarried
 
 
 def has_no_identifiers(host_table: Any) -> ColumnElement[bool]:
@@ -154,12 +123,6 @@ def has_no_identifiers(host_table: Any) -> ColumnElement[bool]:
     """
     columns = getattr(host_table, "c", host_table)
     return and_(columns.ibi_rep.is_(None), columns.ibi_ibip.is_(None))
-
-
-def find_texts(connection: Connection, host_table: Any, identifiers: Sequence[str]) -> set[str]:
-    """Return the identifiers in the rows of a table that have one of some identifiers."""
-    rows = select_carriers(connection, host_table, identifiers)
-    return {text for row in rows for text in row if text is not None}
 
 
 def select_carriers(
@@ -183,7 +146,7 @@ def is_carried_by_another(
     :param key: the key of the item with the identifiers. Its beginning is the name of the table
         that may have another row; if there is no such table, the host may have renamed it.
     """
-    connection = session.connection(bind_arguments={"mapper": mapper})
+    connection = connect_to_rows(session, mapper)
     own = key.startswith(build_prefix(mapper))
     name = re.sub("%([0-9A-F]{2})", lambda match: chr(int(match[1], 16)), key.partition(":")[0])
     schema, _, name = name.rpartition(".")

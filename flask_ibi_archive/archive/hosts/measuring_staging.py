@@ -1,0 +1,23 @@
+"""A staging folder for comparisons and dry runs, which write no files."""
+
+from __future__ import annotations
+
+from flask_ibi_archive.archive.items.file_io import Content, Readable, copy_and_measure
+from flask_ibi_archive.archive.items.file_store import FileStore, Staging
+
+
+class MeasuringStaging(Staging):
+    """A staging folder that only reads the files."""
+
+    def __init__(self, store: FileStore) -> None:
+        super().__init__(store, lambda sha256: None)
+
+    def add_stream(self, stream: Readable) -> Content:
+        """Return the checksum and the size of a stream.
+
+        :raises OSError: if the stream cannot be read.
+        """
+        return copy_and_measure(stream, None)
+
+    def move_to_store(self, content: Content) -> None:
+        """Do nothing."""

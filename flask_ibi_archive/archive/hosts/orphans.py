@@ -1,0 +1,119 @@
+"""Orphans: items and reservations whose rows are missing, because bulk statements deleted them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from logging import getLogger
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Mapper
+
+from flask_ibi_archive.archive.hosts.current_archive import connect_to_items, get_session
+from flask_ibi_archive.archive.hosts.identified_item import DEFAULT_REASON
+from flask_ibi_archive.archive.hosts.row_edits import Removal, RowEdits
+from flask_ibi_archive.archive.hosts.row_keys import (
+    build_key,
+    build_prefix,
+    connect_to_rows,
+    find_uncarried,
+    get_key_attributes,
+    get_table,
+    has_no_identifiers,
+)
+from flask_ibi_archive.archive.hosts.row_locks import BATCH, read_batches
+from flask_ibi_archive.archive.items.file_store import Staging
+from flask_ibi_archive.archive.items.identifiers import RELEASED, settle_reservation
+from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.keys import (
+    KeyHolder,
+    clear_keys,
+    find_holders,
+    read_holders,
+)
+from flask_ibi_archive.archive.items.operations.context import OperationContext
+from flask_ibi_archive.archive.items.operations.updating import UpdateBatch
+from flask_ibi_archive.core.records.record import Tombstone
+
+log = getLogger("flask_ibi_archive.host")
+
+
+def read_orphans(context: OperationContext, mapper: Mapper[Any]) -> Iterator[list[KeyHolder]]:
+    """Yield the items and reservations of a table whose rows are missing, in batches.
+
+    No row has their identifiers, and no row that has lost its identifiers has their keys.
+
+    :param context: the result of :func:`.current_archive.bind`.
+    """
+    connect, archive_id = partial(connect_to_items, context), context.archive.id
+    lost: set[str] | None = None
+    for holders in read_holders(connect, archive_id, build_prefix(mapper)):
+        orphans = find_uncarried(get_session(context), mapper, holders)
+        if orphans:
+            lost = set(_read_lost(context, mapper)) if lost is None else lost
+            orphans = [one for one in orphans if one.key not in lost]
+        # another transaction may have deleted a row and its item in the meantime
+        present = find_holders(connect(), archive_id, [one.key for one in orphans])
+        yield [one for one in orphans if present.get(one.key) == one]
+
+
+def _read_lost(context: OperationContext, mapper: Mapper[Any]) -> Iterator[str]:
+    """Yield the keys of those rows without identifiers that have items or reservations."""
+    key = list(get_key_attributes(mapper).values())
+    statement = select(*key).where(has_no_identifiers(get_table(mapper)))
+    connection = connect_to_rows(get_session(context), mapper)
+    for rows in read_batches(lambda batch: connection.execute(batch).all(), statement, key, BATCH):
+        keys = [build_key(mapper, row) for row in rows]
+        yield from find_holders(connect_to_items(context), context.archive.id, keys)
+
+
+def remove_orphans(
+    context: OperationContext,
+    store: ItemStore,
+    staging: Staging,
+    orphans: Sequence[KeyHolder],
+    reason: str,
+) -> None:
+    """Delete the items, and release the reservations, whose rows a bulk statement has deleted."""
+    edits = RowEdits(context, store, staging)
+    items = {one.ibi: one.item_id for one in orphans if one.item_id is not None}
+    removals = [Removal(None, one.key, one.ibi, Tombstone(reason)) for one in orphans]
+    batch = UpdateBatch(store, edits.find((), removals, items))
+    batch.lock()
+    batch.write(edits.now)
+    for one in orphans:
+        if one.item_id is None:
+            settle_reservation(store.connection, store.archive_id, one.ibi, RELEASED, edits.now)
+
+
+def free_keys(
+    context: OperationContext,
+    store: ItemStore,
+    staging: Staging,
+    keys: Mapping[str, int],
+    mappers: Iterable[Mapper[Any]],
+) -> None:
+    """Take keys from the items that had them, because rows have these keys now.
+
+    A bulk statement has changed the primary keys of their rows, or has deleted the rows. In the
+    second case, the item becomes a tombstone.
+
+    :param keys: the new keys, with the row IDs of the items that get them; 0 for new items.
+    :param mappers: the models of the rows.
+    """
+    found = find_holders(store.connection, store.archive_id, keys).values()
+    holders = [holder for holder in found if holder.item_id != keys[holder.key]]
+    if not holders:
+        return
+    orphans = [holder for holder in holders if not holder.is_deleted]
+    for mapper in mappers:
+        orphans = find_uncarried(get_session(context), mapper, orphans)
+    remove_orphans(context, store, staging, orphans, DEFAULT_REASON)
+    for one in orphans:
+        log.warning(
+            "the row %s was deleted by a bulk statement, and a new row has its key; %s is removed",
+            one.key,
+            one.ibi,
+        )
+    clear_keys(store.connection, store.archive_id, [holder.key for holder in holders])

@@ -1,0 +1,178 @@
+"""Stores the editions and translations that rows describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from flask_ibi_archive.archive.hosts.identified_item import DescribedRow, naming
+from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.operations.context import (
+    canonicalize,
+    find_item,
+    note_changed_item,
+)
+from flask_ibi_archive.archive.items.operations.depositing import find_related
+from flask_ibi_archive.archive.items.operations.description import ItemDescription
+from flask_ibi_archive.errors import StorageError, UnknownItem
+
+
+@dataclass(slots=True)
+class RowLink:
+    """The relations that a row describes.
+
+    :param item_id: the row ID of the item; 0 if the item is new.
+    :param edition_of: the identifier of the previous edition, or None.
+    :param translation_of: the identifier of an item that is translated, or None.
+    """
+
+    described: DescribedRow
+    item_id: int
+    edition_of: str | None
+    translation_of: str | None
+
+    @classmethod
+    def read(cls, described: DescribedRow, description: ItemDescription, item_id: int) -> RowLink:
+        """Return the relations of a description.
+
+        :raises RowError: if the description does not name a related item by an identifier.
+        """
+        with naming(described.name, described.ibi), _explaining():
+            texts = [
+                None if text is None else canonicalize(text)
+                for text in (description.edition_of, description.translation_of)
+            ]
+        return cls(described, item_id, *texts)
+
+    @property
+    def states_edition(self) -> bool:
+        """Whether the description has the field ``previous_edition``, which may be None."""
+        return "previous_edition" in self.described.given
+
+
+def find_changed_links(
+    store: ItemStore, links: Sequence[RowLink]
+) -> tuple[list[RowLink], set[int]]:
+    """Return the relations that differ from the stored relations, and the row IDs of their items.
+
+    The number of statements does not depend on the number of rows.
+
+    :param links: the relations that the rows describe.
+    :returns: the changed relations, and the row IDs of all items between which relations change.
+    """
+    # only an existing item can have a previous edition that its row does not state any more
+    links = [
+        link
+        for link in links
+        if link.edition_of or link.translation_of or (link.item_id and link.states_edition)
+    ]
+    if not links:
+        return [], set()
+    texts = {text for link in links for text in (link.edition_of, link.translation_of) if text}
+    owners = {text: owner for text, (owner, _) in store.find_all_owners(texts).items()}
+    items = {link.item_id for link in links if link.item_id}
+    previous = store.relations.editions.find_all_previous(items)
+    translated = any(link.translation_of for link in links)
+    groups = (
+        store.relations.translations.find_groups(items.union(owners.values())) if translated else {}
+    )
+    changed: list[RowLink] = []
+    concerned: set[int] = set()
+    for link in links:
+        # The ID of an unknown item is 0. None: the row states no such item.
+        edition_of = None if link.edition_of is None else owners.get(link.edition_of, 0)
+        translation_of = None if link.translation_of is None else owners.get(link.translation_of, 0)
+        before, group = previous.get(link.item_id), groups.get(link.item_id)
+        if (link.states_edition and edition_of != before) or (
+            translation_of is not None and (group is None or group != groups.get(translation_of))
+        ):
+            changed.append(link)
+            concerned |= {link.item_id, edition_of or 0, translation_of or 0, before or 0}
+    return changed, concerned - {0}
+
+
+@dataclass
+class RowLinks:
+    """Changed relations of several rows. The caller has locked the relations of the Archive.
+
+    All items of the rows are in the database.
+    """
+
+    store: ItemStore
+    links: Sequence[RowLink]
+    now: datetime
+
+    def write(self) -> None:
+        """Store the relations."""
+        for link in self.links:
+            link.item_id, _ = find_item(self.store, link.described.ibi)
+        for link in _order(self.store, self.links):
+            with naming(link.described.name, link.described.ibi), _explaining():
+                if link.states_edition:
+                    self._link_edition(link)
+                if link.translation_of is not None:
+                    self._link_translation(link, link.translation_of)
+
+    def _link_edition(self, link: RowLink) -> None:
+        """Store the previous edition that a row states, or that there is none."""
+        editions = self.store.relations.editions
+        stated = link.edition_of
+        previous = editions.find_all_previous([link.item_id]).get(link.item_id)
+        if stated is not None and find_item(self.store, stated)[0] == previous:
+            return
+        if previous is not None:
+            editions.unlink_next(previous)
+            self._note_next_edition(previous)
+        if stated is not None:
+            other_id = find_related(self.store, stated, None)
+            editions.link(other_id, link.item_id, stated)
+            self._note_next_edition(other_id)
+
+    def _note_next_edition(self, item_id: int) -> None:
+        """Store and note that the next edition of an item has changed."""
+        self.store.set_timestamp(item_id, self.now)
+        note_changed_item(self.store, item_id, ["next_edition"])
+
+    def _link_translation(self, link: RowLink, translation_of: str) -> None:
+        """Put the item of a row into the group of the item that the row translates."""
+        translations = self.store.relations.translations
+        other_id = find_related(self.store, None, translation_of)
+        members = [member.id for member in translations.find_members(link.item_id)]
+        if other_id in members:
+            return
+        if members:
+            translations.leave(link.item_id)
+        language = self.store.reader.read_record(link.item_id).language
+        if language is None:
+            raise StorageError(
+                "language: a translation needs a language, for example language='pt'"
+            )
+        translations.add_member(link.item_id, other_id, language, link.described.ibi)
+
+
+@contextmanager
+def _explaining() -> Iterator[None]:
+    """Replace UnknownItem by an error that names the fields of the relations."""
+    try:
+        yield
+    except UnknownItem as error:
+        raise StorageError(
+            f"previous_edition and translation_of must be public items of this Archive, and "
+            f"{error.ibi} is not; publish that item first"
+        ) from error
+
+
+def _order(store: ItemStore, links: Sequence[RowLink]) -> Iterator[RowLink]:
+    """Yield the links in an order in which a translated item precedes its translations."""
+    waiting = {link.item_id: link for link in links}
+    while waiting:
+        # a translation, the item that it translates, and so on
+        chain = [waiting.pop(next(iter(waiting)))]
+        while (ibi := chain[-1].translation_of) is not None:
+            owner = store.find_owners([ibi]).get(ibi)
+            if owner is None or owner[0] not in waiting:
+                break
+            chain.append(waiting.pop(owner[0]))
+        yield from reversed(chain)
