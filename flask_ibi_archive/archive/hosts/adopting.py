@@ -41,7 +41,7 @@ from flask_ibi_archive.archive.items.file_store import Staging
 from flask_ibi_archive.archive.items.keys import count_holders, find_holders
 from flask_ibi_archive.archive.items.minting import Minted
 from flask_ibi_archive.archive.items.operations.context import OperationContext
-from flask_ibi_archive.errors import IBIError, RowError, StorageError
+from flask_ibi_archive.errors import IBIError, RowError, StorageError, one_line
 from flask_ibi_archive.server.database.database_errors import is_write_conflict
 
 if TYPE_CHECKING:
@@ -66,6 +66,21 @@ class Adoption:
     adopted: int = 0
     reconnected: int = 0
     refused: int = 0
+
+
+def explain_read(
+    archive: Archive, model: type[IdentifiedItem], error: DBAPIError, others: str = ""
+) -> IBIError:
+    """Return the error to raise if the rows of a model cannot be read.
+
+    :param others: what else the user should check, besides the columns.
+    """
+    if is_write_conflict(error):
+        return archive.database.explain(error)
+    return StorageError(
+        f"the rows of {model.__name__} can't be selected: {one_line(error.orig)}; check {others}"
+        "that the table has the columns ibi_rep and ibi_ibip"
+    )
 
 
 @dataclass
@@ -189,13 +204,7 @@ class Adopter:
             return int(self.session.execute(statement).scalar_one())
         except DBAPIError as error:
             self.session.rollback()
-            if is_write_conflict(error):
-                raise self.archive.database.explain(error) from error
-            reason = " ".join(str(error.orig).split())
-            raise StorageError(
-                f"the rows of {self.model.__name__} can't be selected: {reason}; check --where, "
-                "and that the table has the columns ibi_rep and ibi_ibip"
-            ) from error
+            raise explain_read(self.archive, self.model, error, "--where, and ") from error
 
     def _read_batches(
         self, choose: Callable[[set[str]], set[str]]

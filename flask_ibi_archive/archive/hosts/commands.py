@@ -116,9 +116,10 @@ def compare_command(model: str, repair: bool, reason: str | None, as_json: bool)
     missing. The exit status is 1 if there are differences.
 
     With --repair, rows get back their identifiers, items are deposited and changed, and an item
-    whose row is missing becomes a tombstone, which is permanent. Run the command without --repair
-    first. A row with the identifier of another row gets its own. The repairs are committed in
-    batches. The exit status is 1 if a difference remains.
+    whose row is missing becomes a tombstone, which is permanent. These are the items of the whole
+    table, also if the model is a subclass. Run the command without --repair first. A row with the
+    identifier of another row gets its own. The repairs are committed in batches. The exit status is
+    1 if a difference remains.
 
     \b
     Example:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, inspect, or_, select
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Mapper, Session
 
-from flask_ibi_archive.archive.hosts.adopting import Adopter
+from flask_ibi_archive.archive.hosts.adopting import Adopter, explain_read
 from flask_ibi_archive.archive.hosts.assigning import clear_identifiers
 from flask_ibi_archive.archive.hosts.current_archive import bind, check_model, connect_to_items
 from flask_ibi_archive.archive.hosts.differences import (
@@ -80,8 +80,15 @@ class Comparer:
 
         :raises NotReady: if other transactions lock the database for too long.
         :raises MintingError: if a row needs an identifier, and none can be minted.
+        :raises StorageError: if the rows cannot be read, for example because the identifier columns
+            are missing.
         """
         check_model(self._context, self.model)
+        try:
+            self.session.execute(select(get_table(self._mapper)).limit(1))
+        except DBAPIError as error:
+            self.session.rollback()
+            raise explain_read(self.archive, self.model, error) from error
         self.items = self._count_items()
         rows = self.session.scalar(select(func.count()).select_from(self.model)) or 0
         try:

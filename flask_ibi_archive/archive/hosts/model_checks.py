@@ -45,14 +45,17 @@ def check_rows(archive: Archive, host: HostSession, model: type[IdentifiedItem])
         without, rows, items = comparer.count()
         differences = comparer.sample(CHECKED_ROWS)
     except SQLAlchemyError as error:
-        raise CheckFailed(f"the rows of {name} can't be read: {one_line(error)}") from error
+        reason = one_line(getattr(error, "orig", error))  # without the statement
+        raise CheckFailed(f"the rows of {name} can't be read: {reason}") from error
     finally:
         session.rollback()
-    if without:
-        raise CheckFailed(
-            f"{without} rows of {name} have no identifiers; run: flask ibi adopt {name}"
-        )
     advice = f"run: flask ibi compare {name}"
+    if without:
+        # adopt refuses rows if the items of other rows may be theirs
+        command = "adopt" if items <= rows + without else "compare"
+        raise CheckFailed(
+            f"{without} rows of {name} have no identifiers; run: flask ibi {command} {name}"
+        )
     if rows != items:
         raise CheckFailed(f"{name} has {rows} rows, but {items} items; {advice}")
     if differences:

@@ -487,6 +487,19 @@ def test_check_compares_counts_and_some_rows(host: Host, monkeypatch: pytest.Mon
 # --- bulk statements -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["compare", "adopt"])
+def test_missing_columns_are_named_in_one_line(host: Host, name: str) -> None:
+    run(host, text("ALTER TABLE host_thesis RENAME COLUMN ibi_rep TO was_rep"))
+    outcome = command(host.app, name, MODEL)
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err.startswith("Error: the rows of Thesis can't be selected: ")
+    assert "that the table has the columns ibi_rep and ibi_ibip" in outcome.err
+    [line] = [one for one in command(host.app, "check").out.splitlines() if "rows" in one[:10]]
+    assert "can't be read" in line
+    assert "SELECT" not in line
+    run(host, text("ALTER TABLE host_thesis RENAME COLUMN was_rep TO ibi_rep"))
+
+
 def test_bulk_statements_are_logged(host: Host, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "flask_ibi_archive.host")
     host.add("first")
