@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -30,14 +29,14 @@ def host(new_host: Callable[..., Host]) -> Host:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the uploads that were read, once for each time."""
     names: list[str] = []
-    open_file = io.open
+    open_file = Path.open
 
-    def note(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-        if str(file).endswith(".pdf") and "r" in mode:
-            names.append(Path(file).name)
-        return open_file(file, mode, *arguments, **options)
+    def note(path: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        if path.suffix == ".pdf" and "r" in mode:
+            names.append(path.name)
+        return open_file(path, mode, *arguments, **options)
 
-    monkeypatch.setattr(io, "open", note)
+    monkeypatch.setattr(Path, "open", note)
     return names
 
 
