@@ -107,7 +107,8 @@ def test_rows_can_have_identifiers_that_the_host_already_has(host: Host) -> None
     with pytest.raises(RowError, match=r"Thesis 3: ibi_ibip: .* should be written LK47B6W"):
         host.add(ibi_ibip="lk47b6w/362SFKJ")
     host.session.rollback()
-    with pytest.raises(RowError, match="Thesis 3: 'rain' is not an IBI"):
+    # PostgreSQL does not use the number of a refused row again
+    with pytest.raises(RowError, match=r"Thesis [34]: 'rain' is not an IBI"):
         host.add(ibi_ibip="rain")
 
 
@@ -138,7 +139,7 @@ def test_an_identifier_that_the_archive_has_not_issued_is_refused(
     host.session.execute(insert(host.Thesis).values(title="Old", state="Original"))
     row = host.session.scalars(select(host.Thesis)).one()
     setattr(row, column, identifier)
-    with pytest.raises(RowError, match=rf"^Thesis 1: {message}"):
+    with pytest.raises(RowError, match=rf"^Thesis [12]: {message}"):
         host.session.commit()
     host.session.rollback()
     assert list(host.archive.find()) == []
