@@ -198,7 +198,7 @@ class Comparer:
         public = [one for one in orphans if not one.is_deleted]
         if self.repair:
             # a new row may get the primary key of a missing row
-            deleted = [one.key for one in orphans if one.is_deleted]
+            deleted = [one for one in orphans if one.is_deleted]
             clear_keys(connect_to_items(self._context), self._context.archive.id, deleted)
         errors = self._remove(public) if self.repair else {}
         for one in public:

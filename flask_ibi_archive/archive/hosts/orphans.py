@@ -30,6 +30,7 @@ from flask_ibi_archive.archive.items.keys import (
     KeyHolder,
     clear_keys,
     find_holders,
+    list_holders,
     read_holders,
 )
 from flask_ibi_archive.archive.items.operations.context import OperationContext
@@ -42,30 +43,30 @@ log = getLogger("flask_ibi_archive.host")
 def read_orphans(context: OperationContext, mapper: Mapper[Any]) -> Iterator[list[KeyHolder]]:
     """Yield the items and reservations of a table whose rows are missing, in batches.
 
-    No row has their identifiers, and no row that has lost its identifiers has their keys.
+    No row has their identifiers, and no row that has lost its identifiers would get them back.
 
     :param context: the result of :func:`.current_archive.bind`.
     """
     connect, archive_id = partial(connect_to_items, context), context.archive.id
-    lost: set[str] | None = None
+    lost: set[KeyHolder] | None = None
     for holders in read_holders(connect, archive_id, build_prefix(mapper)):
         orphans = find_uncarried(get_session(context), mapper, holders)
         if orphans:
             lost = set(_read_lost(context, mapper)) if lost is None else lost
-            orphans = [one for one in orphans if one.key not in lost]
+            orphans = [one for one in orphans if one not in lost]
         # another transaction may have deleted a row and its item in the meantime
-        present = find_holders(connect(), archive_id, [one.key for one in orphans])
-        yield [one for one in orphans if present.get(one.key) == one]
+        present = set(list_holders(connect(), archive_id, [one.key for one in orphans]))
+        yield [one for one in orphans if one in present]
 
 
-def _read_lost(context: OperationContext, mapper: Mapper[Any]) -> Iterator[str]:
-    """Yield the keys of those rows without identifiers that have items or reservations."""
+def _read_lost(context: OperationContext, mapper: Mapper[Any]) -> Iterator[KeyHolder]:
+    """Yield the items and reservations of rows that have lost their identifiers, by their keys."""
     key = list(get_key_attributes(mapper).values())
     statement = select(*key).where(has_no_identifiers(get_table(mapper)))
     connection = connect_to_rows(get_session(context), mapper)
     for rows in read_batches(lambda batch: connection.execute(batch).all(), statement, key, BATCH):
         keys = [build_key(mapper, row) for row in rows]
-        yield from find_holders(connect_to_items(context), context.archive.id, keys)
+        yield from find_holders(connect_to_items(context), context.archive.id, keys).values()
 
 
 def remove_orphans(
@@ -102,7 +103,7 @@ def free_keys(
     :param keys: the new keys, with the row IDs of the items that get them; 0 for new items.
     :param mappers: the models of the rows.
     """
-    found = find_holders(store.connection, store.archive_id, keys).values()
+    found = list_holders(store.connection, store.archive_id, keys)
     holders = [holder for holder in found if holder.item_id != keys[holder.key]]
     if not holders:
         return
@@ -116,4 +117,4 @@ def free_keys(
             one.key,
             one.ibi,
         )
-    clear_keys(store.connection, store.archive_id, [holder.key for holder in holders])
+    clear_keys(store.connection, store.archive_id, holders)

@@ -49,15 +49,21 @@ class KeyHolder:
 def find_holders(
     connection: Connection, archive_id: int, keys: Iterable[str]
 ) -> dict[str, KeyHolder]:
-    """Return the items and the reservations that have keys, by their keys."""
-    holders: dict[str, KeyHolder] = {}
+    """Return the items and the reservations that have keys, by their keys.
+
+    If an item and a reservation have the same key, the item counts.
+    """
+    return {holder.key: holder for holder in list_holders(connection, archive_id, keys)}
+
+
+def list_holders(
+    connection: Connection, archive_id: int, keys: Iterable[str]
+) -> Iterator[KeyHolder]:
+    """Yield all reservations and items that have keys; of each batch, the reservations first."""
     for part in batched(keys, BATCH):
-        for table in (Reservation, Item):  # if both have a key, the item counts
+        for table in (Reservation, Item):
             chosen = is_one_of(connection, table.host_key, part)
-            holders.update(
-                (holder.key, holder) for holder in _read(connection, table, archive_id, chosen)
-            )
-    return holders
+            yield from _read(connection, table, archive_id, chosen)
 
 
 def read_holders(
@@ -95,10 +101,13 @@ def _is_between(table: Any, last: str, prefix: str) -> ColumnElement[bool]:
     return and_(table.host_key > last, table.host_key < end)
 
 
-def clear_keys(connection: Connection, archive_id: int, keys: Iterable[str]) -> None:
-    """Take keys from the items and the reservations that have them."""
-    for part in batched(keys, BATCH):
-        for table in (Item, Reservation):
+def clear_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
+    """Take the keys from items and reservations."""
+    keys: dict[Any, list[str]] = {Item: [], Reservation: []}
+    for holder in holders:
+        keys[Reservation if holder.item_id is None else Item].append(holder.key)
+    for table in keys:
+        for part in batched(keys[table], BATCH):
             connection.execute(
                 update(table)
                 .where(table.archive_id == archive_id, is_one_of(connection, table.host_key, part))

@@ -72,7 +72,7 @@ def release_key(store: ItemStore, key: str) -> None:
     """Take a key from the deleted item that has it, because a new item gets the key."""
     holder = _find_holder(store, key)
     if holder is not None and holder.is_deleted:
-        clear_keys(store.connection, store.archive_id, [key])
+        clear_keys(store.connection, store.archive_id, [holder])
 
 
 def _find_holder(store: ItemStore, key: Any) -> KeyHolder | None:
