@@ -43,6 +43,7 @@ from flask_ibi_archive.archive.items.identifiers import (
     USED,
     add_reservation,
     find_held,
+    renew_reservation,
     settle_reservation,
 )
 from flask_ibi_archive.archive.items.items import ItemStore
@@ -196,7 +197,11 @@ class RowWriter:
             if rep is None or ibip is None:
                 raise StorageError("a row that is not public needs both forms of its identifier")
             self._free_keys(store, [one])
-            add_reservation(store.connection, store.archive_id, rep, ibip, one.name, now, one.key)
+            draft = one.name, now, one.key
+            if was_assigned(self.context, one.row) or not renew_reservation(
+                store.connection, store.archive_id, ibip, *draft
+            ):
+                add_reservation(store.connection, store.archive_id, rep, ibip, *draft)
         return False
 
     def _prepare(self, one: DescribedRow, is_unknown: bool) -> NewItem:

@@ -106,6 +106,22 @@ def add_reservation(
     )
 
 
+def renew_reservation(
+    connection: Connection, archive_id: int, ibip: str, note: str, now: datetime, key: str | None
+) -> bool:
+    """Reserve a released identifier again, because a backup has restored the row of the draft.
+
+    :param key: the key of the row.
+    :returns: whether the Archive has released the identifier.
+    """
+    row = models.Reservation
+    released = update(row).where(
+        row.archive_id == archive_id, row.ibip == ibip, row.status == RELEASED
+    )
+    values = {"note": note, "reserved_at": now, "settled_at": None, "host_key": key}
+    return connection.execute(released.values(status=HELD, **values)).rowcount > 0
+
+
 def settle_reservation(
     connection: Connection, archive_id: int, ibi: str, status: str, now: datetime
 ) -> tuple[str, str]:

@@ -133,8 +133,12 @@ class Repository(RuleBasedStateMachine):
 
     @rule(number=picks)
     def renumber(self, number: int) -> None:
-        """Change a primary key. The columns must not be lost before the next comparison."""
+        """Change a primary key. The columns must not be lost before the next comparison.
+
+        Nor may an older copy of the table be restored without its columns.
+        """
         self.repair()
+        self.dump = []
         key = self.pick(number)
         free = (self.session.scalar(select(func.max(self.thesis.id))) or 0) + 1
         self.run(update(self.thesis.__table__).where(self.thesis.id == key).values(id=free))
