@@ -17,7 +17,7 @@ from celery.contrib.testing.worker import start_worker
 from flask import Flask
 from flask_login import current_user
 from flask_wtf import CSRFProtect
-from sqlalchemy import select
+from sqlalchemy import inspect, select
 from support.archives import archive_of
 from support.documentation import blocks, read
 from support.web import SERVICE_PATH, Answer, ask, query_of
@@ -25,6 +25,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.commands import ibi as commands
+from flask_ibi_archive.archive.hosts import model_checks
 
 pytestmark = [
     pytest.mark.slow_on_postgresql,
@@ -52,8 +53,11 @@ def mode() -> str:
 
 
 @pytest.fixture
-def new_app(department: Any) -> Callable[..., Flask]:
+def new_app(department: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Flask]:
     """Return a new app of the department, with a thesis in its database."""
+    # other tests have models of a table with the same name
+    models = {inspect(department.module.Thesis)}
+    monkeypatch.setattr(model_checks, "identified_models", models)
 
     def create(**config: Any) -> Flask:
         app: Flask = department.create(**config)
