@@ -22,7 +22,7 @@ from flask_ibi_archive.archive.identification.issued import (
     store_issued,
 )
 from flask_ibi_archive.archive.identification.stated import (
-    STATED,
+    get_stated,
     list_related,
     naming_record,
     parse_stated,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class Identification:
     """An identifier that a program asks about, and its item.
 
-    :param status: ``issued``, ``reserved``, ``released``, or the state of the item.
+    :param status: ``issued``, ``held``, ``released``, or the state of the item.
     :param record: the record of the item; None if there is none.
     """
 
@@ -190,6 +190,8 @@ class IdentificationServer:
     def put(self, ibi: str, record: object) -> tuple[Minted, bool]:
         """Replace the description of an item, or deposit the item of a reserved identifier.
 
+        If this was done before, nothing changes: a program may repeat the request.
+
         :param record: the complete record of the item as a JSON object.
         :returns: the identifiers, and whether the item is new.
         :raises FieldError: if a field is wrong.
@@ -202,7 +204,7 @@ class IdentificationServer:
         if found.record is None:
             _check_reserved(found)
             depositing.deposit(operations, fields, reserved=minted.rep)  # type: ignore[arg-type]
-        else:
+        elif fields != get_stated(found.record):
             editing.edit(operations, minted.rep, **fields)
         return minted, found.record is None
 
@@ -250,7 +252,7 @@ class IdentificationServer:
             record = parse_stated(data, before)
             if not self.key.may("all"):
                 self._check_references(record, before)
-        return {name: getattr(record, name) for name in STATED}
+        return get_stated(record)
 
     def _check_references(self, record: Record, before: Record | None) -> None:
         """Check that a record changes nothing that belongs to others.

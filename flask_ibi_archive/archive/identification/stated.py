@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.fields import FieldError
@@ -62,6 +63,8 @@ def _check_stated(record: Record, before: Record | None) -> None:
         if stated is None or (before is not None and stated == getattr(before, name)):
             continue
         if name == "timestamp" and before is not None:
+            if get_stated(record) == get_stated(before):
+                continue  # the program repeats its request
             raise StorageError("the item has changed since it was read; read it again")
         raise FieldError(name, "the Archive sets this field; omit it")
     if record.state != State.ORIGINAL:
@@ -76,6 +79,11 @@ def _check_stated(record: Record, before: Record | None) -> None:
             raise FieldError(
                 f"files[{number}].url", "the field is missing; write where the file is"
             )
+
+
+def get_stated(record: Record) -> dict[str, Any]:
+    """Return the fields of a record that a program states."""
+    return {name: getattr(record, name) for name in STATED}
 
 
 def list_related(record: Record) -> dict[str, str]:
