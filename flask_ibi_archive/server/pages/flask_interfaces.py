@@ -1,7 +1,7 @@
 """What this package needs of Flask and Werkzeug, but what these document no way to do.
 
 There is one function or class for each case, whose docstring states the reason. All of them work
-with Flask 3.0 and 3.1, and Werkzeug 3.0 and 3.1. If another version behaves differently,
+with Flask 3.1 and Werkzeug 3.1. If another version behaves differently,
 ``tests/server/pages/test_flask_interfaces.py`` fails.
 """
 
