@@ -13,7 +13,7 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from flask import Flask
+from flask import Flask, Response
 from sqlalchemy import event, select, text
 from support.archives import archive_of
 
@@ -144,6 +144,20 @@ def test_check_says_whether_programs_can_use_the_server(
     lines = app.test_cli_runner().invoke(args=["ibi", "check"]).output.splitlines()
     [found] = [each for each in lines if " programs" in each]
     assert found.startswith(line), found
+
+
+@pytest.mark.one_database
+def test_check_says_that_the_app_itself_answers_programs(new_app: Callable[..., Flask]) -> None:
+    app = new_app(IBI_IDENTIFICATION=True, PREFERRED_URL_SCHEME="https")
+    archive = archive_of(app)
+    archive.init()
+    create_key(archive.database, archive.served().id, "ojs", ["mint"], archive.clock())
+    app.wsgi_app = Response("Log in.", 403)  # type: ignore[method-assign]
+    lines = app.test_cli_runner().invoke(args=["ibi", "check"]).output.splitlines()
+    [found] = [each for each in lines if " programs" in each]
+    assert found.startswith(
+        "FAIL programs: the app itself answers /ibi/identifiers, with status 403"
+    )
 
 
 # --- wrong keys ----------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def test_an_empty_request_issues_one_identifier_in_both_forms(program: Program) 
     issued = new(program)
     rep, ibip = (decode_identifier(parse_identifier(issued[form])) for form in ("rep", "ibip"))
     assert (rep.host, rep.port) == ("mtc-m16c.sid.inpe.br", 80)
-    assert ibip.ip == "150.163.34.243"
+    assert (ibip.ip, ibip.port) == ("150.163.34.243", 800)
     assert rep.date == ibip.date
     assert issued["persistent_url"] == f"http://urlib.net/{issued['ibip']}"
 
