@@ -36,9 +36,10 @@ from flask_ibi_archive.archive.items import table_rows
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.bulk import examine_tables
 from flask_ibi_archive.archive.items.file_io import BLOCK, Content, ProgressReader, copy_and_measure
-from flask_ibi_archive.archive.items.file_store import FileStore, Staging
+from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.minting import read_clock
 from flask_ibi_archive.archive.items.prefixes import lock_minting, raise_last_dates, read_last_dates
+from flask_ibi_archive.archive.items.staging import Staging
 from flask_ibi_archive.archive.items.tables import ArchiveRow
 from flask_ibi_archive.errors import BackupError, StorageError
 from flask_ibi_archive.server.database import migrate
