@@ -52,6 +52,10 @@ MAX_SHOWN = 200
 BLOCK = 1 << 16
 
 
+#: Takes the status of a response and a block of its body.
+Take = Callable[[int, bytes], None]
+
+
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
     """The response of a server.
@@ -148,7 +152,7 @@ def request(
     limit: int,
     inner_hosts: InnerHosts | None,
     body: bytes | None = None,
-    take: Callable[[bytes], None] | None = None,
+    take: Take | None = None,
 ) -> HttpResponse:
     """Return the response to a request with headers that may be secret. See also :func:`fetch`.
 
@@ -157,8 +161,9 @@ def request(
     :param seconds: the timeout for the complete response.
     :param limit: the largest number of bytes of the body that are read.
     :param body: the body of a POST request. None for a GET request.
-    :param take: called with each block of the body of a response whose status is 200 or 206. The
-        body of the result is then empty. Its errors must be of this package; they end the request.
+    :param take: called with the status and each block of the body of a response whose status is 200
+        or 206. The body of the result is then empty. Its errors must be of this package; they end
+        the request. Of the body of another response, at most :data:`BLOCK` bytes are read.
     :raises TransportError: if no complete response arrives in time.
     """
     outcome = _exchange(url, {**HEADERS, **headers}, seconds, limit, inner_hosts, body, take)
@@ -174,7 +179,7 @@ def _exchange(
     limit: int,
     inner_hosts: InnerHosts | None,
     body: bytes | None,
-    take: Callable[[bytes], None] | None,
+    take: Take | None,
 ) -> HttpResponse | IBIError:
     """Send a request, and return the response or an error; see :func:`request`."""
     method = "GET" if body is None else "POST"
@@ -182,8 +187,9 @@ def _exchange(
         with sending(
             method, url, headers=headers, seconds=seconds, inner_hosts=inner_hosts, body=body
         ) as response:
-            taken = take if response.status_code in (200, 206) else None
-            return _read(url, response, limit, BLOCK, taken)
+            if take is not None and response.status_code not in (200, 206):
+                take, limit = None, BLOCK
+            return _read(url, response, limit, BLOCK, take)
     except IBIError as error:
         return error.with_traceback(None)
     except Exception as error:  # noqa: BLE001 - any exception may contain the headers
@@ -195,7 +201,7 @@ def _read(
     response: requests.Response,
     limit: int,
     block: int = 1,
-    take: Callable[[bytes], None] | None = None,
+    take: Take | None = None,
 ) -> HttpResponse | TransportError:
     """Read a response up to a number of bytes, and return the response or an error.
 
@@ -219,7 +225,7 @@ def _read(
         if take is None:
             body += kept
         else:
-            take(kept)
+            take(response.status_code, kept)
         if not is_complete:
             return HttpResponse(response.status_code, headers, bytes(body), complete=False)
     length = headers.get("content-length", "")
