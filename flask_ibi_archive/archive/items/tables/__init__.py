@@ -34,6 +34,12 @@ from flask_ibi_archive.archive.items.tables.items import (
     TranslationGroup,
     metadata,
 )
+from flask_ibi_archive.archive.items.tables.moves import (
+    Acceptance,
+    AcceptedItem,
+    Offer,
+    OfferedItem,
+)
 from flask_ibi_archive.archive.items.tables.programs import (
     ApiKey,
     ApiRequest,
@@ -42,6 +48,8 @@ from flask_ibi_archive.archive.items.tables.programs import (
 )
 
 __all__ = [
+    "Acceptance",
+    "AcceptedItem",
     "Access",
     "AccessCount",
     "ApiKey",
@@ -61,6 +69,8 @@ __all__ = [
     "Item",
     "ItemIdentifier",
     "Link",
+    "Offer",
+    "OfferedItem",
     "Prefix",
     "Registration",
     "RequestCount",
