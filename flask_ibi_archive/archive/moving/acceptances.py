@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, cast, func, insert, select, update
 
 from flask_ibi_archive.archive.items.tables import (
     Acceptance,
@@ -18,6 +18,7 @@ from flask_ibi_archive.archive.items.tables import (
 from flask_ibi_archive.core.records.offers import OfferDescription
 from flask_ibi_archive.errors import OfferError
 from flask_ibi_archive.server.database.dialects import (
+    Key,
     insert_or_update,
     is_one_of,
 )
@@ -120,11 +121,11 @@ def count_statuses(connection: Connection, acceptance_id: int) -> dict[str, int]
         .where(AcceptedItem.acceptance_id == acceptance_id)
         .group_by(AcceptedItem.status)
     )
-    return {STORED: 0, DONE: 0, REFUSED: 0, **{status: count for status, count in rows}}
+    return {STORED: 0, DONE: 0, REFUSED: 0, **{row[0]: row[1] for row in rows}}
 
 
 def read_statuses(
-    connection: Connection, acceptance_id: int, status: str, after: int = 0, limit: int = 500
+    connection: Connection, acceptance_id: int, status: str, after: int = 0, limit: int | None = 500
 ) -> list[ItemStatus]:
     """Return items with a status, in the order of their numbers.
 
@@ -156,7 +157,7 @@ def sum_stored_bytes(connection: Connection, archive_id: int, acceptance_id: int
     """Return the total size of the stored files of the items that were taken."""
     owner = ItemIdentifier.__table__.c
     statement = (
-        select(func.coalesce(func.sum(File.size), 0))
+        select(cast(func.sum(File.size), Key))
         .select_from(AcceptedItem)
         .join(ItemIdentifier, owner.text == AcceptedItem.ibi)
         .join(File, File.item_id == owner.item_id)
@@ -166,7 +167,7 @@ def sum_stored_bytes(connection: Connection, archive_id: int, acceptance_id: int
             owner.archive_id == archive_id,
         )
     )
-    return int(connection.execute(statement).scalar_one())
+    return connection.execute(statement).scalar_one() or 0
 
 
 def find_accepted(

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
@@ -35,6 +35,8 @@ from flask_ibi_archive.core.records.switches import (
 )
 from flask_ibi_archive.errors import OfferError, StorageError, TransportError
 from flask_ibi_archive.server.http.transport import HttpResponse, make_printable, request
+
+Parsed = TypeVar("Parsed")
 
 #: The number of times that a request is sent, and the seconds before each repetition.
 WAITS = (1, 2, 4, 8)
@@ -74,6 +76,8 @@ class OfferSource(Protocol):
 
     #: The name of the source for messages, and to find an acceptance again.
     name: str
+    #: The number of bytes of the pages that were read.
+    page_bytes: int
 
     def read_description(self) -> OfferDescription:
         """Return what the offer contains."""
@@ -90,8 +94,11 @@ class OfferSource(Protocol):
         :raises StorageError: if the giver does not have the file any more.
         """
 
-    def switch(self, items: Sequence[StoredVersion]) -> Sequence[SwitchAnswer] | None:
-        """Ask the giver to switch items. None: the answer comes later (folder)."""
+    def switch(self, items: Sequence[StoredVersion]) -> Sequence[SwitchAnswer]:
+        """Ask the giver to switch items. In a folder, some answers or all may come later."""
+
+    def finish(self, stored: Iterable[StoredVersion]) -> None:
+        """Write the receipt for stored items that are not switched yet (folder)."""
 
 
 def parse_lines(name: str, lines: Iterable[bytes]) -> Iterator[OfferedRecord | UnreadableItem]:
@@ -142,13 +149,15 @@ class HttpOffer:
         self._inner_hosts = inner_hosts
         self._seconds = seconds
         self._wait = wait
+        self.page_bytes = 0
 
     def read_description(self) -> OfferDescription:
         """Return what the offer contains.
 
         :raises OfferError: if the giver refuses, or if the answer is wrong.
         """
-        return self._parse(parse_description, self._read_json(self._send("", limit=MAX_PAGE)))
+        data = self._read_json(self._send("", limit=MAX_PAGE))
+        return self._parse(parse_description, data)
 
     def read_page(self, after: int) -> Sequence[OfferedRecord | UnreadableItem]:
         """Return the next items after a number; an empty list at the end.
@@ -214,10 +223,14 @@ class HttpOffer:
         data = self._read_json(response)
         return self._parse(lambda value: parse_answers(value, items), data)
 
+    def finish(self, stored: Iterable[StoredVersion]) -> None:
+        """Do nothing: the giver has answered already."""
+
     # --- requests --------------------------------------------------------------------------------
 
     def _read_lines(self, path: str, limit: int) -> Sequence[OfferedRecord | UnreadableItem]:
         response = self._send(path, limit=MAX_PAGE + MAX_LINE)
+        self.page_bytes += len(response.body)
         lines = response.body.splitlines(keepends=True)
         if len(lines) > limit:
             raise OfferError(self.name, f"sends more than {limit} items in a page")
@@ -226,7 +239,7 @@ class HttpOffer:
     def _read_json(self, response: HttpResponse) -> Any:
         return self._parse(read_json, response.body)
 
-    def _parse(self, parse: Callable[[Any], Any], value: Any) -> Any:
+    def _parse(self, parse: Callable[[Any], Parsed], value: Any) -> Parsed:
         try:
             return parse(value)
         except FieldError as error:

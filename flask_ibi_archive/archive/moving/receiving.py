@@ -25,7 +25,7 @@ from flask_ibi_archive.archive.items.tables import (
     ItemIdentifier,
     TombstoneRow,
 )
-from flask_ibi_archive.core.protocol.states import Event, State, next_state
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.switches import DailyCount
@@ -76,63 +76,68 @@ class Receiver:
         ids = {owners[ibi][0]: ibi for ibi in items if ibi in owners}
         self.store.lock_relations(list(ids), limited=False)
         views = self.store.reader.read_items(sorted(ids))
-        found = {ids[item_id]: view for item_id, view in views.items() if view is not None}
-        refused = {ibi: "this Archive has no such item any more" for ibi in items.keys() - found}
+        found = {item_id: view for item_id, view in views.items() if view is not None}
+        known = {ids[item_id] for item_id in found}
+        refused = {
+            ibi: "this Archive has no such item any more" for ibi in items if ibi not in known
+        }
+        counts = {item_id: items[ids[item_id]] for item_id in found}
         self._add_rows(found.values())
         try:
-            self._receive(found, items)
+            self._receive(found, counts)
         except (IntegrityError, StorageError):  # one by one, to find the item that is refused
-            for ibi, view in found.items():
+            for item_id, view in found.items():
                 try:
-                    self._receive({ibi: view}, items)
+                    self._receive({item_id: view}, counts)
                 except IntegrityError as error:
-                    refused[ibi] = str(explain_refusal(error, ibi))
+                    refused[ids[item_id]] = str(explain_refusal(error, ids[item_id]))
                 except StorageError as error:
-                    refused[ibi] = str(error)
+                    refused[ids[item_id]] = str(error)
         return refused
 
     def _receive(
-        self, views: Mapping[str, ItemView], counts: Mapping[str, Sequence[DailyCount]]
+        self, views: Mapping[int, ItemView], counts: Mapping[int, Sequence[DailyCount]]
     ) -> None:
-        """Make items the Originals in a savepoint."""
+        """Make items the Originals in a savepoint. The keys are the row IDs of the items."""
         notices = len(self.store.notices)
         try:
             with self.store.connection.begin_nested():
                 self._change_states(views)
                 self._add_counts(
-                    [(view.id, count) for ibi, view in views.items() for count in counts[ibi]]
+                    [(item_id, count) for item_id in views for count in counts[item_id]]
                 )
         except (IntegrityError, StorageError):
             del self.store.notices[notices:]
             raise
 
-    def _change_states(self, views: Mapping[str, ItemView]) -> None:
-        connection, originals, removed = self.store.connection, [], []
-        for ibi, view in views.items():
-            record = view.record
-            if record.state == State.DELETED.value:
-                removed.append(view.id)  # a removed item stays removed; it is ours now
-                self.store.relations.translations.leave(view.id)
-            elif record.state == State.COPY.value and record.original_archive == self.giver:
-                next_state(State.COPY, Event.RECEIVE, ibi)
-                originals.append(view)
-            else:
+    def _change_states(self, views: Mapping[int, ItemView]) -> None:
+        connection = self.store.connection
+        # a removed item stays removed; it is ours now
+        removed = [
+            item_id for item_id, view in views.items() if view.record.state == State.DELETED.value
+        ]
+        for item_id in removed:
+            self.store.relations.translations.leave(item_id)
+        originals = {item_id: views[item_id].record for item_id in views.keys() - set(removed)}
+        for record in originals.values():
+            if record.state != State.COPY.value or record.original_archive != self.giver:
                 raise StorageError(f"the item is not a Copy from {self.giver} any more")
+        new = State.ORIGINAL.value
         rows: list[dict[str, Any]] = [
-            {"id": view.id, "state": State.ORIGINAL.value, "original_archive": None}
-            for view in originals
+            {"id": item_id, "state": new, "original_archive": None} for item_id in sorted(originals)
         ]
         update_rows(connection, Item, rows)
-        connection.execute(
-            update(TombstoneRow)
-            .where(is_one_of(connection, TombstoneRow.item_id, removed))
-            .values(original_archive=None)
-        )
-        for view in originals:
-            after = replace(view.record, state=State.ORIGINAL.value, original_archive=None)
-            note_change(self.store, view.record, after)
-            note(self.store, moved_here, after, **{"from_archive": self.giver})
-        self._rename_copies([text for view in originals for text in view.record.identifiers])
+        if removed:
+            connection.execute(
+                update(TombstoneRow)
+                .where(is_one_of(connection, TombstoneRow.item_id, removed))
+                .values(original_archive=None)
+            )
+        for _, record in sorted(originals.items()):
+            after = replace(record, state=new, original_archive=None)
+            note_change(self.store, record, after)
+            note(self.store, moved_here, after, giver=self.giver)
+        self._rename_copies([text for one in originals.values() for text in one.identifiers])
 
     def _rename_copies(self, texts: Sequence[str]) -> None:
         """Let the Copies in other Archives of the database name this Archive."""
@@ -157,7 +162,7 @@ class Receiver:
         statement = insert_or_update(self.store.connection, AccessCount.__table__)
         table, numbers = AccessCount.__table__.c, ("accesses", "double_clicks", "robots")
         statement = statement.on_conflict_do_update(
-            index_elements=list(AccessCount.__table__.primary_key.columns.keys()),
+            index_elements=["item_id", "role", "day", "content_type"],
             set_={name: table[name] + statement.excluded[name] for name in numbers},
         )
         for part in batched(counts, COUNTS):
@@ -181,7 +186,8 @@ class Receiver:
 
     def _add_row(self, view: ItemView) -> None:
         """Let the host add the row of an item. An error of the host does not stop the move."""
-        assert self.add_row is not None and self.session is not None
+        assert self.add_row is not None
+        assert self.session is not None
         record: Record = view.record
         try:
             with self.session.begin_nested():
@@ -190,5 +196,5 @@ class Receiver:
                     if row is not None and row.ibi_rep is None and row.ibi_ibip is None:
                         row.ibi_rep, row.ibi_ibip = record.rep, record.ibip
                 self.session.flush()
-        except Exception as error:  # noqa: BLE001 - any error of the host
+        except Exception as error:
             log.exception("ibi.moved_here has failed for %s: %s", record.identifiers[0], error)

@@ -85,7 +85,9 @@ class Page:
             except RuleBroken as error:
                 yield text, str(error)
 
-    def _check(self, item: OfferedRecord, seen: Mapping[str, int], elsewhere: set[str]) -> str | None:
+    def _check(
+        self, item: OfferedRecord, seen: Mapping[str, int], elsewhere: set[str]
+    ) -> str | None:
         """Return why an item cannot be taken; None if it can be taken."""
         texts = item.record.identifiers
         for text in texts:
@@ -117,7 +119,9 @@ class Page:
         if record.state == State.ORIGINAL.value:
             return f"this Archive has the Original of {ibi}"
         if record.state == State.COPY.value and record.original_archive != self.giver:
-            return f"this Archive has a Copy of {ibi}, whose Original is in {record.original_archive}"
+            return (
+                f"this Archive has a Copy of {ibi}, whose Original is in {record.original_archive}"
+            )
         if record.state == State.DELETED.value and not (
             record.tombstone and record.tombstone.original_archive
         ):
@@ -146,7 +150,9 @@ class Page:
             if state in (State.ORIGINAL.value, State.COPY.value)
         }
         views = self.store.reader.read_items(sorted(own)) if own else {}
-        protected = {item_id: view for item_id, view in views.items() if view and not self._is_given(view)}
+        protected = {
+            item_id: view for item_id, view in views.items() if view and not self._is_given(view)
+        }
         names = [view.record.identifiers[0] for view in protected.values()]
         connection, archive_id = self.store.connection, self.store.archive_id
         given = find_accepted(connection, archive_id, self.giver, names) if names else set()
@@ -155,7 +161,9 @@ class Page:
                 view = protected.get(owners.get(text, (0, ""))[0])
                 if view is None or view.record.identifiers[0] in given:
                     continue
-                known = {name for other in view.related for name in (other.ibi, other.rep, other.ibip)}
+                known = {
+                    name for other in view.related for name in (other.ibi, other.rep, other.ibip)
+                }
                 if known.isdisjoint(item.record.identifiers):
                     self.refusals[item.number] = f"it would become related to {text}, which is ours"
 
@@ -189,7 +197,9 @@ class Page:
         :param contents: the contents of the stored files, by the numbers of the items.
         """
         prepare_for_many_rows(self.store.connection)
-        new = [item for item in self.taken if self.owners.keys().isdisjoint(item.record.identifiers)]
+        new = [
+            item for item in self.taken if self.owners.keys().isdisjoint(item.record.identifiers)
+        ]
         if not self._insert(new, contents, now):
             new = []
         inserted = {item.number for item in new}
