@@ -104,7 +104,7 @@ class Acceptor:
                 self.source, self.context.folder, staging, self.offer.bytes - taken
             )
             self._resume()
-            while items := self.incoming.read_page(last):
+            while last < self.offer.items and (items := self.incoming.read_page(last)):
                 self._take(items)
                 if last < MANY <= items[-1].number:
                     with self.context.database.writing() as connection:
@@ -118,10 +118,12 @@ class Acceptor:
         total = self.offer.items
         with self.context.transaction() as store:
             counts = count_statuses(store.connection, self._id)
-            done, stored = counts[DONE], counts[STORED]
-            if done == total:
+            if counts[DONE] == total:
                 finish_acceptance(store.connection, self._id, self.context.now())
-        return Outcome(done, stored, total - done - stored)
+        missing = total - sum(counts.values())
+        if missing:
+            raise OfferError(self.source.name, f"has sent {total - missing} of {total} items only")
+        return Outcome(counts[DONE], counts[STORED], counts[REFUSED])
 
     def _resume(self) -> None:
         """Switch the items that are stored already, and try the refused items again."""
@@ -236,32 +238,31 @@ class Acceptor:
         counts = {
             item.ibi: answer.counts for item, answer in answers if answer.result == "switched"
         }
-        expected = "switched" if self.offer.kind == MOVE else "taken"
-        statuses, unfinished = [], []
+        statuses = []
         with self._receiving() as (store, receiver):
             failed = receiver.receive(counts) if counts else {}
             for item, answer in answers:
                 if answer.result == "refused":
-                    reason: str | None = f"the giver refuses: {answer.reason}"
-                elif answer.result == "changed":
-                    continue
-                elif answer.result != expected:
+                    reason = f"the giver refuses: {answer.reason}"
+                    statuses.append(replace(item, status=REFUSED, reason=reason))
+                elif answer.result == self._expected and item.ibi not in failed:
+                    statuses.append(replace(item, status=DONE, reason=None))
+                elif answer.result not in ("changed", self._expected):
                     raise OfferError(
                         self.source.name, f"answers {answer.result} to a {self.offer.kind}"
                     )
-                elif item.ibi in failed:
-                    # the giver has switched: the item stays "stored", to be tried again
-                    unfinished.append(replace(item, status=REFUSED, reason=failed[item.ibi]))
-                    continue
-                else:
-                    reason = None
-                status = DONE if reason is None else REFUSED
-                statuses.append(replace(item, status=status, reason=reason))
             save_statuses(store.connection, self._id, statuses)
-        for one in (*statuses, *unfinished):
-            if one.status == REFUSED:
-                self.on_refused(one)
+        # the giver has given up these items: they stay "stored", and are tried again
+        unfinished = [item for item, _ in answers if item.ibi in failed]
+        self._report_refused(
+            statuses + [replace(one, status=REFUSED, reason=failed[one.ibi]) for one in unfinished]
+        )
         self._report(sum(one.status == DONE for one in statuses))
+
+    @property
+    def _expected(self) -> str:
+        """The answer to a switch if all is well."""
+        return "switched" if self.offer.kind == MOVE else "taken"
 
     @contextmanager
     def _receiving(self) -> Iterator[tuple[ItemStore, Receiver]]:

@@ -94,7 +94,7 @@ class IncomingOffer:
         :param on_refused: called with each item that cannot be taken.
         """
         count, last, earlier = 0, 0, self._find_earlier()
-        while items := self.read_page(last):
+        while last < self.description.items and (items := self.read_page(last)):
             last = items[-1].number
             for status in self._find_refused(items):
                 if status.number not in earlier:
@@ -117,9 +117,11 @@ class IncomingOffer:
         """Return the numbers of the items that an earlier run has taken."""
         with self.context.reading() as store:
             found = find_acceptance(store.connection, store.archive_id, self.source.name)
+            if found is None:
+                return set()
             return {
                 item.number
-                for status in ((STORED, DONE) if found is not None else ())
+                for status in (STORED, DONE)
                 for item in read_statuses(store.connection, found.id, status, limit=None)
             }
 
