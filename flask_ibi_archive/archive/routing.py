@@ -13,10 +13,11 @@ from werkzeug.exceptions import NotFound
 from flask_ibi_archive.archive.accesses import statistics
 from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.archive.harvest import oai_pmh
-from flask_ibi_archive.archive.identification.api_keys import PATH, RequestCounts
+from flask_ibi_archive.archive.identification.api_keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type
 from flask_ibi_archive.archive.pages import crawl_lists, item_pages, metadata_pages
 from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
+from flask_ibi_archive.archive.service.request_counts import COUNTS, RequestCounts
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.config import SettingsReader
@@ -53,6 +54,7 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     blueprint = PageBlueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
+    blueprint.record_once(lambda state: state.app.extensions.update({COUNTS: RequestCounts()}))
     blueprint.record_once(lambda state: answer_first(state.app, explain_mistyped_address))
     blueprint.record_once(lambda state: answer_first(state.app, answer_persistent_url))
     item = f"/col/<{OWN_ITEM}:ibi>"
@@ -108,9 +110,6 @@ def add_identification(blueprint: PageBlueprint) -> None:
     # imported here, because other apps do not need it
     from flask_ibi_archive.archive.identification import views
 
-    blueprint.record_once(
-        lambda state: state.app.extensions.update({views.COUNTS: RequestCounts()})
-    )
     methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
     add_page(blueprint, "openapi", f"{PATH}/openapi.json", views.describe)
     add_page(blueprint, "identifiers", PATH, views.answer_collection, methods)
