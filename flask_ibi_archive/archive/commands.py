@@ -40,6 +40,7 @@ SECTIONS = {
     "items.life_commands.delete show_commands.url-list",
     "Many items": "items.record_commands.import items.record_commands.export "
     "hosts.commands.adopt hosts.commands.compare care.commands.backup care.commands.restore",
+    "Other Archives": "moving.commands.offer moving.commands.offers",
     "Programs": "identification.commands.api-key",
     "Registration with a resolver": "joining.registration_commands.generate-key "
     "joining.registration_commands.registration-email "
