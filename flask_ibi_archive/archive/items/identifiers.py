@@ -293,8 +293,17 @@ class Copies:
 
         :returns: the id of each Copy, with the id of the Archive that has the Copy.
         """
-        rows = self.connection.execute(self._select_copies([item_id]))
-        return [(row.id, row.archive_id) for row in rows]
+        return list(self.find_copies_of([item_id]).get(item_id, {}).items())
+
+    def find_copies_of(self, items: Collection[int]) -> dict[int, dict[int, int]]:
+        """Return the Copies of items of this Archive; see :meth:`find_copies`.
+
+        :returns: for each item with Copies, the Archives of the Copies by the ids of the Copies.
+        """
+        copies: dict[int, dict[int, int]] = {}
+        for row in self.connection.execute(self._select_copies(items)):
+            copies.setdefault(row.original_id, {})[row.id] = row.archive_id
+        return copies
 
     def _select_copies(self, items: Collection[int]) -> Any:
         """Select the Copies of items, with the ids of their Archives and of their Originals."""

@@ -59,9 +59,11 @@ def begin_acceptance(
 ) -> int:
     """Store that an offer is accepted, and return the id of the acceptance.
 
+    The number of bytes may grow, because the giver may change the items.
+
     :raises OfferError: if the offer was accepted before, and had other contents then.
     """
-    stated = {"giver": offer.giver, "kind": offer.kind, "items": offer.items, "bytes": offer.bytes}
+    stated: dict[str, Any] = {"giver": offer.giver, "kind": offer.kind, "items": offer.items}
     found = find_acceptance(connection, archive_id, source)
     if found is not None:
         for name, value in stated.items():
@@ -69,7 +71,10 @@ def begin_acceptance(
                 raise OfferError(
                     source, f"states {name} {value}, but stated {getattr(found, name)} before"
                 )
+        size = max(offer.bytes, found.bytes)
+        connection.execute(update(Acceptance).where(Acceptance.id == found.id).values(bytes=size))
         return int(found.id)
+    stated["bytes"] = offer.bytes
     values = {"archive_id": archive_id, "source": source, "started_at": now, **stated}
     return connection.execute(
         insert(Acceptance).values(values).returning(Acceptance.id)
@@ -153,8 +158,8 @@ def read_refused(connection: Connection, acceptance_id: int) -> Iterator[ItemSta
         after = page[-1].number
 
 
-def sum_stored_bytes(connection: Connection, archive_id: int, acceptance_id: int) -> int:
-    """Return the total size of the stored files of the items that were taken."""
+def count_bytes_left(connection: Connection, archive_id: int, acceptance_id: int) -> int:
+    """Return the number of bytes that further files may have: those of the offer, but not taken."""
     owner = ItemIdentifier.__table__.c
     statement = (
         select(cast(func.sum(File.size), Key))
@@ -167,7 +172,8 @@ def sum_stored_bytes(connection: Connection, archive_id: int, acceptance_id: int
             owner.archive_id == archive_id,
         )
     )
-    return connection.execute(statement).scalar_one() or 0
+    stated = select(Acceptance.bytes).where(Acceptance.id == acceptance_id)
+    return connection.scalars(stated).one() - (connection.scalar(statement) or 0)
 
 
 def find_accepted(

@@ -23,12 +23,12 @@ from flask_ibi_archive.archive.moving.acceptances import (
     STORED,
     ItemStatus,
     begin_acceptance,
+    count_bytes_left,
     count_statuses,
     find_last_number,
     finish_acceptance,
     read_statuses,
     save_statuses,
-    sum_stored_bytes,
 )
 from flask_ibi_archive.archive.moving.incoming import IncomingOffer, Items, refuse, separate
 from flask_ibi_archive.archive.moving.receiving import MovedHere, Receiver
@@ -99,10 +99,8 @@ class Acceptor:
             with self.context.reading() as store:
                 self._report(count_statuses(store.connection, self._id)[DONE])
                 last = find_last_number(store.connection, self._id)
-                taken = sum_stored_bytes(store.connection, store.archive_id, self._id)
-            self._files = FileTaker(
-                self.source, self.context.folder, staging, self.offer.bytes - taken
-            )
+                size = count_bytes_left(store.connection, store.archive_id, self._id)
+            self._files = FileTaker(self.source, self.context.folder, staging, size)
             self._resume()
             while last < self.offer.items and (items := self.incoming.read_page(last)):
                 self._take(items)
@@ -130,7 +128,10 @@ class Acceptor:
         for page in self._read_pages(STORED):
             self._switch(page)
         for page in self._read_pages(REFUSED):
-            self._take(self.source.read_items([item.number for item in page]))
+            items = self.source.read_items([item.number for item in page])
+            numbers = {item.number for item in items}
+            self._report_refused([item for item in page if item.number not in numbers])
+            self._take(items)
 
     def _read_pages(self, status: str) -> Iterator[list[ItemStatus]]:
         """Yield the items with a status, in pages."""

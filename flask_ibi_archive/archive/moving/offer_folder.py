@@ -7,7 +7,6 @@ confirmation.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from flask_ibi_archive.archive.items.file_io import BLOCK, new_file
+from flask_ibi_archive.archive.items.file_io import BLOCK
+from flask_ibi_archive.archive.moving.folders import (
+    CONFIRMATION,
+    FILES,
+    ITEMS,
+    OFFER,
+    RECEIPT,
+    write_json,
+)
 from flask_ibi_archive.archive.moving.offer_source import (
     ReceivedFile,
     UnreadableItem,
@@ -42,9 +49,6 @@ from flask_ibi_archive.core.records.switches import (
 )
 from flask_ibi_archive.errors import OfferError, StorageError
 
-#: The names of the files in the folder. The files of items have their checksums as names.
-OFFER, ITEMS, FILES = "offer.json", "items.jsonl", "files"
-RECEIPT, CONFIRMATION = "receipt.json", "confirmation.json"
 #: The largest number of bytes of a confirmation, which contains the daily counts of all items.
 MAX_CONFIRMATION = 256 << 20
 #: With these flags, the system neither follows a symbolic link nor waits for the writer of a FIFO.
@@ -119,8 +123,7 @@ class FolderOffer:
         items = list(stored)
         if items:
             receipt = format_receipt(self._description.offer, items, self._secret_hash)
-            with new_file(self.folder / RECEIPT, 0o644) as file:
-                file.write(json.dumps(receipt, separators=(",", ":")).encode())
+            write_json(self.folder / RECEIPT, receipt)
 
     # --- files -----------------------------------------------------------------------------------
 

@@ -167,19 +167,16 @@ class HttpOffer:
         return self._read_lines(f"/items?after={after}", MAX_ITEMS)
 
     def read_items(self, numbers: Sequence[int]) -> Sequence[OfferedRecord | UnreadableItem]:
-        """Return items with the present versions of their records, in the order of their numbers.
+        """Return items with the present versions of their records.
 
-        :param numbers: at most 500 numbers. A page may have fewer items, because they are long.
+        Items that the giver does not have any more are left out.
         """
-        left, items = sorted(numbers), list[OfferedRecord | UnreadableItem]()
-        while left:
-            query = ",".join(map(str, left[:100]))  # a URL has a limit
-            page = self._read_lines(f"/items?numbers={query}", 100)
-            found = {item.number for item in page}
-            if not found or not found <= set(left):
-                raise OfferError(self.name, "does not send the items that were asked for")
-            items += page
-            left = [number for number in left if number not in found]
+        items = list[OfferedRecord | UnreadableItem]()
+        for number in sorted(numbers):
+            found = self._read_lines(f"/items?numbers={number}", 1)
+            if any(item.number != number for item in found):
+                raise OfferError(self.name, "does not send the item that was asked for")
+            items += found
         return items
 
     def read_file(self, number: int, path: str, sha256: str, size: int, file: ReceivedFile) -> None:
