@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from flask import current_app
 
-from flask_ibi_archive.server.commands.group import get_archive
+from flask_ibi_archive.server.commands.group import get_archive, json_option
 from flask_ibi_archive.server.commands.terminal import (
     Bars,
     prompt,
@@ -16,6 +17,7 @@ from flask_ibi_archive.server.commands.terminal import (
     standard_input,
     standard_output,
     write,
+    write_table,
 )
 
 if TYPE_CHECKING:
@@ -103,8 +105,7 @@ def _open(archive: Archive, source: str | None) -> OfferSource:
 
 def _ask(name: str) -> str:
     """Return what the user types without showing it."""
-    stream = click.get_text_stream("stdin")
-    if not stream.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise click.ClickException(
             "there is no terminal for the address of the offer; write the address to standard "
             "input: flask ibi accept -"
@@ -137,7 +138,8 @@ def _examine(incoming: IncomingOffer) -> int:
 def _accept(archive: Archive, incoming: IncomingOffer, source: str | None) -> int:
     """Take the items, and return the number of those that were not taken."""
     from flask_ibi_archive.archive.moving.accepting import Acceptor
-    from flask_ibi_archive.archive.moving.offer_folder import RECEIPT, FolderOffer
+    from flask_ibi_archive.archive.moving.folders import RECEIPT
+    from flask_ibi_archive.archive.moving.offer_folder import FolderOffer
 
     with Bars(work="Accepting") as bars:
         outcome = Acceptor(
@@ -172,3 +174,28 @@ def _find_host(archive: Archive) -> Any:
             "session", None, "the session of the rows that @ibi.moved_here adds, such as db.session"
         )
     return archive.context, function
+
+
+@click.command("refused")
+@click.argument("offer", metavar="OFFER")
+@json_option
+def refused_command(offer: str, as_json: bool) -> None:
+    """List the items of an accepted offer that were not taken, with the reasons.
+
+    OFFER is the last part of the address of the offer. To try again, accept the offer again.
+
+    \b
+    Example:
+      flask --app example_app ibi offers refused 0123456789abcdef
+    """
+    from flask_ibi_archive.archive.moving.acceptances import find_by_public_id, read_refused
+
+    archive = get_archive()
+    standard_output()
+    with archive.context.reading() as store:
+        acceptance_id = find_by_public_id(store.connection, store.archive_id, offer)
+        rows = (
+            {"number": item.number, "ibi": item.ibi, "reason": item.reason}
+            for item in read_refused(store.connection, acceptance_id)
+        )
+        write_table(("number", "ibi", "reason"), rows, as_json)

@@ -19,6 +19,7 @@ from flask_ibi_archive.archive.items.tables import (
     OfferedItem,
     TombstoneRow,
 )
+from flask_ibi_archive.archive.moving.acceptances import is_of_offer
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.offers import COPY, MOVE
 from flask_ibi_archive.errors import StorageError, UnknownItem
@@ -147,10 +148,7 @@ def find_accepted(archive: HasContext, public_id: str) -> list[str]:
             .join(Acceptance, Acceptance.id == AcceptedItem.acceptance_id)
             .where(
                 Acceptance.archive_id == store.archive_id,
-                or_(
-                    Acceptance.source.endswith(f"/{public_id}", autoescape=True),
-                    Acceptance.source == f"folder:{public_id}",
-                ),
+                is_of_offer(public_id),
                 AcceptedItem.status == "done",
             )
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flask_ibi_archive.archive.moving.accept_commands import refused_command
 from flask_ibi_archive.server.commands.group import (
     get_archive,
     json_option,
@@ -240,7 +241,7 @@ def offers_command(context: click.Context, as_json: bool) -> None:
     """List the offers that this Archive has made or accepted, with their progress.
 
     Prints one line for each offer. "settled" is the number of items that were moved or copied, and
-    "refused" the number of items that could not be taken.
+    "refused" the number of items that could not be taken; offers refused lists them.
 
     \b
     Example:
@@ -333,3 +334,6 @@ def receipt_command(path: Path) -> None:
     for answer in answers:
         if answer.reason is not None:
             say(f"item {answer.number} stays here: {answer.reason}")
+
+
+offers_command.add_command(refused_command)

@@ -34,6 +34,7 @@ from flask_ibi_archive.core.records.switches import (
     parse_answers,
 )
 from flask_ibi_archive.errors import OfferError, StorageError, TransportError
+from flask_ibi_archive.server.database.dialects import batched
 from flask_ibi_archive.server.http.transport import HttpResponse, make_printable, request
 
 Parsed = TypeVar("Parsed")
@@ -43,6 +44,8 @@ WAITS = (1, 2, 4, 8)
 #: The largest number of bytes of an answer that is not a page or a file. The answer to a switch
 #: contains the daily counts of 500 items.
 MAX_ANSWER = 64 << 20
+#: The number of items that are read again with one request.
+NUMBERS = 50
 #: The statuses of a server that is not ready now.
 BUSY = (429, 502, 503, 504)
 
@@ -164,7 +167,9 @@ class HttpOffer:
 
         :raises OfferError: if the giver refuses, or if the answer is wrong.
         """
-        return self._read_lines(f"/items?after={after}", MAX_ITEMS)
+        response = self._send(f"/items?after={after}", limit=MAX_PAGE + MAX_LINE)
+        self.page_bytes += len(response.body)
+        return self._parse_page(response, MAX_ITEMS)
 
     def read_items(self, numbers: Sequence[int]) -> Sequence[OfferedRecord | UnreadableItem]:
         """Return items with the present versions of their records.
@@ -172,11 +177,19 @@ class HttpOffer:
         Items that the giver does not have any more are left out.
         """
         items = list[OfferedRecord | UnreadableItem]()
-        for number in sorted(numbers):
-            found = self._read_lines(f"/items?numbers={number}", 1)
-            if any(item.number != number for item in found):
-                raise OfferError(self.name, "does not send the item that was asked for")
-            items += found
+        for part in batched(sorted(numbers), NUMBERS):
+            items += self._read_part(part)
+        return items
+
+    def _read_part(self, numbers: list[int]) -> list[OfferedRecord | UnreadableItem]:
+        """Return the items with a few numbers. Long items are read one by one."""
+        path = f"/items?numbers={','.join(map(str, numbers))}"
+        response = self._send(path, limit=MAX_PAGE + MAX_LINE, is_complete=len(numbers) == 1)
+        if not response.complete:
+            return [item for number in numbers for item in self._read_part([number])]
+        items = self._parse_page(response, len(numbers))
+        if not {item.number for item in items} <= set(numbers):
+            raise OfferError(self.name, "does not send the items that were asked for")
         return items
 
     def read_file(self, number: int, path: str, sha256: str, size: int, file: ReceivedFile) -> None:
@@ -225,9 +238,13 @@ class HttpOffer:
 
     # --- requests --------------------------------------------------------------------------------
 
-    def _read_lines(self, path: str, limit: int) -> Sequence[OfferedRecord | UnreadableItem]:
-        response = self._send(path, limit=MAX_PAGE + MAX_LINE)
-        self.page_bytes += len(response.body)
+    def _parse_page(
+        self, response: HttpResponse, limit: int
+    ) -> list[OfferedRecord | UnreadableItem]:
+        """Return the items of a page.
+
+        :param limit: the largest number of items.
+        """
         lines = response.body.splitlines(keepends=True)
         if len(lines) > limit:
             raise OfferError(self.name, f"sends more than {limit} items in a page")
@@ -243,8 +260,13 @@ class HttpOffer:
             reason = make_printable(str(error))
             raise OfferError(self.name, f"sends an answer that is wrong: {reason}") from error
 
-    def _send(self, path: str, *, limit: int, **options: Any) -> HttpResponse:
-        """Return the complete answer to a request, which is repeated if the answer is lost."""
+    def _send(
+        self, path: str, *, limit: int, is_complete: bool = True, **options: Any
+    ) -> HttpResponse:
+        """Return the answer to a request, which is repeated if the answer is lost.
+
+        :param is_complete: whether an answer that is longer than the limit is an error.
+        """
         for seconds in (*WAITS, None):
             try:
                 response = self._send_once(path, limit=limit, **options)
@@ -257,7 +279,7 @@ class HttpOffer:
             self._wait(seconds)
         if response.status != 200:
             raise OfferError(self.name, _explain(response))
-        if not response.complete:
+        if is_complete and not response.complete:
             raise OfferError(self.name, f"sends an answer with more than {limit} bytes")
         return response
 
