@@ -74,6 +74,16 @@ class Place:
         return requests.get(url, allow_redirects=False, timeout=PATIENCE).status_code
 
 
+def settings(number: int, address: str) -> dict[str, Any]:
+    """Return the settings of an Archive, by its number."""
+    return {
+        "IBI_ARCHIVE_SERVICE_IBI": SERVICES[number],
+        "IBI_ARCHIVE_ADDRESS": address,
+        "IBI_MINT_HOST": f"mtc-m{number}.sid.inpe.br",
+        "IBI_INNER_HOSTS": HERE,
+    }
+
+
 @contextmanager
 def open_place(
     backend: str, folder: Path, number: int, ibi: IBIArchive | None = None, **config: Any
@@ -89,16 +99,7 @@ def open_place(
         ExitStack() as stack,
         serving(later) as address,
     ):
-        app = make_app(
-            uri,
-            folder,
-            ibi,
-            IBI_ARCHIVE_SERVICE_IBI=SERVICES[number],
-            IBI_ARCHIVE_ADDRESS=address,
-            IBI_MINT_HOST=f"mtc-m{number}.sid.inpe.br",
-            IBI_INNER_HOSTS=HERE,
-            **config,
-        )
+        app = make_app(uri, folder, ibi, **{**settings(number, address), **config})
         stack.callback(close, app)  # after the server has ended
         later.app = app
         archive_of(app).init()

@@ -1,0 +1,347 @@
+"""Items move between two servers and back, although processes are killed and answers are lost.
+
+The variable IBI_TEST_MOVED_ITEMS of the environment changes the number of the items.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any
+
+import pytest
+import requests
+from support.archives import archive_of, close, import_records, make_app
+from support.commands import ROOT
+from support.databases import new_database
+from support.loopback import PATIENCE, free_port
+from support.moves import SERVICES, settings
+from support.registries import KEY, a_registry, a_request
+from support.resolving import app_over, resolver_of
+from support.web import query_of
+
+from flask_ibi_archive.archive.archive import Archive
+
+ITEMS = int(os.environ.get("IBI_TEST_MOVED_ITEMS", "2000"))
+#: One of this number of items has a file.
+FILES = 10
+#: The number of times that each side is killed.
+KILLS = min(20, ITEMS // 100)
+
+
+def name(number: int) -> str:
+    """Return the identifier of an item."""
+    day, second = divmod(number, 86400)
+    hour, minute = divmod(second // 60, 60)
+    return f"a.br/item/2001/01.{day + 1:02}.{hour:02}.{minute:02}.{second % 60:02}"
+
+
+def write_records(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of the items; some are editions and translations of each other."""
+    for number in range(ITEMS):
+        record: dict[str, Any] = {
+            "rep": name(number),
+            "metadata": {"dc": {"title": [f"Item {number}"], "creator": ["Silva, Ana"]}},
+        }
+        if number % FILES == 0:
+            path = folder / f"{number}.txt"
+            path.write_bytes(str(number).encode() * 500)
+            record["files"] = [{"path": "text.txt", "source": str(path)}]
+        if number % 7 == 0 and number + 1 < ITEMS:
+            record["next_edition"] = name(number + 1)
+        if number % 5 == 0 and number + 3 < ITEMS:
+            record |= {"language": "en", "translations": {"pt": name(number + 3)}}
+        if number % 5 == 3:
+            record["language"] = "pt"
+        yield record
+
+
+@dataclass
+class Server:
+    """An Archive served by gunicorn with several processes."""
+
+    archive: Archive
+    address: str
+    number: int
+    environment: dict[str, str]
+    master: int = 0
+
+    @property
+    def service(self) -> str:
+        return SERVICES[self.number]
+
+    def kill_worker(self, dice: random.Random) -> None:
+        """Kill one of the processes that answer requests."""
+        path = Path(f"/proc/{self.master}/task/{self.master}/children")
+        if children := path.read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(dice.choice(children)), signal.SIGKILL)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "flask", "--app", "moving_app", "ibi", *words],
+            cwd=Path(__file__).parent,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *words: str) -> str:
+        """Run a command and return its output."""
+        process = self.start(*words)
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        return out.strip()
+
+    def ask_state(self, ibi: str) -> str | None:
+        """Return the state of an item in the answer to a urlRequest; None if there is none."""
+        query = query_of(
+            ("servicesubject", "urlRequest"),
+            ("clientinformation.ipaddress", "150.163.2.174"),
+            ("parsedibiurl.ibi", ibi),
+            ("parsedibiurl.verblist", ""),
+            ("parsedibiurl.filepath", ""),
+        )
+        url = f"http://{self.address}/{self.service}?{query}"
+        while True:  # the process that answers may be killed
+            with suppress(requests.RequestException):
+                text = requests.get(url, timeout=PATIENCE).text
+                found = re.search(r"^state (\w+)", text, re.MULTILINE)
+                return found and found[1]
+
+
+@contextmanager
+def serving(backend: str, folder: Path, number: int) -> Iterator[Server]:
+    """Serve an empty Archive."""
+    folder.mkdir()
+    with new_database(backend, folder, ready=True) as uri, ExitStack() as stack:
+        address = f"127.0.0.1:{free_port()}"
+        app = make_app(uri, folder, **settings(number, address))
+        stack.callback(close, app)
+        archive = archive_of(app)
+        archive.init()
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "tests"), str(ROOT)]),
+            "TEST_URI": uri,
+            "TEST_FOLDER": str(folder),
+            "TEST_NUMBER": str(number),
+            "TEST_ADDRESS": address,
+        }
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "gunicorn", "--bind", address, "--workers", "2"),
+                *("--threads", "4", "--timeout", "120", "--chdir", str(Path(__file__).parent)),
+                "moving_app:create_app()",
+            ],
+            env=environment,
+            stderr=subprocess.DEVNULL,
+        )
+        server = Server(archive, address, number, environment, process.pid)
+        try:
+            server.ask_state(name(0))
+            yield server
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@dataclass
+class Network:
+    """A TCP proxy that loses answers, and kills processes when certain requests pass.
+
+    :param loses: the share of the answers that are lost after the giver has acted.
+    """
+
+    giver: Server
+    dice: random.Random
+    loses: float
+    kill_giver: set[int]
+    kill_taker: set[int]
+    taker: subprocess.Popen[str] | None = None
+    requests: int = 0
+    lost: int = 0
+    killed: list[str] = field(default_factory=list)
+    lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):  # until the listener is closed
+            while True:
+                connection, _ = self.listener.accept()
+                Thread(target=self._relay, args=(connection,), daemon=True).start()
+
+    def _relay(self, near: socket.socket) -> None:
+        host, port = self.giver.address.split(":")
+        with (
+            closing(near),
+            suppress(OSError),
+            socket.create_connection((host, int(port))) as far,
+        ):
+            Thread(target=self._send, args=(near, far), daemon=True).start()
+            while data := far.recv(65536):
+                if self._is_lost():
+                    return
+                near.sendall(data)
+
+    def _send(self, near: socket.socket, far: socket.socket) -> None:
+        with suppress(OSError):
+            while data := near.recv(65536):
+                far.sendall(data)
+                if data.startswith((b"GET ", b"POST ")):
+                    self._kill()
+
+    def _is_lost(self) -> bool:
+        with self.lock:
+            is_lost = self.dice.random() < self.loses
+            self.lost += is_lost
+            return is_lost
+
+    def _kill(self) -> None:
+        """Count a request, and kill a process if it is time."""
+        with self.lock:
+            self.requests += 1
+            if self.requests in self.kill_giver:
+                self.giver.kill_worker(self.dice)
+                self.killed.append("giver")
+            if self.requests in self.kill_taker and self.taker is not None:
+                self.taker.kill()
+                self.killed.append("taker")
+
+
+@dataclass
+class Probe:
+    """Asks for the states and the persistent URLs of random items until it is stopped.
+
+    An Archive that has received an Original is asked before the Archive that gave it: an item
+    that is an Original at the first question has left the giver before.
+    """
+
+    giver: Server
+    taker: Server
+    reader: Any
+    wrong: list[str] = field(default_factory=list)
+    asked: int = 0
+    stopped: Event = field(default_factory=Event)
+
+    def run(self) -> None:
+        dice = random.Random()
+        while not self.stopped.is_set():
+            ibi = name(dice.randrange(ITEMS))
+            states = [self.taker.ask_state(ibi), self.giver.ask_state(ibi)]
+            if states.count("Original") > 1:
+                self.wrong.append(f"{ibi} has two Originals")
+            answer = self.reader.get(f"/{ibi}")
+            if answer.status_code != 302:
+                self.wrong.append(f"{ibi}: {answer.status_code} {answer.text[:200]}")
+            self.asked += 1
+
+
+@contextmanager
+def resolving(folder: Path, servers: list[Server]) -> Iterator[Any]:
+    """Yield a client of a resolver that includes the Archives."""
+    folder.mkdir()
+    with app_over([], folder) as app:
+        registry = a_registry(resolver_of(app).database)
+        for server in servers:
+            registry.register(server.service, KEY)
+            registry.process(a_request(service_ibi=server.service, address=server.address))
+        yield app.test_client()
+
+
+def move(giver: Server, taker: Server, reader: Any, *choice: str) -> str:
+    """Move all items, and return the last part of the address of the offer."""
+    dice = random.Random()
+    # the number of requests without faults: pages and switches of 500 items, and files
+    expected = 2 * -(-ITEMS // 500) + ITEMS // FILES
+    network = Network(
+        giver,
+        dice,
+        loses=0.02,
+        kill_giver={dice.randint(1, expected) for _ in range(KILLS)},
+        kill_taker={dice.randint(1, expected) for _ in range(KILLS)},
+    )
+    probe = Probe(giver, taker, reader)
+    address = giver.run("offer", *choice, "--to", taker.service)
+    through = address.replace(giver.address, network.address)
+    watching = Thread(target=probe.run)
+    watching.start()
+    begin, runs, memory = time.monotonic(), 0, 0
+    try:
+        while True:
+            runs += 1
+            network.taker = taker.start("accept", "-")
+            out, err = network.taker.communicate(through)
+            assert out == "", out
+            if network.taker.returncode == 0:
+                break
+            # killed, or the giver did not answer in time
+            assert network.taker.returncode in (-signal.SIGKILL, 1), err
+            assert runs < 10 * KILLS, err
+    finally:
+        network.taker = None
+        probe.stopped.set()
+        watching.join()
+        network.listener.close()
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+    print(
+        f"{ITEMS} items in {time.monotonic() - begin:.0f} s, {runs} runs, {network.requests} "
+        f"requests, {network.lost} lost answers, killed {network.killed.count('giver')} times the "
+        f"giver and {network.killed.count('taker')} times the taker; asked {probe.asked} times; "
+        f"at most {memory} MB"
+    )
+    assert probe.wrong == []
+    assert probe.asked > 0
+    return address.rpartition("/")[2].partition("#")[0]
+
+
+def contents(archive: Archive) -> dict[str, Any]:
+    """Return the state and the checksums of each item, read from the files themselves."""
+    found = {}
+    for record in archive.list_records():
+        files = {file.path: file.sha256 for file in record.files}
+        found[str(record.rep)] = (record.state, files, record.next_edition)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backends", [("sqlite", "postgresql"), ("postgresql", "sqlite")])
+def test_each_item_has_one_original_and_its_links_work(
+    backends: tuple[str, str], tmp_path: Path
+) -> None:
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    with (
+        serving(backends[0], tmp_path / "first", 1) as first,
+        serving(backends[1], tmp_path / "second", 2) as second,
+        resolving(tmp_path / "resolver", [first, second]) as reader,
+    ):
+        import_records(first.archive, list(write_records(sources)), sources)
+        before = contents(first.archive)
+        offer = move(first, second, reader, "--all")
+        assert contents(second.archive) == before
+        assert {state for state, *_ in contents(first.archive).values()} == {"Copy"}
+        move(second, first, reader, "--accepted", offer)
+        assert contents(first.archive) == before
+        assert {state for state, *_ in contents(second.archive).values()} == {"Copy"}
+        for server in (first, second):
+            server.run("verify")  # also compares the files with their checksums
