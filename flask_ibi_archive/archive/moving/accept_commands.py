@@ -78,8 +78,8 @@ def _open(archive: Archive, source: str | None) -> OfferSource:
 
     :raises ClickException: if the address is wrong. The message does not contain the secret.
     """
+    from flask_ibi_archive.archive.moving.http_offer import HttpOffer
     from flask_ibi_archive.archive.moving.offer_folder import FolderOffer
-    from flask_ibi_archive.archive.moving.offer_source import HttpOffer
     from flask_ibi_archive.core.records.fields import FieldError
     from flask_ibi_archive.core.records.offers import OfferAddress, parse_address, parse_secret
 

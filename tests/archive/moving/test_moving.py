@@ -161,13 +161,13 @@ def test_related_items_that_stay_are_references_on_both_sides(
 def test_a_persistent_url_is_answered_at_each_step(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flask_ibi_archive.archive.moving import offer_source
+    from flask_ibi_archive.archive.moving import http_offer
 
     giver, taker = places
     fill(giver, tmp_path)
     public = [rep(number) for number in (1, 5, 7)]
     seen = []
-    send = offer_source.request
+    send = http_offer.request
 
     def sending(*args: Any, **options: Any) -> Any:
         check()
@@ -183,7 +183,7 @@ def test_a_persistent_url_is_answered_at_each_step(
         assert len(set(originals)) == len(originals)
         seen.append(len(originals))
 
-    monkeypatch.setattr(offer_source, "request", sending)
+    monkeypatch.setattr(http_offer, "request", sending)
     assert taker.accept(giver.offer(taker, "--all")).status == 0
     check()
     assert [taker.status(ibi) for ibi in public] == [302] * len(public)
@@ -194,13 +194,13 @@ def test_a_persistent_url_is_answered_at_each_step(
 def test_a_move_that_is_killed_at_each_step_in_turn(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
-    from flask_ibi_archive.archive.moving import offer_source
+    from flask_ibi_archive.archive.moving import http_offer
 
     giver, taker = places
     fill(giver, tmp_path)
     files = giver.files()
     address = giver.offer(taker, "--all")
-    send, left = offer_source.request, [0]
+    send, left = http_offer.request, [0]
 
     def sending(*args: Any, **options: Any) -> Any:
         left[0] -= 1
@@ -211,7 +211,7 @@ def test_a_move_that_is_killed_at_each_step_in_turn(
             raise Killed
         return response
 
-    monkeypatch.setattr(offer_source, "request", sending)
+    monkeypatch.setattr(http_offer, "request", sending)
     for step in range(1, 20):
         left[0] = step
         try:

@@ -155,9 +155,9 @@ def check_moved(archive: Archive, giver: Giver, taker: Taking) -> None:
 
 def kill_at_request(patch: pytest.MonkeyPatch, step: int, when: str) -> None:
     """Kill the taker before or after the request with a number."""
-    from flask_ibi_archive.archive.moving import offer_source
+    from flask_ibi_archive.archive.moving import http_offer
 
-    send, count = offer_source.request, iter(range(1, 1000))
+    send, count = http_offer.request, iter(range(1, 1000))
 
     def sending(*args: Any, **options: Any) -> Any:
         number = next(count)
@@ -168,7 +168,7 @@ def kill_at_request(patch: pytest.MonkeyPatch, step: int, when: str) -> None:
             raise Killed
         return response
 
-    patch.setattr(offer_source, "request", sending)
+    patch.setattr(http_offer, "request", sending)
 
 
 def assert_never_two_originals(archive: Archive, giver: Giver) -> None:
@@ -226,6 +226,25 @@ def test_a_giver_that_is_lost_is_asked_five_times(archive: Archive) -> None:
         assert taker.waited[-4:] == [1, 2, 4, 8]
         giver.loses = set()
         assert taker.run() == Outcome(9, 0, 0)
+
+
+@pytest.mark.one_database
+def test_a_giver_that_is_slow_is_asked_about_fewer_items(archive: Archive) -> None:
+    from werkzeug import Response
+
+    giver = Giver([item(number) for number in range(1, 51)], page=50)
+    sizes = []
+
+    def fail(request: Any) -> Any:
+        if not request.path.endswith("/switch"):
+            return None
+        sizes.append(len(request.get_json()["items"]))
+        return Response(status=503) if sizes[-1] > 12 else None
+
+    giver.answer = fail
+    with taking(archive, giver) as taker:
+        assert taker.run() == Outcome(50, 0, 0)
+    assert sizes == [50, 12, 12, 12, 12, 2]
 
 
 def test_the_rest_of_a_file_is_read_by_range(archive: Archive) -> None:
@@ -419,9 +438,9 @@ WRONG_ANSWERS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", WRONG_ANSWERS)
 def test_an_offer_that_is_wrong_is_not_accepted(archive: Archive, case: str) -> None:
     options, reason = WRONG_ANSWERS[case]
-    with taking(archive, Giver([item(1), item(2)], **options)) as taker:
-        with pytest.raises(OfferError, match=reason):
-            taker.run()
+    giver = Giver([item(1), item(2)], **options)
+    with taking(archive, giver) as taker, pytest.raises(OfferError, match=reason):
+        taker.run()
     assert states(archive) == {}
 
 
@@ -429,17 +448,19 @@ def test_an_offer_that_is_wrong_is_not_accepted(archive: Archive, case: str) -> 
 def test_an_endless_answer_is_cut(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     from werkzeug import Response
 
-    from flask_ibi_archive.archive.moving import offer_source
+    from flask_ibi_archive.archive.moving import http_offer
 
-    monkeypatch.setattr(offer_source, "MAX_PAGE", 1000)
-    monkeypatch.setattr(offer_source, "MAX_LINE", 1000)
+    monkeypatch.setattr(http_offer, "MAX_PAGE", 1000)
+    monkeypatch.setattr(http_offer, "MAX_LINE", 1000)
     giver = Giver([item(1)])
     giver.answer = lambda request: (
         Response(b" " * 10_000_000) if request.path.endswith("/items") else None
     )
-    with taking(archive, giver) as taker:
-        with pytest.raises(OfferError, match="more than 2000 bytes"):
-            taker.run()
+    with (
+        taking(archive, giver) as taker,
+        pytest.raises(OfferError, match="more than 2000 bytes"),
+    ):
+        taker.run()
 
 
 @pytest.mark.one_database
