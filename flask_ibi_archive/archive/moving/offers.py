@@ -86,6 +86,7 @@ def make_offer(
     now = context.now()
     with context.transaction() as store:
         to = _check_taker(store, terms.to)
+        store.lock_relations()  # another offer could have the same items
         _close_expired(store.connection, now)
         if where is None:
             chosen, left_out = find_named(store, identifiers, terms), 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,24 @@ import pytest
 from sqlalchemy import select
 from support.archives import import_records
 from support.givers import Killed, item, rep
-from support.moves import Place
+from support.moves import Place, open_place
 
 from flask_ibi_archive.archive.items.tables import AccessCount
 
 Places = tuple[Place, Place]
+
+
+@pytest.fixture(params=["sqlite to postgresql", "postgresql to sqlite"])
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
+    """The giver and the taker, in databases of different kinds."""
+    first, second = request.param.split(" to ")
+    with (
+        open_place(first, tmp_path / "giver", 1) as giver,
+        open_place(second, tmp_path / "taker", 2) as taker,
+    ):
+        yield giver, taker
+
+
 NUMBERS = range(1, 9)
 
 
