@@ -297,7 +297,13 @@ def _list_accepted(archive: Archive) -> Iterator[dict[str, Any]]:
 
 @offers_command.command("withdraw")
 @click.argument("offer", metavar="OFFER")
-def withdraw_command(offer: str) -> None:
+@click.option(
+    "--not-moved",
+    is_flag=True,
+    help="After a backup was restored: no item was moved, as the administrator of the other "
+    "Archive has confirmed. The items become Originals again.",
+)
+def withdraw_command(offer: str, not_moved: bool) -> None:
     """Withdraw an offer, as long as no item was moved.
 
     \b
@@ -306,7 +312,7 @@ def withdraw_command(offer: str) -> None:
     """
     from flask_ibi_archive.archive.moving.offers import withdraw_offer
 
-    withdraw_offer(get_archive(), offer)
+    withdraw_offer(get_archive(), offer, not_moved)
     say(f"withdrawn: {offer}")
 
 

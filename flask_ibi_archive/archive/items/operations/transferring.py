@@ -133,6 +133,48 @@ class Departure:
                 note_changed_item(copy_store, copy_id, ["original_archive"])
 
 
+def give_up(
+    store: ItemStore,
+    item_id: int,
+    before: Record,
+    copies: Mapping[int, int],
+    to: str,
+    keep_copy: bool,
+    now: datetime,
+) -> None:
+    """Store that an Archive on another server has the Original of an item, or its tombstone.
+
+    The parameters and the errors are those of :func:`plan_departure`.
+
+    :param to: the service IBI of the other Archive.
+    """
+    if before.state == State.DELETED.value:
+        tombstone = before.tombstone or Tombstone(f"transferred to {to}")
+        record = replace(before, tombstone=replace(tombstone, original_archive=to))
+        store.replace_records([(item_id, record, {})], now)
+        return
+    departure = plan_departure(store, item_id, before, copies, keep_copy)
+    departure.release()
+    departure.settle(to, now)
+
+
+def take_back(store: ItemStore, item_id: int, service: str, now: datetime) -> None:
+    """Make an item an Original again, because the other Archive has not taken it.
+
+    :param service: the service IBI of the Archive of the item.
+    """
+    record = store.reader.read_record(item_id)
+    if record.tombstone is not None:
+        tombstone = replace(record.tombstone, original_archive=None)
+        store.replace_records([(item_id, replace(record, tombstone=tombstone), {})], now)
+        return
+    copies = store.copies.find_copies_from(record.original_archive or "", item_id)
+    store.set_state(item_id, State.ORIGINAL)
+    note_change(store, record, replace(record, state=State.ORIGINAL.value))
+    for copy_id in copies:
+        store.set_state(copy_id, State.COPY, service)
+
+
 def plan_departure(
     store: ItemStore, item_id: int, before: Record, copies: Mapping[int, int], keep_copy: bool
 ) -> Departure:
