@@ -87,7 +87,7 @@ def open_place(
     with (
         new_database(backend, folder, ready=True) as uri,
         ExitStack() as stack,
-        serving(later) as address,
+        serving(later, joins=True) as address,
     ):
         app = make_app(
             uri,

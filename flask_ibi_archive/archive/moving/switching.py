@@ -19,7 +19,7 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.locks import STORING, lock_relations
-from flask_ibi_archive.archive.items.operations.context import HasContext
+from flask_ibi_archive.archive.items.operations.context import HasContext, note
 from flask_ibi_archive.archive.items.operations.transferring import give_up
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import AccessCount, OfferedItem
@@ -37,6 +37,7 @@ from flask_ibi_archive.core.records.switches import (
 )
 from flask_ibi_archive.errors import ForbiddenMove, StorageError
 from flask_ibi_archive.server.database.dialects import is_one_of, run_on_postgresql
+from flask_ibi_archive.signals import moved_away
 
 
 def switch_items(
@@ -156,6 +157,7 @@ class _Switching:
         except IntegrityError as error:
             self._refuse(number, str(explain_refusal(error, before.identifiers[0])))
             return False
+        note(store, moved_away, before, to=offer.taker)
         return True
 
     def _confirm(self, items: Mapping[int, int], versions: Mapping[int, str]) -> None:

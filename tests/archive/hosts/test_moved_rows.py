@@ -165,9 +165,7 @@ def test_the_signals_of_a_move(host: Host) -> None:
     assert received == [(rep(1), "Copy"), (rep(1), "Original"), (rep(1), FAR_SERVICE)]
 
 
-def test_a_function_without_a_session_is_refused(
-    new_app: Callable[..., Flask], uri: str
-) -> None:
+def test_a_function_without_a_session_is_refused(new_app: Callable[..., Flask], uri: str) -> None:
     from support.archives import archive_of
 
     from flask_ibi_archive import IBIArchive

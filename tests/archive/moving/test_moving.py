@@ -16,6 +16,7 @@ from support.givers import Killed, item, rep
 from support.moves import Place, open_place
 
 from flask_ibi_archive.archive.items.tables import AccessCount
+from flask_ibi_archive.signals import moved_away, moved_here
 
 Places = tuple[Place, Place]
 
@@ -243,6 +244,22 @@ def test_a_move_that_is_killed_at_each_step_in_turn(
     assert (done.status, step > 3) == (0, True)
     assert (taker.states(), giver.states()) == (MOVED, LEFT)
     assert (taker.files(), counts(taker), counts(giver)) == (files, [5], [])
+
+
+def test_both_sides_send_signals(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    received = []
+
+    def receive(sender: Any, **values: Any) -> None:
+        received.append((values["ibi"], values["archive"], values.get("to", values.get("giver"))))
+
+    with moved_away.connected_to(receive), moved_here.connected_to(receive):
+        assert taker.accept(giver.offer(taker, rep(7))).status == 0
+    assert received == [
+        (rep(7), giver.service, taker.service),
+        (rep(7), taker.service, giver.service),
+    ]
 
 
 # --- by a folder ---------------------------------------------------------------------------------
