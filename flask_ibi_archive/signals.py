@@ -31,9 +31,9 @@ signal                    sent after; values
                           ``rep``, ``ibip``, ``archive``, ``to`` (the service IBI of the other
                           Archive). item_state_changed is sent before, unless the item was removed.
 ``moved_here``            this Archive has taken the Original of an item from an Archive on another
-                          server: ``ibi``, ``rep``, ``ibip``, ``archive``, ``giver`` (the service IBI
-                          of the other Archive). item_state_changed is sent before, unless the item
-                          was removed.
+                          server: ``ibi``, ``rep``, ``ibip``, ``archive``, ``giver`` (the service
+                          IBI of the other Archive). item_state_changed is sent before, unless the
+                          item was removed.
 ``url_requested``         a resolver asked for the URLs of an item: ``ibi`` (as asked),
                           ``client_address`` (None if unknown), ``filepath``, ``urls`` (the number
                           of pairs in the answer; 0 if the Archive does not have the item)

@@ -20,7 +20,7 @@ from sqlalchemy.exc import IntegrityError
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.locks import STORING, lock_relations
 from flask_ibi_archive.archive.items.operations.context import HasContext, note
-from flask_ibi_archive.archive.items.operations.transferring import give_up
+from flask_ibi_archive.archive.items.operations.transferring import give_up, leave_copies
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import AccessCount, OfferedItem
 from flask_ibi_archive.archive.moving.giving import KnownOffer, show_item
@@ -127,7 +127,8 @@ class _Switching:
         run_on_postgresql(store.connection, STORING)
         views = store.reader.read_items(list(items.values()))
         copies = store.copies.find_copies_of(items.values())
-        switched = {}
+        switched: dict[int, int] = {}
+        leaving: dict[int, Record] = {}
         for number, item_id in items.items():
             view = views[item_id]
             offered = None if view is None else show_item(number, view, self._offer)
@@ -136,11 +137,40 @@ class _Switching:
             elif offered.version != versions[number]:
                 self._answers[number] = SwitchAnswer(number, "changed")
             # a restored item was given up when the backup was restored
-            elif rows[number].status == "restored" or self._give_up(
-                number, item_id, view.record, copies.get(item_id, {})
-            ):
+            elif rows[number].status == "restored":
+                switched[number] = item_id
+            else:
+                leaving[number] = view.record
+        simple = {
+            items[number]: record
+            for number, record in leaving.items()
+            if items[number] not in copies and self._leaves_copy(record)
+        }
+        together = self._give_up_together(simple)
+        for number, record in leaving.items():
+            item_id = items[number]
+            is_gone = together and item_id in simple
+            if is_gone or self._give_up(number, item_id, record, copies.get(item_id, {})):
+                note(store, moved_away, record, to=self._offer.taker)
                 switched[number] = item_id
         self._confirm(switched, versions)
+
+    def _leaves_copy(self, record: Record) -> bool:
+        """Return whether an Original can leave, and remains as a Copy."""
+        return (
+            self._offer.leaves == State.COPY.value
+            and record.state == State.ORIGINAL.value
+            and record.transferable
+        )
+
+    def _give_up_together(self, items: Mapping[int, Record]) -> bool:
+        """Give up Originals that remain as Copies; return whether the database allows it."""
+        try:
+            with self._store.connection.begin_nested():
+                leave_copies(self._store, items, self._offer.taker)
+        except IntegrityError:
+            return False  # they are given up one by one, to find the item that is refused
+        return True
 
     def _give_up(
         self, number: int, item_id: int, before: Record, copies: Mapping[int, int]
@@ -157,7 +187,6 @@ class _Switching:
         except IntegrityError as error:
             self._refuse(number, str(explain_refusal(error, before.identifiers[0])))
             return False
-        note(store, moved_away, before, to=offer.taker)
         return True
 
     def _confirm(self, items: Mapping[int, int], versions: Mapping[int, str]) -> None:

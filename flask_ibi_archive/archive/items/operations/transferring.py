@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from flask_ibi_archive.archive.items.archives import ServedArchive
+from flask_ibi_archive.archive.items.bulk import update_rows
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.locks import lock_relations
 from flask_ibi_archive.archive.items.operations.context import (
@@ -20,6 +22,7 @@ from flask_ibi_archive.archive.items.operations.context import (
 from flask_ibi_archive.archive.items.operations.description import Identified, require_ibi
 from flask_ibi_archive.archive.items.operations.life_cycle import add_tombstone
 from flask_ibi_archive.archive.items.operations.updating import Update, update_item, upsert_item
+from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.core.records.record import Record, Tombstone
 from flask_ibi_archive.errors import RuleBroken, StorageError
@@ -156,6 +159,21 @@ def give_up(
     departure = plan_departure(store, item_id, before, copies, keep_copy)
     departure.release()
     departure.settle(to, now)
+
+
+def leave_copies(store: ItemStore, items: Mapping[int, Record], to: str) -> None:
+    """Make Originals that have no Copies here Copies of those that another server has.
+
+    :param items: the records of the Originals, by their row IDs. All are transferable.
+    :param to: the service IBI of the other Archive.
+    """
+    state = State.COPY.value
+    rows: list[dict[str, Any]] = [
+        {"id": item_id, "state": state, "original_archive": to} for item_id in sorted(items)
+    ]
+    update_rows(store.connection, Item, rows)
+    for record in items.values():
+        note_change(store, record, replace(record, state=state))
 
 
 def take_back(store: ItemStore, item_id: int, service: str, now: datetime) -> None:
