@@ -238,7 +238,7 @@ def _report(new: NewOffer, terms: Terms, folder: Path | None) -> None:
 @json_option
 @click.pass_context
 def offers_command(context: click.Context, as_json: bool) -> None:
-    """List the offers that this Archive has made or accepted, with their progress.
+    """List the offers made and accepted, with their progress.
 
     Prints one line for each offer. "settled" is the number of items that were moved or copied, and
     "refused" the number of items that could not be taken; offers refused lists them.

@@ -427,6 +427,18 @@ def test_more_bytes_than_the_offer_states_are_not_stored(archive: Archive) -> No
     assert not any("/files/" in request for request in giver.requests)
 
 
+@pytest.mark.one_database
+def test_a_full_disk_is_a_reason(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flask_ibi_archive.archive.moving import taken_files
+
+    with taking(archive, Giver([item(1, files=[FILE]), item(2)])) as taker:
+        monkeypatch.setattr(taken_files, "count_free_bytes", lambda folder: 100)
+        assert taker.run() == Outcome(1, 0, 1)
+        assert "has 1000 bytes, but only 100 are free" in taker.refused[rep(1)]
+        monkeypatch.undo()
+        assert taker.run() == Outcome(2, 0, 0)
+
+
 WRONG_ANSWERS: dict[str, tuple[Any, str]] = {
     "more items than stated": ({"stated": {"items": 1}}, "wrong numbers"),
     "another taker": ({"taker": "c.br/c/2003/03.03.03.03"}, "is an offer to c.br/c/2003"),
