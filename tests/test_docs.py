@@ -50,6 +50,8 @@ def names_of(group: click.Group, prefix: str = "") -> Iterator[str]:
     for name in group.list_commands(context):
         found = group.get_command(context, name)
         if isinstance(found, click.Group):
+            if found.invoke_without_command:
+                yield prefix + name
             yield from names_of(found, f"{prefix}{name} ")
         else:
             yield prefix + name
@@ -135,14 +137,17 @@ def test_the_table_of_commands_has_each_command_once() -> None:
     found = [
         name
         for cell in cells
-        for name in re.findall(r"``((?:ibi-resolver )?(?:registry |api-key )?[a-z-]+)", cell)
+        for name in re.findall(
+            r"``((?:ibi-resolver )?(?:registry |api-key |offers )?[a-z-]+)", cell
+        )
     ]
     assert sorted(found) == sorted(commands())
 
 
 def test_the_changes_name_every_command() -> None:
     found = re.findall(
-        r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?(?:registry |api-key )?[a-z-]+)``", CHANGES
+        r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?(?:registry |api-key |offers )?[a-z-]+)``",
+        CHANGES,
     )
     assert set(commands()) <= set(found)
 

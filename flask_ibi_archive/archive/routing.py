@@ -121,11 +121,11 @@ def add_identification(blueprint: PageBlueprint) -> None:
 
 def add_offers(blueprint: PageBlueprint) -> None:
     """Add the pages of offers to other Archives. Their views refuse methods themselves."""
-    offer, methods = f"{offers.PATH}/<public_id>", ("GET", "POST", "PUT", "PATCH", "DELETE")
-    add_page(blueprint, "offer", offer, views.answer_offer, methods)
-    add_page(blueprint, "offered_items", f"{offer}/items", views.answer_items, methods)
-    add_page(blueprint, "switch", f"{offer}/switch", views.answer_switch, methods)
-    file = f"{offer}/files/<int:number>/<path:path>"
+    base, methods = f"{offers.PATH}/<offer>", ("GET", "POST", "PUT", "PATCH", "DELETE")
+    add_page(blueprint, "offer", base, views.answer_offer, methods)
+    add_page(blueprint, "offered_items", f"{base}/items", views.answer_items, methods)
+    add_page(blueprint, "switch", f"{base}/switch", views.answer_switch, methods)
+    file = f"{base}/files/<int:number>/<path:path>"
     add_page(blueprint, "offered_file", file, views.answer_file, methods)
 
 

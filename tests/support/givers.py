@@ -16,8 +16,8 @@ from werkzeug import Request, Response
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.moving.acceptances import ItemStatus
 from flask_ibi_archive.archive.moving.accepting import Acceptor, Outcome
+from flask_ibi_archive.archive.moving.http_offer import HttpOffer
 from flask_ibi_archive.archive.moving.incoming import IncomingOffer
-from flask_ibi_archive.archive.moving.offer_source import HttpOffer
 from flask_ibi_archive.core.records.offers import (
     OfferAddress,
     OfferDescription,

@@ -97,7 +97,7 @@ def open_place(
     with (
         new_database(backend, folder, ready=True) as uri,
         ExitStack() as stack,
-        serving(later) as address,
+        serving(later, joins=True) as address,
     ):
         app = make_app(uri, folder, ibi, **{**settings(number, address), **config})
         stack.callback(close, app)  # after the server has ended

@@ -65,11 +65,11 @@ def accept_command(source: str | None, dry_run: bool) -> None:
     archive.served()
     standard_output()
     opened = _open(archive, source)
-    incoming = IncomingOffer(archive.without_session().context, opened)
+    incoming = IncomingOffer(archive.context, opened)
     offer = incoming.description
     verb = "moves" if offer.kind == "move" else "copies"
     say(f"{offer.giver} {verb} {offer.items} items with {offer.files} files, {offer.bytes} bytes")
-    if (_examine(incoming) if dry_run else _accept(archive, incoming, source)) > 0:
+    if (_examine(incoming) if dry_run else _accept(incoming)) > 0:
         raise click.exceptions.Exit(1)
 
 
@@ -78,8 +78,8 @@ def _open(archive: Archive, source: str | None) -> OfferSource:
 
     :raises ClickException: if the address is wrong. The message does not contain the secret.
     """
+    from flask_ibi_archive.archive.moving.http_offer import HttpOffer
     from flask_ibi_archive.archive.moving.offer_folder import FolderOffer
-    from flask_ibi_archive.archive.moving.offer_source import HttpOffer
     from flask_ibi_archive.core.records.fields import FieldError
     from flask_ibi_archive.core.records.offers import OfferAddress, parse_address, parse_secret
 
@@ -135,7 +135,7 @@ def _examine(incoming: IncomingOffer) -> int:
     return count + is_full
 
 
-def _accept(archive: Archive, incoming: IncomingOffer, source: str | None) -> int:
+def _accept(incoming: IncomingOffer) -> int:
     """Take the items, and return the number of those that were not taken."""
     from flask_ibi_archive.archive.moving.accepting import Acceptor
     from flask_ibi_archive.archive.moving.folders import RECEIPT
@@ -146,7 +146,7 @@ def _accept(archive: Archive, incoming: IncomingOffer, source: str | None) -> in
             incoming,
             lambda done, total: bars.show("work", done, total),
             lambda item: _write_refused(bars, item),
-            _find_host(archive),
+            _find_host(),
         ).run()
     say(f"{outcome.done} items are here; {outcome.refused} were not taken")
     if outcome.stored and isinstance(incoming.source, FolderOffer):
@@ -158,15 +158,15 @@ def _accept(archive: Archive, incoming: IncomingOffer, source: str | None) -> in
     return outcome.refused + outcome.stored
 
 
-def _find_host(archive: Archive) -> Any:
+def _find_host() -> Any:
     """Return the function of the host that adds rows, with the context that has its session.
 
     :raises ConfigError: if there is a function, but no session.
     """
     from flask_ibi_archive.errors import ConfigError
-    from flask_ibi_archive.server.pages.requests import EXTENSION
+    from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive
 
-    function = current_app.extensions[EXTENSION].functions.moved_here
+    function, archive = current_app.extensions[EXTENSION].functions.moved_here, current_archive()
     if function is None:
         return None
     if archive.session is None:

@@ -127,6 +127,8 @@ class Acceptor:
         """Switch the items that are stored already, and try the refused items again."""
         for page in self._read_pages(STORED):
             self._switch(page)
+        if self.incoming.end is not None:
+            raise self.incoming.end
         for page in self._read_pages(REFUSED):
             items = self.source.read_items([item.number for item in page])
             numbers = {item.number for item in items}

@@ -238,7 +238,7 @@ def _report(new: NewOffer, terms: Terms, folder: Path | None) -> None:
 @json_option
 @click.pass_context
 def offers_command(context: click.Context, as_json: bool) -> None:
-    """List the offers that this Archive has made or accepted, with their progress.
+    """List the offers made and accepted, with their progress.
 
     Prints one line for each offer. "settled" is the number of items that were moved or copied, and
     "refused" the number of items that could not be taken; offers refused lists them.
@@ -297,7 +297,13 @@ def _list_accepted(archive: Archive) -> Iterator[dict[str, Any]]:
 
 @offers_command.command("withdraw")
 @click.argument("offer", metavar="OFFER")
-def withdraw_command(offer: str) -> None:
+@click.option(
+    "--not-moved",
+    is_flag=True,
+    help="After a backup was restored: no item was moved, as the administrator of the other "
+    "Archive has confirmed. The items become Originals again.",
+)
+def withdraw_command(offer: str, not_moved: bool) -> None:
     """Withdraw an offer, as long as no item was moved.
 
     \b
@@ -306,7 +312,7 @@ def withdraw_command(offer: str) -> None:
     """
     from flask_ibi_archive.archive.moving.offers import withdraw_offer
 
-    withdraw_offer(get_archive(), offer)
+    withdraw_offer(get_archive(), offer, not_moved)
     say(f"withdrawn: {offer}")
 
 

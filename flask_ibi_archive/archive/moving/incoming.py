@@ -13,6 +13,7 @@ from flask_ibi_archive.archive.moving.acceptances import (
     REFUSED,
     STORED,
     ItemStatus,
+    count_statuses,
     find_acceptance,
     read_statuses,
 )
@@ -43,14 +44,27 @@ class IncomingOffer:
 
     context: OperationContext
     source: OfferSource
+    #: Why the offer has ended; None if it is open.
+    end: OfferError | None = None
 
     @cached_property
     def description(self) -> OfferDescription:
         """What the offer contains.
 
+        If the offer has ended, but items were stored before, the description is that of the earlier
+        run: the giver may have given up these items, and still confirms it.
+
         :raises OfferError: if it is for another Archive, or from an Archive of this database.
         """
-        offer, own = self.source.read_description(), self.context.archive
+        try:
+            offer = self.source.read_description()
+        except OfferError as error:
+            known = self._find_earlier_description()
+            if known is None:
+                raise
+            self.end = error
+            return known
+        own = self.context.archive
         if offer.taker not in (own.rep, own.ibip):
             raise OfferError(
                 self.source.name,
@@ -65,6 +79,24 @@ class IncomingOffer:
                 "transfer or flask ibi copy",
             )
         return offer
+
+    def _find_earlier_description(self) -> OfferDescription | None:
+        """Return the description of an offer of which items are stored, but not switched."""
+        with self.context.reading() as store:
+            row = find_acceptance(store.connection, store.archive_id, self.source.name)
+            if row is None or not count_statuses(store.connection, row.id)[STORED]:
+                return None
+        return OfferDescription(
+            offer=self.source.name[-16:],
+            kind=row.kind,
+            leaves=None,
+            giver=row.giver,
+            taker=self.context.archive.service_ibi,
+            expires=row.started_at,
+            items=row.items,
+            bytes=row.bytes,
+            files=0,
+        )
 
     def read_page(self, after: int) -> Items:
         """Return the next items of the offer; an empty list at the end.

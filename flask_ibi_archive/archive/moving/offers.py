@@ -25,6 +25,7 @@ from sqlalchemy import (
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.operations.context import HasContext, canonicalize
+from flask_ibi_archive.archive.items.operations.transferring import take_back
 from flask_ibi_archive.archive.items.tables import (
     Acceptance,
     AcceptedItem,
@@ -86,6 +87,7 @@ def make_offer(
     now = context.now()
     with context.transaction() as store:
         to = _check_taker(store, terms.to)
+        store.lock_relations()  # another offer could have the same items
         _close_expired(store.connection, now)
         if where is None:
             chosen, left_out = find_named(store, identifiers, terms), 0
@@ -121,26 +123,47 @@ def make_offer(
     return NewOffer(str(row["public_id"]), secret, len(items), size, len(added), left_out)
 
 
-def withdraw_offer(archive: HasContext, public_id: str) -> None:
+def withdraw_offer(archive: HasContext, public_id: str, not_moved: bool = False) -> None:
     """Withdraw an offer. The other Archive can take no more of its items.
 
-    :raises StorageError: if there is no such offer, or if an item was moved already.
+    :param not_moved: True: the administrator says that no item was moved before a backup was
+        restored, and the items become Originals again.
+    :raises StorageError: if there is no such offer, or if an item was or may have been moved.
     """
     context = archive.context
     with context.transaction() as store:
         row = lock_offer(store, public_id)
         if row.withdrawn_at is not None:
             raise StorageError(f"the offer {public_id} was withdrawn before")
-        moved = _count(store.connection, row.id)["switched"]
+        counts = _count(store.connection, row.id)
+        moved, restored = counts["switched"], counts["restored"]
         if moved:
             raise StorageError(
                 f"{moved} of the {row.items} items of the offer {public_id} were moved already; "
                 f"to get them back, ask the administrator of {row.taker} to run there: "
                 f"flask ibi offer --accepted {public_id} --to {context.archive.service_ibi}"
             )
+        if restored and not not_moved:
+            raise StorageError(
+                f"{restored} items of the offer {public_id} may have been moved before a backup "
+                f"was restored; if the administrator of {row.taker} says that none was moved "
+                "there, add --not-moved"
+            )
+        if restored:
+            _take_back(store, row.id, context.archive.service_ibi, now=context.now())
         offer = store.connection
         offer.execute(update(Offer).where(Offer.id == row.id).values(withdrawn_at=context.now()))
         offer.execute(update(OfferedItem).where(OfferedItem.offer_id == row.id).values(open=False))
+
+
+def _take_back(store: ItemStore, offer_id: int, service: str, now: datetime) -> None:
+    """Make the restored items of an offer Originals again."""
+    is_restored = (OfferedItem.offer_id == offer_id, OfferedItem.status == "restored")
+    items = store.connection.scalars(select(OfferedItem.item_id).where(*is_restored)).all()
+    store.lock_relations(items)
+    for item_id in items:
+        take_back(store, item_id, service, now)
+    store.connection.execute(update(OfferedItem).where(*is_restored).values(status="offered"))
 
 
 def lock_offer(store: ItemStore, public_id: str) -> Any:
@@ -164,6 +187,7 @@ class ListedOffer(NamedTuple):
     """An offer with its progress, as the administrator sees it.
 
     :param settled: the number of items that were moved or copied.
+    :param restored: the number of items that may have been moved before a backup was restored.
     """
 
     public_id: str
@@ -175,9 +199,12 @@ class ListedOffer(NamedTuple):
     created_at: datetime
     expires_at: datetime
     withdrawn_at: datetime | None
+    restored: int
 
     def get_status(self, now: datetime) -> str:
-        """Return the status: open, done, withdrawn or expired."""
+        """Return the status: open, restored, done, withdrawn or expired."""
+        if self.restored:
+            return "restored"
         if self.withdrawn_at is not None:
             return "withdrawn"
         if self.settled == self.items:
@@ -187,10 +214,11 @@ class ListedOffer(NamedTuple):
 
 def list_offers(archive: HasContext) -> list[ListedOffer]:
     """Return the offers that the Archive has made, the oldest first."""
-    settled = (
+    settled, restored = (
         select(func.count())
-        .where(OfferedItem.offer_id == Offer.id, OfferedItem.status != "offered")
+        .where(OfferedItem.offer_id == Offer.id, OfferedItem.status.in_(statuses))
         .scalar_subquery()
+        for statuses in (("switched", "taken"), ("restored",))
     )
     with archive.context.reading() as store:
         rows = store.connection.execute(
@@ -204,6 +232,7 @@ def list_offers(archive: HasContext) -> list[ListedOffer]:
                 Offer.created_at,
                 Offer.expires_at,
                 Offer.withdrawn_at,
+                restored,
             )
             .where(Offer.archive_id == store.archive_id)
             .order_by(Offer.id)
@@ -297,4 +326,4 @@ def _count(connection: Connection, offer_id: int) -> dict[str, int]:
         .where(OfferedItem.offer_id == offer_id)
         .group_by(OfferedItem.status)
     )
-    return {"offered": 0, "taken": 0, "switched": 0, **{row[0]: row[1] for row in rows}}
+    return {**dict.fromkeys(("restored", "switched"), 0), **{row[0]: row[1] for row in rows}}

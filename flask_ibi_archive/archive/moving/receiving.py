@@ -133,9 +133,11 @@ class Receiver:
                 .where(is_one_of(connection, TombstoneRow.item_id, removed))
                 .values(original_archive=None)
             )
-        for _, record in sorted(originals.items()):
-            after = replace(record, state=new, original_archive=None)
-            note_change(self.store, record, after)
+        for item_id, view in sorted(views.items()):
+            after = view.record
+            if item_id in originals:
+                after = replace(after, state=new, original_archive=None)
+                note_change(self.store, view.record, after)
             note(self.store, moved_here, after, giver=self.giver)
         self._rename_copies([text for one in originals.values() for text in one.identifiers])
 

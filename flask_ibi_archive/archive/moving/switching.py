@@ -11,7 +11,6 @@ say what this Archive has answered.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -20,15 +19,15 @@ from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.locks import STORING, lock_relations
-from flask_ibi_archive.archive.items.operations.context import HasContext
-from flask_ibi_archive.archive.items.operations.transferring import plan_departure
+from flask_ibi_archive.archive.items.operations.context import HasContext, note
+from flask_ibi_archive.archive.items.operations.transferring import give_up, leave_copies
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import AccessCount, OfferedItem
 from flask_ibi_archive.archive.moving.giving import KnownOffer, show_item
 from flask_ibi_archive.archive.moving.offers import lock_offer
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.offers import MOVE
-from flask_ibi_archive.core.records.record import Record, Tombstone
+from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.switches import (
     DailyCount,
     StoredVersion,
@@ -38,6 +37,7 @@ from flask_ibi_archive.core.records.switches import (
 )
 from flask_ibi_archive.errors import ForbiddenMove, StorageError
 from flask_ibi_archive.server.database.dialects import is_one_of, run_on_postgresql
+from flask_ibi_archive.signals import moved_away
 
 
 def switch_items(
@@ -85,12 +85,12 @@ class _Switching:
                 self._answers[number] = SwitchAnswer(number, "switched", counts=counts)
             elif row.status == "taken":
                 self._answers[number] = SwitchAnswer(number, "taken")
-            elif end is not None:
+            elif end is not None and row.status != "restored":
                 self._refuse(number, end)
             else:
                 versions[number] = version
         if self._offer.kind == MOVE:
-            self._switch({number: rows[number].item_id for number in versions}, versions)
+            self._switch({number: rows[number] for number in versions}, versions)
         else:
             self._settle(versions, "taken", {})
         return self._answers
@@ -108,25 +108,27 @@ class _Switching:
         )
         return {row.number: row for row in rows}
 
-    def _switch(self, items: Mapping[int, int], versions: Mapping[int, str]) -> None:
+    def _switch(self, rows: Mapping[int, Any], versions: Mapping[int, str]) -> None:
         """Switch items that were not switched before.
 
-        :param items: the row IDs of the items by their numbers.
+        :param rows: the rows of the offered items by their numbers.
         :param versions: the versions that the taker states, by the numbers.
         """
-        if not items:
+        if not rows:
             return
         store = self._store
+        items = {number: row.item_id for number, row in rows.items()}
         copies = store.copies.find_copies_of(items.values())
         archives = {archive for of_item in copies.values() for archive in of_item.values()}
-        rows = {row_id for of_item in copies.values() for row_id in of_item}
-        lock_relations(store.connection, {store.archive_id, *archives}, {*items.values(), *rows})
+        others = {row_id for of_item in copies.values() for row_id in of_item}
+        lock_relations(store.connection, {store.archive_id, *archives}, {*items.values(), *others})
         # An access that is stored has this lock, too, and may wait for an item. Therefore it is
         # taken before the first item changes.
         run_on_postgresql(store.connection, STORING)
         views = store.reader.read_items(list(items.values()))
         copies = store.copies.find_copies_of(items.values())
-        switched = {}
+        switched: dict[int, int] = {}
+        leaving: dict[int, Record] = {}
         for number, item_id in items.items():
             view = views[item_id]
             offered = None if view is None else show_item(number, view, self._offer)
@@ -134,31 +136,64 @@ class _Switching:
                 self._refuse(number, "this Archive no longer has the Original")
             elif offered.version != versions[number]:
                 self._answers[number] = SwitchAnswer(number, "changed")
+            # a restored item was given up when the backup was restored
+            elif rows[number].status == "restored":
+                switched[number] = item_id
             else:
-                try:
-                    with store.connection.begin_nested():
-                        self._give_up(item_id, view.record, copies.get(item_id, {}))
-                    switched[number] = item_id
-                except (StorageError, ForbiddenMove) as error:
-                    self._refuse(number, str(error))
-                except IntegrityError as error:
-                    self._refuse(number, str(explain_refusal(error, offered.record.identifiers[0])))
-        counts = self._take_counts(list(switched.values()))
-        confirmations = {number: counts.get(item_id, ()) for number, item_id in switched.items()}
-        self._settle({number: versions[number] for number in switched}, "switched", confirmations)
+                leaving[number] = view.record
+        simple = {
+            items[number]: record
+            for number, record in leaving.items()
+            if items[number] not in copies and self._leaves_copy(record)
+        }
+        together = self._give_up_together(simple)
+        for number, record in leaving.items():
+            item_id = items[number]
+            is_gone = together and item_id in simple
+            if is_gone or self._give_up(number, item_id, record, copies.get(item_id, {})):
+                note(store, moved_away, record, to=self._offer.taker)
+                switched[number] = item_id
+        self._confirm(switched, versions)
 
-    def _give_up(self, item_id: int, before: Record, copies: Mapping[int, int]) -> None:
-        """Store that the taker has the Original of an item."""
-        taker = self._offer.taker
-        if before.state == State.DELETED.value:
-            tombstone = before.tombstone or Tombstone(f"transferred to {taker}")
-            record = replace(before, tombstone=replace(tombstone, original_archive=taker))
-            self._store.replace_records([(item_id, record, {})], self._now)
-            return
-        keep_copy = self._offer.leaves == State.COPY.value
-        departure = plan_departure(self._store, item_id, before, copies, keep_copy)
-        departure.release()
-        departure.settle(taker, self._now)
+    def _leaves_copy(self, record: Record) -> bool:
+        """Return whether an Original can leave, and remains as a Copy."""
+        return (
+            self._offer.leaves == State.COPY.value
+            and record.state == State.ORIGINAL.value
+            and record.transferable
+        )
+
+    def _give_up_together(self, items: Mapping[int, Record]) -> bool:
+        """Give up Originals that remain as Copies; return whether the database allows it."""
+        try:
+            with self._store.connection.begin_nested():
+                leave_copies(self._store, items, self._offer.taker)
+        except IntegrityError:
+            return False  # they are given up one by one, to find the item that is refused
+        return True
+
+    def _give_up(
+        self, number: int, item_id: int, before: Record, copies: Mapping[int, int]
+    ) -> bool:
+        """Give up the Original of an item, or refuse it; return whether it was given up."""
+        store, offer = self._store, self._offer
+        keep_copy = offer.leaves == State.COPY.value
+        try:
+            with store.connection.begin_nested():
+                give_up(store, item_id, before, copies, offer.taker, keep_copy, self._now)
+        except (StorageError, ForbiddenMove) as error:
+            self._refuse(number, str(error))
+            return False
+        except IntegrityError as error:
+            self._refuse(number, str(explain_refusal(error, before.identifiers[0])))
+            return False
+        return True
+
+    def _confirm(self, items: Mapping[int, int], versions: Mapping[int, str]) -> None:
+        """Confirm that the taker has the Originals, and remove the counts, which move along."""
+        counts = self._take_counts(list(items.values()))
+        confirmations = {number: counts.get(item_id, ()) for number, item_id in items.items()}
+        self._settle({number: versions[number] for number in items}, "switched", confirmations)
 
     def _take_counts(self, items: Sequence[int]) -> dict[int, tuple[DailyCount, ...]]:
         """Remove the counts of accesses of items, and return them by the row IDs of the items."""

@@ -39,27 +39,27 @@ _NUMBER = re.compile("[0-9]{1,18}")
 Answer = Callable[["Archive", KnownOffer], Response]
 
 
-def answer_offer(public_id: str) -> Response:
-    """Answer a request for ``/ibi/offers/<id>``."""
-    return _answer(public_id, "GET", _describe)
+def answer_offer(offer: str) -> Response:
+    """Answer a request for ``/ibi/offers/<offer>``."""
+    return _answer(offer, "GET", _describe)
 
 
-def answer_items(public_id: str) -> Response:
-    """Answer a request for ``/ibi/offers/<id>/items``."""
-    return _answer(public_id, "GET", _list_items)
+def answer_items(offer: str) -> Response:
+    """Answer a request for ``/ibi/offers/<offer>/items``."""
+    return _answer(offer, "GET", _list_items)
 
 
-def answer_file(public_id: str, number: int, path: str) -> Response:
-    """Answer a request for ``/ibi/offers/<id>/files/<number>/<path>``."""
-    return _answer(public_id, "GET", lambda archive, offer: _send(archive, offer, number, path))
+def answer_file(offer: str, number: int, path: str) -> Response:
+    """Answer a request for ``/ibi/offers/<offer>/files/<number>/<path>``."""
+    return _answer(offer, "GET", lambda archive, known: _send(archive, known, number, path))
 
 
-def answer_switch(public_id: str) -> Response:
-    """Answer a request for ``/ibi/offers/<id>/switch``. It is also answered after the offer ended.
+def answer_switch(offer: str) -> Response:
+    """Answer a request for ``/ibi/offers/<offer>/switch``.
 
-    The answer to an earlier request may have been lost.
+    It is also answered after the offer has ended: the answer to an earlier request may be lost.
     """
-    return _answer(public_id, "POST", _switch, is_open=False)
+    return _answer(offer, "POST", _switch, is_open=False)
 
 
 def _answer(public_id: str, method: str, answer: Answer, is_open: bool = True) -> Response:

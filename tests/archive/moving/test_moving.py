@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,25 @@ import pytest
 from sqlalchemy import select
 from support.archives import import_records
 from support.givers import Killed, item, rep
-from support.moves import Place
+from support.moves import Place, open_place
 
 from flask_ibi_archive.archive.items.tables import AccessCount
+from flask_ibi_archive.signals import moved_away, moved_here
 
 Places = tuple[Place, Place]
+
+
+@pytest.fixture(params=["sqlite to postgresql", "postgresql to sqlite"])
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
+    """The giver and the taker, in databases of different kinds."""
+    first, second = request.param.split(" to ")
+    with (
+        open_place(first, tmp_path / "giver", 1) as giver,
+        open_place(second, tmp_path / "taker", 2) as taker,
+    ):
+        yield giver, taker
+
+
 NUMBERS = range(1, 9)
 
 
@@ -161,13 +176,13 @@ def test_related_items_that_stay_are_references_on_both_sides(
 def test_a_persistent_url_is_answered_at_each_step(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flask_ibi_archive.archive.moving import offer_source
+    from flask_ibi_archive.archive.moving import http_offer
 
     giver, taker = places
     fill(giver, tmp_path)
     public = [rep(number) for number in (1, 5, 7)]
     seen = []
-    send = offer_source.request
+    send = http_offer.request
 
     def sending(*args: Any, **options: Any) -> Any:
         check()
@@ -183,7 +198,7 @@ def test_a_persistent_url_is_answered_at_each_step(
         assert len(set(originals)) == len(originals)
         seen.append(len(originals))
 
-    monkeypatch.setattr(offer_source, "request", sending)
+    monkeypatch.setattr(http_offer, "request", sending)
     assert taker.accept(giver.offer(taker, "--all")).status == 0
     check()
     assert [taker.status(ibi) for ibi in public] == [302] * len(public)
@@ -194,13 +209,13 @@ def test_a_persistent_url_is_answered_at_each_step(
 def test_a_move_that_is_killed_at_each_step_in_turn(
     places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
-    from flask_ibi_archive.archive.moving import offer_source
+    from flask_ibi_archive.archive.moving import http_offer
 
     giver, taker = places
     fill(giver, tmp_path)
     files = giver.files()
     address = giver.offer(taker, "--all")
-    send, left = offer_source.request, [0]
+    send, left = http_offer.request, [0]
 
     def sending(*args: Any, **options: Any) -> Any:
         left[0] -= 1
@@ -211,7 +226,7 @@ def test_a_move_that_is_killed_at_each_step_in_turn(
             raise Killed
         return response
 
-    monkeypatch.setattr(offer_source, "request", sending)
+    monkeypatch.setattr(http_offer, "request", sending)
     for step in range(1, 20):
         left[0] = step
         try:
@@ -229,6 +244,22 @@ def test_a_move_that_is_killed_at_each_step_in_turn(
     assert (done.status, step > 3) == (0, True)
     assert (taker.states(), giver.states()) == (MOVED, LEFT)
     assert (taker.files(), counts(taker), counts(giver)) == (files, [5], [])
+
+
+def test_both_sides_send_signals(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    received = []
+
+    def receive(sender: Any, **values: Any) -> None:
+        received.append((values["ibi"], values["archive"], values.get("to", values.get("giver"))))
+
+    with moved_away.connected_to(receive), moved_here.connected_to(receive):
+        assert taker.accept(giver.offer(taker, rep(7))).status == 0
+    assert received == [
+        (rep(7), giver.service, taker.service),
+        (rep(7), taker.service, giver.service),
+    ]
 
 
 # --- by a folder ---------------------------------------------------------------------------------

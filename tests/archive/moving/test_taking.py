@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import suppress
 from datetime import date
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import select
-from support.archives import FAR_SERVICE, import_records
-from support.givers import SECRET, Giver, Killed, Taking, item, rep, taking
+from support.archives import FAR_SERVICE, archive_of, import_records, open_app
+from support.givers import ID, SECRET, Giver, Killed, Taking, as_json, item, rep, taking
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.tables import Acceptance, AccessCount
@@ -155,9 +159,9 @@ def check_moved(archive: Archive, giver: Giver, taker: Taking) -> None:
 
 def kill_at_request(patch: pytest.MonkeyPatch, step: int, when: str) -> None:
     """Kill the taker before or after the request with a number."""
-    from flask_ibi_archive.archive.moving import offer_source
+    from flask_ibi_archive.archive.moving import http_offer
 
-    send, count = offer_source.request, iter(range(1, 1000))
+    send, count = http_offer.request, iter(range(1, 1000))
 
     def sending(*args: Any, **options: Any) -> Any:
         number = next(count)
@@ -168,7 +172,7 @@ def kill_at_request(patch: pytest.MonkeyPatch, step: int, when: str) -> None:
             raise Killed
         return response
 
-    patch.setattr(offer_source, "request", sending)
+    patch.setattr(http_offer, "request", sending)
 
 
 def assert_never_two_originals(archive: Archive, giver: Giver) -> None:
@@ -228,6 +232,25 @@ def test_a_giver_that_is_lost_is_asked_five_times(archive: Archive) -> None:
         assert taker.run() == Outcome(9, 0, 0)
 
 
+@pytest.mark.one_database
+def test_a_giver_that_is_slow_is_asked_about_fewer_items(archive: Archive) -> None:
+    from werkzeug import Response
+
+    giver = Giver([item(number) for number in range(1, 51)], page=50)
+    sizes = []
+
+    def fail(request: Any) -> Any:
+        if not request.path.endswith("/switch"):
+            return None
+        sizes.append(len(request.get_json()["items"]))
+        return Response(status=503) if sizes[-1] > 12 else None
+
+    giver.answer = fail
+    with taking(archive, giver) as taker:
+        assert taker.run() == Outcome(50, 0, 0)
+    assert sizes == [50, 12, 12, 12, 12, 2]
+
+
 def test_the_rest_of_a_file_is_read_by_range(archive: Archive) -> None:
     content = bytes(range(256)) * 4096
     giver = Giver([item(1, files=[{"path": "big", "content": content}])])
@@ -250,6 +273,126 @@ def test_the_rest_of_a_file_is_read_by_range(archive: Archive) -> None:
         assert taker.run() == Outcome(1, 0, 0)
     assert len(ranges) == 4
     assert all(ranges)
+
+
+def test_a_file_goes_on_where_a_killed_taker_stopped(archive: Archive) -> None:
+    from werkzeug import Response
+
+    content = bytes(range(256)) * 4096
+    giver = Giver([item(1, files=[{"path": "big", "content": content}])])
+    ranges = []
+
+    def cut(request: Any) -> Any:
+        if "/files/" not in request.path:
+            return None
+        ranges.append(request.headers["Range"])
+        if len(ranges) > 1:
+            return None
+        response = Response(content[:300_000])
+        response.headers["Content-Length"] = str(len(content))
+        return response
+
+    giver.answer = cut
+    with taking(archive, giver) as taker:
+        with pytest.raises(Killed):
+            Taking(archive, taker.url, waited=KillingList()).run()
+        assert taker.run() == Outcome(1, 0, 0)
+    first, second = (int(text.removeprefix("bytes=").rstrip("-")) for text in ranges)
+    assert (first, second >= 200_000) == (0, True)  # older versions of urllib3 lose a block
+
+
+def test_what_was_switched_is_completed_after_the_offer_has_ended(archive: Archive) -> None:
+    giver = Giver(shelf())
+    with taking(archive, giver) as taker:
+        with pytest.MonkeyPatch.context() as patch:
+            kill_at_request(patch, 4, "after")  # the answer to the first switch is lost
+            with pytest.raises(Killed):
+                taker.run()
+        assert states(archive)[rep(1)] == "Copy"
+        giver.answer = refuse_all_but_switches(giver)
+        with pytest.raises(OfferError, match="the offer was withdrawn"):
+            taker.run()
+    assert states(archive) == {rep(number): "Original" for number in (1, 2, 3)}
+
+
+class KillingList(list[float]):
+    """A list of waits in which no wait ends."""
+
+    def append(self, seconds: float) -> None:
+        raise Killed
+
+
+@pytest.mark.one_database
+def test_an_offer_is_accepted_by_one_process_at_a_time(archive: Archive) -> None:
+    from flask_ibi_archive.archive.items.staging import Staging
+    from flask_ibi_archive.errors import StorageError
+
+    with taking(archive, Giver(shelf())) as taker:
+        with (
+            Staging(archive.files_folder, name=f"offer-{ID}").locked(),
+            pytest.raises(StorageError, match="another process is using"),
+        ):
+            taker.run()
+        assert taker.run() == Outcome(9, 0, 0)
+
+
+#: What may happen during a move: the event, and the request or the item.
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["kill before", "kill after", "kill commit", "lose", "edit", "withdraw"]),
+        st.integers(1, 9),
+    ),
+    max_size=6,
+)
+
+
+@pytest.mark.slow
+@pytest.mark.one_database
+@given(events=EVENTS)
+def test_no_order_of_events_makes_two_originals_or_none(
+    tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, int]]
+) -> None:
+    languages = itertools.cycle(["fr", "es", "de", "it"])
+    with open_app("sqlite", tmp_path_factory.mktemp("taker")) as app:
+        archive, giver = archive_of(app), Giver(shelf())
+        with taking(archive, giver) as taker:
+            for event, number in events:
+                with pytest.MonkeyPatch.context() as patch, suppress(Killed, OfferError):
+                    if event == "lose":
+                        giver.loses = {len(giver.requests) + number}
+                    elif event == "edit" and number not in giver.switched and number in (7, 9):
+                        giver.change(number, language=next(languages))
+                    elif event == "withdraw":
+                        giver.answer = refuse_all_but_switches(giver)
+                    elif event == "kill commit":
+                        kill_before_commit(patch, archive, number)
+                    elif event.startswith("kill"):
+                        kill_at_request(patch, number, event.removeprefix("kill "))
+                    taker.run()
+                assert_never_two_originals(archive, giver)
+            with suppress(OfferError):
+                taker.run()
+            if "withdraw" not in dict(events):
+                assert taker.run() == Outcome(9, 0, 0)
+                assert len(giver.switched) == 9
+        # what the giver has given up is here, in the version that it gave up
+        for number in giver.switched:
+            found = archive.get(rep(number))
+            assert found is not None
+            assert found.record.state == MOVED[rep(number)]
+            assert found.record.language == giver.items[number - 1].record.language
+
+
+def refuse_all_but_switches(giver: Giver) -> Any:
+    """Let a giver answer as one that has withdrawn its offer, but confirm what was switched."""
+
+    def answer(request: Any) -> Any:
+        if not request.path.endswith("/switch"):
+            return as_json({"detail": "the offer was withdrawn"}, 410)
+        asked = {one["number"] for one in request.get_json()["items"]}
+        return None if asked <= giver.switched.keys() else as_json({"detail": "withdrawn"}, 410)
+
+    return answer
 
 
 # --- changes at the giver ------------------------------------------------------------------------
@@ -408,6 +551,18 @@ def test_more_bytes_than_the_offer_states_are_not_stored(archive: Archive) -> No
     assert not any("/files/" in request for request in giver.requests)
 
 
+@pytest.mark.one_database
+def test_a_full_disk_is_a_reason(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flask_ibi_archive.archive.moving import taken_files
+
+    with taking(archive, Giver([item(1, files=[FILE]), item(2)])) as taker:
+        monkeypatch.setattr(taken_files, "count_free_bytes", lambda folder: 100)
+        assert taker.run() == Outcome(1, 0, 1)
+        assert "has 1000 bytes, but only 100 are free" in taker.refused[rep(1)]
+        monkeypatch.undo()
+        assert taker.run() == Outcome(2, 0, 0)
+
+
 WRONG_ANSWERS: dict[str, tuple[Any, str]] = {
     "more items than stated": ({"stated": {"items": 1}}, "wrong numbers"),
     "another taker": ({"taker": "c.br/c/2003/03.03.03.03"}, "is an offer to c.br/c/2003"),
@@ -419,9 +574,9 @@ WRONG_ANSWERS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("case", WRONG_ANSWERS)
 def test_an_offer_that_is_wrong_is_not_accepted(archive: Archive, case: str) -> None:
     options, reason = WRONG_ANSWERS[case]
-    with taking(archive, Giver([item(1), item(2)], **options)) as taker:
-        with pytest.raises(OfferError, match=reason):
-            taker.run()
+    giver = Giver([item(1), item(2)], **options)
+    with taking(archive, giver) as taker, pytest.raises(OfferError, match=reason):
+        taker.run()
     assert states(archive) == {}
 
 
@@ -429,17 +584,19 @@ def test_an_offer_that_is_wrong_is_not_accepted(archive: Archive, case: str) -> 
 def test_an_endless_answer_is_cut(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     from werkzeug import Response
 
-    from flask_ibi_archive.archive.moving import offer_source
+    from flask_ibi_archive.archive.moving import http_offer
 
-    monkeypatch.setattr(offer_source, "MAX_PAGE", 1000)
-    monkeypatch.setattr(offer_source, "MAX_LINE", 1000)
+    monkeypatch.setattr(http_offer, "MAX_PAGE", 1000)
+    monkeypatch.setattr(http_offer, "MAX_LINE", 1000)
     giver = Giver([item(1)])
     giver.answer = lambda request: (
         Response(b" " * 10_000_000) if request.path.endswith("/items") else None
     )
-    with taking(archive, giver) as taker:
-        with pytest.raises(OfferError, match="more than 2000 bytes"):
-            taker.run()
+    with (
+        taking(archive, giver) as taker,
+        pytest.raises(OfferError, match="more than 2000 bytes"),
+    ):
+        taker.run()
 
 
 @pytest.mark.one_database

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from flask_ibi_archive.archive.items.archives import ServedArchive
+from flask_ibi_archive.archive.items.bulk import update_rows
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.locks import lock_relations
 from flask_ibi_archive.archive.items.operations.context import (
@@ -20,6 +22,7 @@ from flask_ibi_archive.archive.items.operations.context import (
 from flask_ibi_archive.archive.items.operations.description import Identified, require_ibi
 from flask_ibi_archive.archive.items.operations.life_cycle import add_tombstone
 from flask_ibi_archive.archive.items.operations.updating import Update, update_item, upsert_item
+from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.core.records.record import Record, Tombstone
 from flask_ibi_archive.errors import RuleBroken, StorageError
@@ -131,6 +134,63 @@ class Departure:
                 store.set_state(copy_id, State.COPY, to)
                 copy_store = ItemStore(store.connection, archive_id, store.notices)
                 note_changed_item(copy_store, copy_id, ["original_archive"])
+
+
+def give_up(
+    store: ItemStore,
+    item_id: int,
+    before: Record,
+    copies: Mapping[int, int],
+    to: str,
+    keep_copy: bool,
+    now: datetime,
+) -> None:
+    """Store that an Archive on another server has the Original of an item, or its tombstone.
+
+    The parameters and the errors are those of :func:`plan_departure`.
+
+    :param to: the service IBI of the other Archive.
+    """
+    if before.state == State.DELETED.value:
+        tombstone = before.tombstone or Tombstone(f"transferred to {to}")
+        record = replace(before, tombstone=replace(tombstone, original_archive=to))
+        store.replace_records([(item_id, record, {})], now)
+        return
+    departure = plan_departure(store, item_id, before, copies, keep_copy)
+    departure.release()
+    departure.settle(to, now)
+
+
+def leave_copies(store: ItemStore, items: Mapping[int, Record], to: str) -> None:
+    """Make Originals that have no Copies here Copies of those that another server has.
+
+    :param items: the records of the Originals, by their row IDs. All are transferable.
+    :param to: the service IBI of the other Archive.
+    """
+    state = State.COPY.value
+    rows: list[dict[str, Any]] = [
+        {"id": item_id, "state": state, "original_archive": to} for item_id in sorted(items)
+    ]
+    update_rows(store.connection, Item, rows)
+    for record in items.values():
+        note_change(store, record, replace(record, state=state))
+
+
+def take_back(store: ItemStore, item_id: int, service: str, now: datetime) -> None:
+    """Make an item an Original again, because the other Archive has not taken it.
+
+    :param service: the service IBI of the Archive of the item.
+    """
+    record = store.reader.read_record(item_id)
+    if record.tombstone is not None:
+        tombstone = replace(record.tombstone, original_archive=None)
+        store.replace_records([(item_id, replace(record, tombstone=tombstone), {})], now)
+        return
+    copies = store.copies.find_copies_from(record.original_archive or "", item_id)
+    store.set_state(item_id, State.ORIGINAL)
+    note_change(store, record, replace(record, state=State.ORIGINAL.value))
+    for copy_id in copies:
+        store.set_state(copy_id, State.COPY, service)
 
 
 def plan_departure(

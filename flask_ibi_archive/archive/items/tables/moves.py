@@ -65,10 +65,12 @@ class OfferedItem(Base):
     __table_args__ = (
         UniqueConstraint("offer_id", "item_id", name="uq_ibi_offered_item_item"),
         CheckConstraint(
-            "status IN ('offered', 'taken', 'switched')", name="ck_ibi_offered_item_status"
+            "status IN ('offered', 'restored', 'taken', 'switched')",
+            name="ck_ibi_offered_item_status",
         ),
         CheckConstraint(
-            "(status = 'offered') = (version IS NULL) AND (version IS NULL) = (settled_at IS NULL)",
+            "(status IN ('offered', 'restored')) = (version IS NULL)"
+            " AND (version IS NULL) = (settled_at IS NULL)",
             name="ck_ibi_offered_item_settled",
         ),
         CheckConstraint(
@@ -94,7 +96,9 @@ class OfferedItem(Base):
     item_id: Mapped[int] = mapped_column(
         Key, ForeignKey("ibi_item.id", name="fk_ibi_offered_item_item")
     )
-    #: "taken": a copy was taken. "switched": the other Archive has the Original now.
+    #: "taken": a copy was taken. "switched": the other Archive has the Original now. "restored": a
+    #: backup was restored that was written while the item could be moved, so that it is not known
+    #: which Archive has the Original.
     status: Mapped[str] = mapped_column(String(8), server_default="offered")
     #: True while the item can be moved with the offer.
     open: Mapped[bool] = mapped_column(server_default=false())
