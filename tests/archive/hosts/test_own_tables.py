@@ -59,7 +59,11 @@ def host(ibi_settings: dict[str, Any], tmp_path: Path) -> Iterator[Host]:
 
     def make(*records: CatalogueRecord, kind: type[Shelf] = Shelf) -> Reader:
         app = Flask("host", instance_path=str(tmp_path / "instance"))
-        app.config.from_mapping(ibi_settings)
+        # requests to the Archive's own address and to the resolver are refused at once
+        nobody = "127.0.0.1:1"
+        app.config.from_mapping(
+            ibi_settings, IBI_ARCHIVE_ADDRESS=nobody, IBI_RESOLVER_URL=f"http://{nobody}"
+        )
         IBIArchive(app, catalogue=kind(*records))
         reader = Reader(app)
         reader.archive.init()
