@@ -111,6 +111,13 @@ class PublicationForm(TranslatedForm):
         [Optional()],
         description=_l("The first day on which everyone may read the files."),
     )
+    old_links = TextAreaField(
+        _l("Old links"),
+        [Length(max=2000)],
+        [strip],
+        description=_l("A DOI, a Handle or a former address of the publication on each line."),
+        render_kw={"rows": 2},
+    )
 
     def __init__(self, *, needs_files: bool, **values: Any) -> None:
         super().__init__(**values)
@@ -138,7 +145,7 @@ class PublicationForm(TranslatedForm):
 
     def update(self, publication: Publication) -> None:
         """Copy the values of the form to a publication, and store the uploaded files."""
-        for name in ("title", "kind", "advisor", "year", "abstract", "embargo"):
+        for name in ("title", "kind", "advisor", "year", "abstract", "embargo", "old_links"):
             setattr(publication, name, self[name].data)
         publication.language = CODES[self.language.data]
         publication.authors = "\n".join(filter(None, self.authors.data.splitlines()))
