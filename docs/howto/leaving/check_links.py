@@ -11,23 +11,29 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
+NOT_FOUND = 404
+
 
 def main(server, *tables):
-    """Print each old address that leads to another place, and how many lead to the right one."""
+    """Print each old address that leads to another place, and count all of them."""
     lines = [line for table in tables for line in Path(table).read_text("utf-8").splitlines()]
-    rows, wrong = list(csv.reader(lines)), 0
-    for old, new in rows:
-        address = old if "://" in old else f"http://{server}/{old}"
-        expected, found = follow(server, f"http://{server}/{new}"), follow(server, address)
-        if expected[1:] != found[1:] or found[0] == 404:
-            wrong += 1
-            print(f"{old} leads to {found}, and not to {expected}")
-    print(f"right {len(rows) - wrong}, wrong {wrong}")
-    sys.exit(wrong > 0)
+    count = {"right": 0, "to the item instead of its file": 0, "wrong": 0}
+    for old, new in csv.reader(lines):
+        found = follow(server, old if "://" in old else f"http://{server}/{old}")
+        item = "/".join(new.split("/")[:2])
+        if found[0] != NOT_FOUND and found == follow(server, f"http://{server}/{new}"):
+            count["right"] += 1
+        elif found[0] != NOT_FOUND and found == follow(server, f"http://{server}/{item}"):
+            count["to the item instead of its file"] += 1
+        else:
+            count["wrong"] += 1
+            print(f"{old} leads to {found[1]} (status {found[0]}), and not to {new}")
+    print(", ".join(f"{name} {number}" for name, number in count.items()))
+    sys.exit(count["wrong"] > 0)
 
 
 def follow(server, address):
-    """Return the status and the path at the end of all redirects."""
+    """Return the status and the path at the end of the redirects."""
     for _ in range(10):
         parts = urlsplit(address)
         connection = HTTPConnection(server)
