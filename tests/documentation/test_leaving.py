@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from flask import Flask, request
@@ -64,7 +65,7 @@ RECORDS: dict[str, tuple[Any, ...]] = {
         ["Souza, Davi"],
         None,
         {"access": {"networks": ["192.0.2.0/24"]}},
-        {"wind.txt": "It"},
+        {"wind.txt": "It", "1_wind.txt": "It"},
     ),
     "hdl:20.500.12345/15": (
         "A map of the stations, never digitised",
@@ -144,6 +145,10 @@ OLD_LINKS = [
         "hdl:20.500.12345/14",
     ),
     ("http://old.example.org/handle/20.500.12345/15", "hdl:20.500.12345/15"),
+    (
+        "http://old.example.org/items/5e6f0d9c-7b1a-4c52-9f7e-0a9b0f3c1015",
+        "hdl:20.500.12345/15",
+    ),
     ("http://eprints.example.org/12/", "http://eprints.example.org/12/"),
     ("http://eprints.example.org/id/eprint/12", "http://eprints.example.org/12/"),
     ("http://eprints.example.org/12/2/data.csv", "http://eprints.example.org/12/"),
@@ -287,6 +292,18 @@ def test_each_old_link_leads_to_its_item(move: Move, capsys: pytest.CaptureFixtu
     assert "handle/1/99 leads to /handle/1/99 (status 404)" in capsys.readouterr().out
 
 
+def withdraw(folder: Path, number: str) -> None:
+    """Change the exports of EPrints as if an eprint had been withdrawn in the meantime."""
+    archive, deletion = folder / "archive.xml", folder / "deletion.xml"
+    text = archive.read_text(encoding="utf-8")
+    [eprint] = re.findall(rf"  <eprint id=\S+/{number}\".*?</eprint>\n", text, re.DOTALL)
+    archive.write_text(text.replace(eprint, ""), encoding="utf-8")
+    eprint = re.sub("<documents>.*</documents>", "", eprint, flags=re.DOTALL)
+    eprint = eprint.replace("<eprint_status>archive<", "<eprint_status>deletion<")
+    other = deletion.read_text(encoding="utf-8")
+    deletion.write_text(other.replace("</eprints>", f"{eprint}</eprints>"), encoding="utf-8")
+
+
 def test_a_conversion_can_be_repeated(move: Move) -> None:
     first = move.convert()
     move.import_all()
@@ -294,6 +311,9 @@ def test_a_conversion_can_be_repeated(move: Move) -> None:
     shutil.copytree(move.folder / "saf/theses/2", later)
     (later / "handle").write_text("20.500.12345/19\n")
     (later / "contents").write_text("")
+    with Path("items.csv").open("a") as table:
+        table.write(f"20.500.12345/19,{uuid4()},,,,,\n")
+    withdraw(move.folder, "14")
     second = move.convert()
     assert {name: second[name]["ibip"] for name in first} == {
         name: one["ibip"] for name, one in first.items()
@@ -302,10 +322,12 @@ def test_a_conversion_can_be_repeated(move: Move) -> None:
     assert added == "hdl:20.500.12345/19"
     move.import_all("--on-conflict", "update")
     assert len({one["ibip"] for one in second.values()}) == len(second) == len(first) + 1
-    exported = map(json.loads, command(move.app, "export").lines)
+    exported = [json.loads(line) for line in command(move.app, "export").lines]
     assert {one["key"]: one["ibip"] for one in exported} == {
         name: one["ibip"] for name, one in second.items()
     }
+    deleted = {one["key"] for one in exported if one.get("state") == "Deleted"}
+    assert deleted == {f"http://eprints.example.org/{number}/" for number in (14, 15)}
 
 
 @pytest.fixture
@@ -476,7 +498,7 @@ def test_the_web_server_leads_addresses_of_files_to_the_files(
     assert len(move.addresses(*CONVERSIONS)) == int(re.findall(r"right (\d+)", shown)[0])
 
 
-#: What bitstreams.sql reads of the tables of DSpace 7.
+#: What items.sql reads of the tables of DSpace 7.
 DSPACE_TABLES = """
 CREATE TABLE handle (handle varchar, resource_type_id int, resource_id uuid);
 CREATE TABLE item2bundle (bundle_id uuid, item_id uuid);
@@ -524,7 +546,9 @@ def test_the_database_of_dspace_knows_who_may_read(tmp_path: Path) -> None:
                     dict(zip((name[1:] for name in names), values, strict=True)),
                 )
 
+            insert("handle", "20.500.12345/2", 3, key(0))
             insert("handle", "20.500.12345/12", 2, key(1))
+            insert("handle", "20.500.12345/15", 2, key(2))
             for name, uuid in groups.items():
                 insert("epersongroup", uuid, name)
             for number, (name, bundle, policies, _) in enumerate(POLICIES, 1):
@@ -537,14 +561,15 @@ def test_the_database_of_dspace_knows_who_may_read(tmp_path: Path) -> None:
                 for group, action, first, last in policies:
                     row = (number, action, first, last, groups[group], key(200 + number))
                     insert("resourcepolicy", *row)
-            query = (SCRIPTS / "bitstreams.sql").read_text(encoding="utf-8")
-            found = connection.execute(text(query)).mappings().all()
+            query = (SCRIPTS / "items.sql").read_text(encoding="utf-8")
+            found = list(connection.execute(text(query)).mappings())
         engine.dispose()
-    assert list(found[0]) == EXPORTS.joinpath("bitstreams.csv").read_text().split("\n")[0].split(
-        ","
-    )
-    assert [(one["handle"], one["name"], one["sequence"], str(one["uuid"])) for one in found] == [
-        ("20.500.12345/12", name, number, key(200 + number))
+    assert list(found[0]) == EXPORTS.joinpath("items.csv").read_text().split("\n")[0].split(",")
+    last = found.pop()
+    assert (last["handle"], str(last["item"]), last["name"]) == ("20.500.12345/15", key(2), None)
+    assert {(one["handle"], str(one["item"])) for one in found} == {("20.500.12345/12", key(1))}
+    assert [(one["name"], one["sequence"], str(one["bitstream"])) for one in found] == [
+        (name, number, key(200 + number))
         for number, (name, bundle, *_) in enumerate(POLICIES, 1)
         if bundle == "ORIGINAL"
     ]

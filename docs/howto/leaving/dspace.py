@@ -1,6 +1,6 @@
 """Convert a DSpace export in Simple Archive Format to the import format.
 
-python3 dspace.py http://old.example.org saf bitstreams.csv
+python3 dspace.py http://old.example.org saf items.csv
 """
 
 import csv
@@ -33,20 +33,23 @@ def main(old, folder, table):
     """Convert the items in a folder.
 
     :param old: the address of DSpace.
-    :param table: the result of bitstreams.sql.
+    :param table: the result of items.sql.
     """
-    bitstreams = defaultdict(dict)
+    rows = defaultdict(list)
     with Path(table).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            bitstreams[row["handle"]][row["name"]] = row
+            rows[row["handle"]].append(row)
     # an item that belongs to several collections is exported with each of them
     items = {path.read_text().strip(): path.parent for path in sorted(Path(folder).rglob("handle"))}
-    write((convert(old, *item, bitstreams[item[0]]) for item in items.items()), "dspace")
+    write((convert(old, *item, rows[item[0]]) for item in items.items()), "dspace")
 
 
-def convert(old, handle, folder, bitstreams):
-    """Return the record of an item."""
-    same_as, dc = [f"hdl:{handle}", f"{old}/handle/{handle}"], defaultdict(list)
+def convert(old, handle, folder, rows):
+    """Return the record of an item in a folder, with its rows in the table."""
+    if not rows:
+        raise SystemExit(f"the table has no row for the Handle {handle}")
+    same_as = [f"hdl:{handle}", f"{old}/handle/{handle}", f"{old}/items/{rows[0]['item']}"]
+    dc = defaultdict(list)
     for path in [folder / "dublin_core.xml", *sorted(folder.glob("metadata_*.xml"))]:
         root = ElementTree.parse(path).getroot()
         for field in root:
@@ -67,13 +70,17 @@ def convert(old, handle, folder, bitstreams):
         name, *facts = line.split("\t")
         if "bundle:ORIGINAL" in [fact.strip() for fact in facts]:
             files.append({"path": name, "source": (folder / name).as_posix()})
-            row = bitstreams[name]
+            # a second file with the same name is exported with a number before it
+            named = [row for row in rows if row["name"] in (name, name.partition("_")[2])]
+            if not named:
+                raise SystemExit(f"{folder / name}: the table has no row for this file")
+            rows.remove(row := named[0])
             rules.append(row["start_date"] if row["public"] == "t" else None)
             address, number = f"{old}/bitstream/handle/{handle}/{quote(name)}", row["sequence"]
             for end in ("", f"?sequence={number}", f"?sequence={number}&isAllowed=y"):
-                paths[address + end] = name
+                paths.setdefault(address + end, name)
             paths[f"{old}/bitstream/{handle}/{number}/{quote(name)}"] = name
-            paths[f"{old}/bitstreams/{row['uuid']}/download"] = name
+            paths[f"{old}/bitstreams/{row['bitstream']}/download"] = name
     record = {"same_as": [*same_as, *paths], "metadata": {"dc": dc}, "files": files}
     spoken = [language(code) for code in dc.get("language", []) if language(code)]
     return record | access(rules) | ({"language": spoken[0]} if spoken else {}), paths
