@@ -11,7 +11,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-NOT_FOUND = 404
+NOT_FOUND, GONE = 404, 410
 
 
 def main(server, *tables):
@@ -19,11 +19,11 @@ def main(server, *tables):
     lines = [line for table in tables for line in Path(table).read_text("utf-8").splitlines()]
     count = {"right": 0, "to the item instead of its file": 0, "wrong": 0}
     for old, new in csv.reader(lines):
-        found = follow(server, old if "://" in old else f"http://{server}/{old}")
-        item = "/".join(new.split("/")[:2])
-        if found[0] != NOT_FOUND and found == follow(server, f"http://{server}/{new}"):
+        ibi = "/".join(new.split("/")[:2])
+        found = follow(server, old if "://" in old else f"http://{server}/{old}", ibi)
+        if found[0] != NOT_FOUND and found == follow(server, f"http://{server}/{new}", ibi):
             count["right"] += 1
-        elif found[0] != NOT_FOUND and found == follow(server, f"http://{server}/{item}"):
+        elif found[0] != NOT_FOUND and found == follow(server, f"http://{server}/{ibi}", ibi):
             count["to the item instead of its file"] += 1
         else:
             count["wrong"] += 1
@@ -32,20 +32,24 @@ def main(server, *tables):
     sys.exit(count["wrong"] > 0)
 
 
-def follow(server, address):
-    """Return the status and the path at the end of the redirects."""
+def follow(server, address, ibi):
+    """Return the status and the path at the end of the redirects.
+
+    The page about a withdrawn item is shown at any address. Its path is the IBI that it names.
+    """
     for _ in range(10):
         parts = urlsplit(address)
         connection = HTTPConnection(server)
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
         connection.request("GET", target, headers={"Host": parts.netloc, "Accept": "text/html"})
         answer = connection.getresponse()
-        location = answer.getheader("Location")
+        location, body = answer.getheader("Location"), answer.read()
         connection.close()
         if not location:
             break
         address = urljoin(address, location)
-    return answer.status, urlsplit(address).path
+    is_tombstone = answer.status == GONE and ibi.encode() in body
+    return answer.status, ibi if is_tombstone else urlsplit(address).path
 
 
 if __name__ == "__main__":
