@@ -146,15 +146,12 @@ class _AliasBatch:
         )
         digests = [line.alias.digest for line in self.lines]
         holders = find_holders(connection, store.archive_id, digests)
-        positions: dict[int, int] = dict(
-            connection.execute(
-                select(SameAs.item_id, func.max(SameAs.position) + 1)
-                .where(is_one_of(connection, SameAs.item_id, ids))
-                .group_by(SameAs.item_id)
-            )
-            .tuples()
-            .all()
-        )
+        last = connection.execute(
+            select(SameAs.item_id, func.max(SameAs.position))
+            .where(is_one_of(connection, SameAs.item_id, ids))
+            .group_by(SameAs.item_id)
+        ).all()
+        positions: dict[int, int] = {item_id: position for item_id, position in last}
         new: list[tuple[int, int, str]] = []
         for line in self.lines:
             wrong = self._find_error(line, holders)
