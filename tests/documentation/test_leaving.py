@@ -592,3 +592,10 @@ def test_the_commands_of_the_page_work_as_shown(tmp_path: Path, old_systems: str
         (folder / "app.py").write_text(shell.here(FILES["app.py"]), encoding="utf-8")
         shell.execute("flask ibi init")
         assert shell.run(PAGE) == len(commands(PAGE))
+    handles = (folder / "handles.batch").read_text().split("\n\n")
+    assert len(handles) == 6  # and the end of the file
+    assert handles[0].splitlines() == [
+        "CREATE 20.500.12345/12",
+        "100 HS_ADMIN 86400 1110 ADMIN 200:111111111111:0.NA/20.500.12345",
+        "1 URL 86400 1110 UTF8 https://repository.example.org/hdl:20.500.12345/12",
+    ]

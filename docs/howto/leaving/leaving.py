@@ -56,7 +56,7 @@ def write(records, name):
         Path(f"{name}.csv").open("w", encoding="utf-8", newline="") as table,
     ):
         addresses = csv.writer(table, lineterminator="\n")
-        while batch := list(islice(records, 500)):
+        while batch := list(islice(records, 5000)):
             mint(known, [one["same_as"][0] for one, _ in batch if one["same_as"][0] not in known])
             for record, paths in batch:
                 old, same_as = record["same_as"][0], list(dict.fromkeys(record["same_as"]))
