@@ -195,8 +195,8 @@ ENGLISH: dict[str, str] = {
         "the text has {length} characters; at most {limit} are allowed"
     ),
     "foreign_character": translatable(
-        "{character!a} at position {position} is not allowed; spaces and control characters are "
-        "never part of an identifier"
+        "{character!a} is not allowed; spaces and control characters are never part of an "
+        "identifier"
     ),
     "foreign_encoding": translatable("the characters that %XX stands for must be in UTF-8"),
     "foreign_doi": translatable(

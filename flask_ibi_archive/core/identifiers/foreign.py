@@ -34,7 +34,7 @@ from enum import Enum
 from hashlib import sha256
 from ipaddress import IPv6Address
 from string import ascii_lowercase, ascii_uppercase
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.errors import ForeignIdentifierError, RefusedText
@@ -48,7 +48,7 @@ _IN_PATH = "/:@!$&'()*+,;="
 
 _SCHEME = re.compile(r"(doi|hdl|ark|urn)(?::|%3A)", re.IGNORECASE)
 # How publishers print a DOI: "DOI 10.1000/182", "doi: 10.1000/182", "DOI:https://doi.org/10.1000/182"
-_DOI_LABEL = re.compile(r"doi(?:: ?| )(?=10\.[0-9]{4}|https?://)", re.IGNORECASE)
+_DOI_LABEL = re.compile(r"\Adoi(?:: ?| )(?=10\.[0-9]{4}|https?://)", re.IGNORECASE)
 _PRINTED_HOST = re.compile(
     r"(?:(?:dx\.|www\.)?doi\.org/(?=10\.)|hdl\.handle\.net/(?=[0-9])|n2t\.net/(?=ark:))",
     re.IGNORECASE,
@@ -76,7 +76,6 @@ _UNRESERVED = re.compile("[A-Za-z0-9._~-]")
 _USER = re.compile("//[^/?#]*@")
 _TO_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
-_LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 _URL = re.compile(r"(https?)://([^/?#]*)([^?#]*)(?:\?([^#]*))?(#.*)?", re.IGNORECASE)
 _LABEL = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
@@ -154,8 +153,10 @@ class ForeignIdentifier:
             is_nbn = hyphen and rest.startswith("nbn:")
             return f"{prefix.translate(_TO_LOWER)}-{number}" if is_nbn else rest
         if self.kind is ForeignKind.ADDRESS:
-            path = _LONE_PERCENT.sub("%25", rest.removeprefix("//"))
-            return _decode(path, _UNRESERVED)
+            # A web server decodes the path, and no app can tell %2F from "/" in it.
+            path, mark, query = rest.removeprefix("//").partition("?")
+            path = quote(unquote_to_bytes(path), safe=_IN_PATH + "[]")
+            return path + mark + _decode(query, _UNRESERVED)
         return rest.translate(_TO_LOWER)
 
 
@@ -210,8 +211,7 @@ def _check_length(text: str) -> None:
 def _parse_spelling(text: str) -> ForeignIdentifier:
     if match_identifier(text):
         raise RefusedText("foreign_unknown")
-    if label := _DOI_LABEL.match(text):
-        text = text[label.end() :]
+    text = _DOI_LABEL.sub("", text)
     _check_characters(text)
     if _PRINTED_HOST.match(text):
         return _parse_url(f"https://{text}")
@@ -222,9 +222,9 @@ def _parse_spelling(text: str) -> ForeignIdentifier:
 
 
 def _check_characters(text: str) -> None:
-    for position, character in enumerate(text, 1):
+    for character in text:
         if character == " " or not character.isprintable():
-            raise RefusedText("foreign_character", character=character, position=position)
+            raise RefusedText("foreign_character", character=character)
 
 
 def _read(scheme: str, rest: str) -> ForeignIdentifier:
