@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,6 +18,7 @@ from support.cases import for_each
 from support.commands import command, unchanged
 from support.operations import SECOND, make_archives
 from support.stores import rep_of
+from support.web import ask
 
 from flask_ibi_archive import signals
 from flask_ibi_archive.archive.archive import Archive
@@ -435,3 +437,37 @@ def test_all_errors_of_a_file_are_listed_and_nothing_is_changed(app: Flask) -> N
     for line, (number, reason) in zip(found, expected, strict=True):
         assert line.startswith(f"standard input, line {number}")
         assert reason in line
+
+
+@pytest.mark.one_database
+def test_the_pages_of_an_item_show_them(app: Flask) -> None:
+    import_records(archive_of(app), [item(A, *ALL, metadata={"dc": {"title": ["x"]}})])
+
+    def check(status: int) -> None:
+        page = ask(app, f"/col/{A}/")
+        assert page.status == status
+        assert "The same item in other systems" in page.text
+        for text in (DOI, HANDLE, ARK):
+            assert f'<a href="{parse_foreign(text).url}">{text}</a>' in page.text
+        for text in (URN, ADDRESS):
+            assert f"<code>{text}</code>" in page.text
+
+    check(200)
+    archive_of(app).delete(A, "wrong")
+    check(410)
+
+
+@pytest.mark.one_database
+@pytest.mark.slow
+def test_many_aliases_are_imported_in_bounded_memory(app: Flask, tmp_path: Path) -> None:
+    """The parsed lines alone would need more."""
+    import_records(archive_of(app), [item(rep_of(number)) for number in range(1000)])
+    count, file = 100_000, tmp_path / "many.csv"
+    with file.open("w") as lines:
+        for number in range(count):
+            lines.write(f"{rep_of(number % 1000)},hdl:20.500.12345/{number}\n")
+    tracemalloc.start()
+    assert run(app, "import", file).lines == [f"added {count}, unchanged 0"]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 25_000_000
