@@ -363,6 +363,18 @@ def old_systems() -> Iterator[str]:
 
 
 @pytest.mark.one_database
+def test_files_that_an_export_does_not_contain_are_downloaded(move: Move, old_systems: str) -> None:
+    archive = move.folder / "archive.xml"
+    text = re.sub("<data .*?</data>", "", archive.read_text(encoding="utf-8"), count=1, flags=re.S)
+    archive.write_text(text.replace("<url>http://eprints.example.org", f"<url>{old_systems}"))
+    assert move.run("eprints", "archive.xml") == "0"
+    assert describe(move.records("eprints")[0], move.folder)[-1] == {
+        "1/paper one.txt": "Ducks",
+        "2/data.csv": "duck,Hz",
+    }
+
+
+@pytest.mark.one_database
 def test_withdrawn_items_come_by_oai_pmh(move: Move, old_systems: str) -> None:
     [line] = [one for one in commands(PAGE) if "--deleted" in one]
     words = [word.strip("'") for word in line.split()[2:]]

@@ -1,4 +1,4 @@
-"""Convert an EPrints export (EP3 XML with embedded files) to the import format.
+"""Convert an EPrints export (EP3 XML) to the import format.
 
 python3 eprints.py archive.xml deletion.xml
 """
@@ -8,6 +8,7 @@ import sys
 from base64 import b64decode
 from pathlib import Path
 from urllib.parse import quote
+from urllib.request import urlopen
 from xml.etree import ElementTree
 
 from leaving import DOI, access, language, text, write
@@ -75,7 +76,8 @@ def convert(eprint):
             path = f"{document.findtext('pos')}/{file.findtext('filename')}"
             source = Path("files", "eprints", number, path)
             source.parent.mkdir(parents=True, exist_ok=True)
-            source.write_bytes(b64decode(file.findtext("data")))
+            data = file.findtext("data")
+            source.write_bytes(b64decode(data) if data else urlopen(file.findtext("url")).read())
             files.append({"path": path, "source": source.as_posix()})
             paths |= {f"{place}/{quote(path)}": path for place in places}
     return record | {"same_as": [*same_as, *paths], "files": files} | access(rules), paths
