@@ -48,6 +48,11 @@ def strip(value: str | None) -> str | None:
     return "\n".join(lines).strip() or None
 
 
+def join_lines(text: str | None) -> str:
+    """Return a text without its empty lines."""
+    return "\n".join(filter(None, (text or "").splitlines()))
+
+
 class TranslatedForm(FlaskForm):
     """A form whose messages about wrong values are in the language of the page."""
 
@@ -145,10 +150,11 @@ class PublicationForm(TranslatedForm):
 
     def update(self, publication: Publication) -> None:
         """Copy the values of the form to a publication, and store the uploaded files."""
-        for name in ("title", "kind", "advisor", "year", "abstract", "embargo", "old_links"):
+        for name in ("title", "kind", "advisor", "year", "abstract", "embargo"):
             setattr(publication, name, self[name].data)
         publication.language = CODES[self.language.data]
-        publication.authors = "\n".join(filter(None, self.authors.data.splitlines()))
+        publication.authors = join_lines(self.authors.data)
+        publication.old_links = join_lines(self.old_links.data) or None
         if uploads := self._uploads():
             publication.files = {file_name(upload): store_upload(upload) for upload in uploads}
 

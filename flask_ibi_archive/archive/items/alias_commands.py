@@ -172,6 +172,7 @@ def _read_lines(source: ImportSource, bars: Bars) -> Iterator[NewAlias | WrongAl
     from flask_ibi_archive.archive.items.operations.aliasing import WrongAlias, parse_alias_line
 
     size = source.size
+    source.stream.seek(0)
     with io.TextIOWrapper(source.stream, "utf-8-sig", errors="replace", newline="") as text:
         rows = csv.reader(text, strict=True)
         while True:
@@ -183,7 +184,7 @@ def _read_lines(source: ImportSource, bars: Bars) -> Iterator[NewAlias | WrongAl
             except csv.Error as error:
                 yield WrongAlias(number, None, f"the line is not CSV: {error}")
                 continue
-            if number % LINES_PER_UPDATE == 0:
+            if number % LINES_PER_UPDATE == 0:  # the position is that of the bytes read ahead
                 bars.show("aliases", source.stream.tell(), size)
             row = [cell.strip() for cell in row]
             if row in ([], [""]) or (number == 1 and tuple(map(str.lower, row)) == COLUMNS):

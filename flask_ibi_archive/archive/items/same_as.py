@@ -71,6 +71,7 @@ def add_same_as(
             if row["digest"] in taken:
                 _, holder = taken[row["digest"]]
                 raise StorageError(f"same_as: {explain_taken(row['text'], holder)}")
+            taken[row["digest"]] = row["item_id"], "another item that is stored with this one"
         insert_rows(connection, SameAs, rows)
 
 

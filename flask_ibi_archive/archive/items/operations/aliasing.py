@@ -146,15 +146,12 @@ class _AliasBatch:
         )
         digests = [line.alias.digest for line in self.lines]
         holders = find_holders(connection, store.archive_id, digests)
-        positions: dict[int, int] = dict(
-            connection.execute(
-                select(SameAs.item_id, func.max(SameAs.position) + 1)
-                .where(is_one_of(connection, SameAs.item_id, ids))
-                .group_by(SameAs.item_id)
-            )
-            .tuples()
-            .all()
-        )
+        last = connection.execute(
+            select(SameAs.item_id, func.max(SameAs.position).label("position"))
+            .where(is_one_of(connection, SameAs.item_id, ids))
+            .group_by(SameAs.item_id)
+        ).all()
+        positions: dict[int, int] = {row.item_id: row.position for row in last}
         new: list[tuple[int, int, str]] = []
         for line in self.lines:
             wrong = self._find_error(line, holders)
@@ -220,7 +217,9 @@ def list_aliases(archive: HasContext, ibi: str | None = None) -> Iterator[tuple[
 
     :param ibi: an identifier of the item; None: of all items.
     """
-    with archive.context.reading() as store:
+    context = archive.context
+    with context.database.snapshot() as connection:
+        store = ItemStore(connection, context.archive.id)
         statement = (
             select(func.coalesce(Item.ibip, Item.rep), SameAs.text)
             .join(Item, Item.id == SameAs.item_id)
