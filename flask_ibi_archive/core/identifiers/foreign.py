@@ -292,6 +292,7 @@ def _split_url(url: str) -> tuple[str, str, str, str | None, str | None]:
 
 
 def _read_address(url: str) -> ForeignIdentifier:
+    _check_characters(url)
     scheme, authority, path, query, fragment = _split_url(url)
     found = _HOST_AND_PORT.fullmatch(authority)
     if found is None:

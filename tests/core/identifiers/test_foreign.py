@@ -296,6 +296,12 @@ def test_other_paths_are_no_identifiers(path: str) -> None:
         parse_foreign_path(path)
 
 
+@for_each("url", ["doi:10.1000/182", "http://x/a b", "http://x/\ud800", "http://x/#a", "x" * 3000])
+def test_other_texts_are_no_address(url: str) -> None:
+    with pytest.raises(ForeignIdentifierError):
+        parse_address(url)
+
+
 def test_the_url_of_a_resolver_can_be_an_address() -> None:
     address = parse_address("https://doi.org/10.1000/182")
     assert address == ForeignIdentifier(ForeignKind.ADDRESS, "https://doi.org/10.1000/182")
