@@ -7,6 +7,7 @@ The server is asked under the old host names, also if these still belong to the 
 
 import csv
 import sys
+from functools import lru_cache
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
@@ -32,6 +33,7 @@ def main(server, *tables):
     sys.exit(count["wrong"] > 0)
 
 
+@lru_cache(maxsize=1000)  # the addresses of an item follow each other
 def follow(server, address, ibi):
     """Return the status and the path at the end of the redirects.
 
