@@ -40,6 +40,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
     prepare_app,
 )
 from flask_ibi_archive.server.pages.persistent_urls import (
+    RESOLVE,
     create_fallback_hook,
     is_like_persistent_url,
     refuse_registration_key,
@@ -115,6 +116,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     blueprint.before_app_request(show_at_root)
     answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url)
     blueprint.record_once(lambda state: answer_first(state.app, answer))
+    blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint
 
 
