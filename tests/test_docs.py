@@ -135,14 +135,14 @@ def test_the_table_of_commands_has_each_command_once() -> None:
     found = [
         name
         for cell in cells
-        for name in re.findall(r"``((?:ibi-resolver )?(?:registry |api-key )?[a-z-]+)", cell)
+        for name in re.findall(r"``((?:ibi-resolver )?(?:registry |api-key |alias )?[a-z-]+)", cell)
     ]
     assert sorted(found) == sorted(commands())
 
 
 def test_the_changes_name_every_command() -> None:
     found = re.findall(
-        r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?(?:registry |api-key )?[a-z-]+)``", CHANGES
+        r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?(?:registry |api-key |alias )?[a-z-]+)``", CHANGES
     )
     assert set(commands()) <= set(found)
 
