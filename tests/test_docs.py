@@ -142,7 +142,8 @@ def test_the_table_of_commands_has_each_command_once() -> None:
 
 def test_the_changes_name_every_command() -> None:
     found = re.findall(
-        r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?(?:registry |api-key |alias )?[a-z-]+)``", CHANGES
+        r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?(?:registry |api-key |alias )?[a-z-]+)``",
+        CHANGES,
     )
     assert set(commands()) <= set(found)
 

@@ -12,14 +12,12 @@ import pytest
 from flask import Flask, Response
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, event, text
 from support.accesses import stored
 from support.archives import archive_of, close, import_records, make_app, make_host
 from support.cases import for_each
 from support.databases import BACKENDS, new_database
 from support.resolving import statements_of
 from support.shelf import Shelf
-from support.stores import rep_of
 from support.web import (
     CLOSED,
     GONE,
@@ -40,19 +38,13 @@ from werkzeug.exceptions import NotFound
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.items.bulk import insert_rows, insert_with_ids
-from flask_ibi_archive.archive.items.same_as import add_same_as
-from flask_ibi_archive.archive.items.tables import Item, ItemIdentifier
 from flask_ibi_archive.archive.service import local_resolution
-from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 
 NewApp = Callable[..., Flask]
 HOST = "http://mtc-m16c.sid.inpe.br"
 OLD_HOST = "old.example.org"
 WHEN = datetime(2009, 7, 21, 13, 23, 45, tzinfo=timezone.utc)
-#: So few items that PostgreSQL would rather read the whole table than search for 100 rows.
-ITEMS = 5000
 SAME_AS: dict[str, list[str]] = {
     REPORT: [
         "hdl:20.500.12345/678",
@@ -492,9 +484,6 @@ def test_items_in_tables_of_the_host_have_aliases(
         close(app)
 
 
-# --- one indexed read
-
-
 def test_a_former_link_costs_one_more_statement(old: Flask) -> None:
     database = archive_of(old).database
     ask(old, f"/{REPORT}")
@@ -511,49 +500,3 @@ def test_a_former_link_costs_one_more_statement(old: Flask) -> None:
             sent.clear()
             ask_at(old, host, target, "HEAD")
             assert len(sent) == count, (target, sent)
-
-
-def test_the_read_uses_indexes_alone(new_app: NewApp, tmp_path: Path) -> None:
-    app = new_app()
-    archive = archive_of(app)
-    archive.init()
-    served = archive.served().id
-    with archive.database.writing() as connection:
-        items = [
-            {"archive_id": served, "state": "Original", "rep": rep_of(n), "timestamp": WHEN}
-            for n in range(ITEMS)
-        ]
-        ids = insert_with_ids(connection, Item, items)
-        same = {"archive_id": served, "state": "Original", "form": "rep"}
-        names = [
-            {**same, "item_id": key, "text": item["rep"]}
-            for key, item in zip(ids, items, strict=True)
-        ]
-        insert_rows(connection, ItemIdentifier, names)
-        add_same_as(connection, served, [(key, 0, f"hdl:1/{key}") for key in ids])
-    if archive.database.engine.dialect.name == "postgresql":
-        with archive.database.writing() as connection:
-            connection.execute(text("ANALYZE"))
-    aliases = [parse_foreign(f"hdl:1/{key}") for key in ids[:3]]
-    with archive.database.reading() as connection, statements_of(archive.database) as sent:
-        assert archive.items.find_by_alias(connection, aliases) == (aliases[0], rep_of(0))
-        assert len(sent) == 1
-    explain = "EXPLAIN" if connection.dialect.name == "postgresql" else "EXPLAIN QUERY PLAN"
-    plans: list[str] = []
-
-    def note(connection: Connection, cursor: Any, statement: str, given: Any, *more: Any) -> None:
-        if not statement.startswith("EXPLAIN"):
-            rows = connection.exec_driver_sql(f"{explain} {statement}", given).all()
-            plans.append("\n".join(str(row[-1]) for row in rows))
-
-    engine = archive.database.reader
-    event.listen(engine, "before_cursor_execute", note)
-    try:
-        with archive.database.reading() as connection:
-            archive.items.find_by_alias(connection, aliases)
-    finally:
-        event.remove(engine, "before_cursor_execute", note)
-    [plan] = plans
-    assert "Seq Scan" not in plan
-    assert "SCAN ibi" not in plan
-    assert "ibi_same_as" in plan
