@@ -87,11 +87,9 @@ def name_items(uri: str, folder: str) -> None:
     archive = archive_of(make_app(uri, Path(folder)))
     served = archive.served().id
     with archive.database.writing() as connection:
-        ids = connection.execute(
-            select(Item.id).where(Item.rep.in_([rep_of(number) for number in range(ITEMS)]))
-        ).scalars()
+        ids = {rep: key for key, rep in connection.execute(select(Item.id, Item.rep))}
         texts = (HANDLE, ADDRESS)
-        aliases = [(key, 0, f"{texts[n % 2]}{n}") for n, key in enumerate(ids)]
+        aliases = [(ids[rep_of(n)], 0, f"{texts[n % 2]}{n}") for n in range(ITEMS)]
         add_same_as(connection, served, aliases)
     archive.database.close()
 

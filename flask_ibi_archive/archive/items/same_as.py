@@ -6,18 +6,20 @@ found by the digests of their form for comparison.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Select, Text, bindparam, func, select
 
 from flask_ibi_archive.archive.items.bulk import insert_rows
 from flask_ibi_archive.archive.items.tables import Item, SameAs
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import StorageError
-from flask_ibi_archive.server.database.dialects import batched, is_one_of
+from flask_ibi_archive.server.database.dialects import batched, is_listed
 
 
 def find_holders(
@@ -29,12 +31,30 @@ def find_holders(
     :returns: a dictionary with digests as keys, without those that no item has. The identifier is
         in the short form if the item has this form.
     """
-    rows = connection.execute(
-        select(SameAs.digest, SameAs.item_id, func.coalesce(Item.ibip, Item.rep))
-        .join(Item, Item.id == SameAs.item_id)
-        .where(is_one_of(connection, SameAs.digest, digests), SameAs.archive_id == archive_id)
-    ).all()
+    given = {"archive_id": archive_id, "digests": json.dumps([*digests])}
+    rows = connection.execute(_select_holders(connection.dialect.name), given).all()
     return {digest: (item_id, str(ibi)) for digest, item_id, ibi in rows}
+
+
+@lru_cache
+def _select_holders(dialect: str) -> Select[Any]:
+    """Return the statement of :func:`find_holders`.
+
+    Each request for an old link, and for a page that does not exist, runs this statement. To build
+    it takes several times as long as to run it.
+    """
+    # SQLAlchemy executes statements faster with tables than with ORM classes
+    aliases: Any = SameAs.__table__
+    items: Any = Item.__table__
+    named, item = aliases.c, items.c
+    return (
+        select(named.digest, named.item_id, func.coalesce(item.ibip, item.rep))
+        .join(items, item.id == named.item_id)
+        .where(
+            is_listed(dialect, named.digest, bindparam("digests", type_=Text)),
+            named.archive_id == bindparam("archive_id"),
+        )
+    )
 
 
 def find_all_holders(
