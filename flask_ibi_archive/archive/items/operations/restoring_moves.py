@@ -138,6 +138,8 @@ def _hold(connection: Connection, offer: Any, now: datetime) -> int:
     is_open = (OfferedItem.offer_id == offer.id, OfferedItem.open)
     items = connection.scalars(select(OfferedItem.item_id).where(*is_open)).all()
     held = _give_up(store, items, offer.taker, State.COPY.value, now)
+    if not held:
+        return 0
     connection.execute(update(OfferedItem).where(*is_open).values(status="restored", open=False))
     return held
 
@@ -147,6 +149,8 @@ def _give_up(store: ItemStore, items: Sequence[int], to: str, leaves: str, now: 
 
     It does not matter whether the items are transferable now: they were when they were moved.
     """
+    if find_archives(store.connection, to):
+        return 0  # the other Archive is in this database, whose rules allow only one Original
     keep_copy, count = leaves == State.COPY.value, 0
     for batch in batched(items, BATCH):
         copies = store.copies.find_copies_of(batch)
