@@ -35,6 +35,7 @@
         CannotWriteMetadata       the metadata of the item can't be written in a format
         CannotFindSets            the sets of the item can't be found
       MailError                   an e-mail cannot be sent
+      OfferError                  an offer of another Archive cannot be accepted, or not now
       StorageError
         NotReady                  the database is unreachable, empty or of another revision
         UnknownItem               no item of the Archive has the identifier
@@ -281,6 +282,19 @@ class MailError(IBIError):
         self.server = server
         self.reason = reason
         super().__init__(f"the mail server {server} {reason}")
+
+
+class OfferError(IBIError):
+    """An offer of another Archive cannot be accepted, or not now.
+
+    :param source: the address of the offer without its secret, or its folder.
+    :param reason: what is wrong. In the message, this text follows the source.
+    """
+
+    def __init__(self, source: str, reason: str) -> None:
+        self.source = source
+        self.reason = reason
+        super().__init__(f"{source} {reason}")
 
 
 class RegistrationError(IBIError):

@@ -27,6 +27,13 @@ signal                    sent after; values
 ``item_state_changed``    the state of an item changed: ``ibi``, ``rep``, ``ibip``, ``archive``,
                           ``old_state`` (None if the Archive did not have the item), ``new_state``.
                           A transfer changes the state in both Archives.
+``moved_away``            an Archive on another server has taken the Original of an item: ``ibi``,
+                          ``rep``, ``ibip``, ``archive``, ``to`` (the service IBI of the other
+                          Archive). item_state_changed is sent before, unless the item was removed.
+``moved_here``            this Archive has taken the Original of an item from an Archive on another
+                          server: ``ibi``, ``rep``, ``ibip``, ``archive``, ``giver`` (the service
+                          IBI of the other Archive). item_state_changed is sent before, unless the
+                          item was removed.
 ``url_requested``         a resolver asked for the URLs of an item: ``ibi`` (as asked),
                           ``client_address`` (None if unknown), ``filepath``, ``urls`` (the number
                           of pairs in the answer; 0 if the Archive does not have the item)
@@ -69,6 +76,8 @@ item_minted = _signals.signal("item-minted")
 item_deposited = _signals.signal("item-deposited")
 item_changed = _signals.signal("item-changed")
 item_state_changed = _signals.signal("item-state-changed")
+moved_away = _signals.signal("moved-away")
+moved_here = _signals.signal("moved-here")
 url_requested = _signals.signal("url-requested")
 access_acknowledged = _signals.signal("access-acknowledged")
 archive_included = _signals.signal("archive-included")

@@ -128,7 +128,7 @@ def find_incomplete(page: str) -> list[str]:
 
 def test_each_rule_is_once_in_the_list_of_ids() -> None:
     assert len(IDS) == len(set(IDS)) > 100
-    assert all(re.fullmatch(r"[GDRP][0-9A]+-[0-9]{2}|FI-[1-6]", id) for id in IDS)
+    assert all(re.fullmatch(r"[GDRP][0-9A]+-[0-9]{2}|[A-Z]{2}-[0-9]{1,2}", id) for id in IDS)
 
 
 def test_the_page_names_every_rule_once_and_in_order() -> None:

@@ -35,6 +35,10 @@ def page(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
+#: Matches the name of a command, with the name of its group.
+COMMAND = "(?:ibi-resolver )?(?:registry |api-key |alias |offers )?[a-z-]+"
+
+
 def first_cells(text: str) -> list[str]:
     """Return the first cell of each row of the tables in a text; continued rows are skipped."""
     # a table has three lines of "=": above the headings, below them, and at its end
@@ -50,6 +54,8 @@ def names_of(group: click.Group, prefix: str = "") -> Iterator[str]:
     for name in group.list_commands(context):
         found = group.get_command(context, name)
         if isinstance(found, click.Group):
+            if found.invoke_without_command:
+                yield prefix + name
             yield from names_of(found, f"{prefix}{name} ")
         else:
             yield prefix + name
@@ -132,19 +138,12 @@ def test_no_document_names_a_setting_that_does_not_exist() -> None:
 
 def test_the_table_of_commands_has_each_command_once() -> None:
     cells = first_cells(page("reference/commands.rst"))
-    found = [
-        name
-        for cell in cells
-        for name in re.findall(r"``((?:ibi-resolver )?(?:registry |api-key |alias )?[a-z-]+)", cell)
-    ]
+    found = [name for cell in cells for name in re.findall(rf"``({COMMAND})", cell)]
     assert sorted(found) == sorted(commands())
 
 
 def test_the_changes_name_every_command() -> None:
-    found = re.findall(
-        r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?(?:registry |api-key |alias )?[a-z-]+)``",
-        CHANGES,
-    )
+    found = re.findall(rf"``(?:flask )?(?:ibi )?({COMMAND})``", CHANGES)
     assert set(commands()) <= set(found)
 
 

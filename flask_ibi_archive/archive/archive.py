@@ -22,7 +22,13 @@ from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items import archives
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter, StoreMinted, Subsystem
-from flask_ibi_archive.archive.items.operations import depositing, editing, keyed, life_cycle
+from flask_ibi_archive.archive.items.operations import (
+    depositing,
+    editing,
+    keyed,
+    life_cycle,
+    transferring,
+)
 from flask_ibi_archive.archive.items.operations.context import (
     Clock,
     OperationContext,
@@ -328,7 +334,7 @@ class Archive:
     replace_files = editing.replace_files
     edit = editing.edit
     make_copy = life_cycle.make_copy
-    transfer = life_cycle.transfer
+    transfer = transferring.transfer
     delete = life_cycle.delete
     reserve = depositing.reserve
     release = depositing.release

@@ -40,6 +40,8 @@ SECTIONS = {
     "items.life_commands.delete items.alias_commands.alias show_commands.url-list",
     "Many items": "items.record_commands.import items.record_commands.export "
     "hosts.commands.adopt hosts.commands.compare care.commands.backup care.commands.restore",
+    "Archives on other servers": "moving.commands.offer moving.commands.offers "
+    "moving.accept_commands.accept",
     "Programs": "identification.commands.api-key",
     "Registration with a resolver": "joining.registration_commands.generate-key "
     "joining.registration_commands.registration-email "

@@ -13,12 +13,15 @@ from werkzeug.exceptions import NotFound
 from flask_ibi_archive.archive.accesses import statistics
 from flask_ibi_archive.archive.checking import check_ready
 from flask_ibi_archive.archive.harvest import oai_pmh
-from flask_ibi_archive.archive.identification.api_keys import PATH, RequestCounts
+from flask_ibi_archive.archive.identification.api_keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type
+from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.pages import crawl_lists, item_pages, metadata_pages
 from flask_ibi_archive.archive.service.former_links import answer_unrouted_link
 from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
+from flask_ibi_archive.archive.service.request_counts import COUNTS, RequestCounts
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
+from flask_ibi_archive.core.records import offers
 from flask_ibi_archive.errors import ConfigError, NotReady
 from flask_ibi_archive.server.config import SettingsReader
 from flask_ibi_archive.server.pages import flask_interfaces
@@ -54,6 +57,7 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     blueprint = PageBlueprint(NAME, "flask_ibi_archive.server.pages", template_folder="templates")
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
+    blueprint.record_once(lambda state: state.app.extensions.update({COUNTS: RequestCounts()}))
     answers = (explain_mistyped_address, answer_persistent_url, answer_unrouted_link)
     blueprint.record_once(lambda state: answer_first(state.app, *answers, before_resolver=True))
     item = f"/col/<{OWN_ITEM}:ibi>"
@@ -76,6 +80,7 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     add_page(blueprint, "year", "/ibi/items/<int:year>", crawl_lists.show_year)
     add_page(blueprint, "sitemap", "/ibi/sitemap.xml", crawl_lists.send_sitemap)
     add_page(blueprint, "sitemap_part", "/ibi/sitemap/<int:number>", crawl_lists.send_sitemap_part)
+    add_offers(blueprint)
     if SettingsReader(config).read("IBI_IDENTIFICATION", parse_flag, False):
         add_identification(blueprint)
     # Flask never matches this rule; route_service_request() selects the rule
@@ -107,15 +112,22 @@ def explain_mistyped_address() -> Response | None:
 def add_identification(blueprint: PageBlueprint) -> None:
     """Add the identification server to a blueprint. Its views refuse methods themselves."""
     # imported here, because other apps do not need it
-    from flask_ibi_archive.archive.identification import views
+    from flask_ibi_archive.archive.identification import views as identification
 
-    blueprint.record_once(
-        lambda state: state.app.extensions.update({views.COUNTS: RequestCounts()})
-    )
-    methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
-    add_page(blueprint, "openapi", f"{PATH}/openapi.json", views.describe)
-    add_page(blueprint, "identifiers", PATH, views.answer_collection, methods)
-    add_page(blueprint, "identifier", f"{PATH}/<path:ibi>", views.answer_identifier, methods)
+    identifier, methods = f"{PATH}/<path:ibi>", ("GET", "POST", "PUT", "PATCH", "DELETE")
+    add_page(blueprint, "openapi", f"{PATH}/openapi.json", identification.describe)
+    add_page(blueprint, "identifiers", PATH, identification.answer_collection, methods)
+    add_page(blueprint, "identifier", identifier, identification.answer_identifier, methods)
+
+
+def add_offers(blueprint: PageBlueprint) -> None:
+    """Add the pages of offers to other Archives. Their views refuse methods themselves."""
+    base, methods = f"{offers.PATH}/<offer>", ("GET", "POST", "PUT", "PATCH", "DELETE")
+    add_page(blueprint, "offer", base, views.answer_offer, methods)
+    add_page(blueprint, "offered_items", f"{base}/items", views.answer_items, methods)
+    add_page(blueprint, "switch", f"{base}/switch", views.answer_switch, methods)
+    file = f"{base}/files/<int:number>/<path:path>"
+    add_page(blueprint, "offered_file", file, views.answer_file, methods)
 
 
 def _add_item_functions(state: BlueprintSetupState) -> None:

@@ -267,6 +267,7 @@ class ArchiveConfig:
     anonymise_ips: bool = setting(values.parse_flag, True)
     keep_accesses: int = setting(values.parse_count, 90)
     spool_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_spool")
+    offer_timeout: float = setting(values.parse_seconds, 120)
     link_failures: int = setting(values.parse_count, 3)
     inner_hosts: InnerHosts = setting(values.parse_hosts, ())
     mail: MailSettings | None

@@ -43,6 +43,8 @@ NOT_EXECUTED = {
     ("howto/gunicorn-and-systemd.rst", "sudo"): "needs root; systemd-analyze checks the service",
     ("howto/reverse-proxy.rst", "sudo"): "needs root; test_reverse_proxy starts both servers",
     ("howto/container.rst", "docker"): "needs a Docker daemon; test_container runs the Dockerfile",
+    ("howto/move.rst", "flask ibi offer"): "needs two servers; archive/moving/test_guide.py",
+    ("howto/move.rst", "flask ibi accept"): "needs two servers; archive/moving/test_guide.py",
     ("howto/move.rst", "flask ibi check"): "needs the resolver; tests/archive executes it",
     ("howto/upgrade.rst", "flask ibi check"): "needs the resolver; tests/archive executes it",
     ("howto/move.rst", "flask ibi register-archive"): "needs the resolver; run-a-resolver has one",

@@ -37,9 +37,13 @@ class QuietHandler(WSGIRequestHandler):
 
 
 @contextmanager
-def serving(app: Any, port: int = 0) -> Iterator[str]:
-    """Serve a WSGI app, and yield its address."""
+def serving(app: Any, port: int = 0, *, joins: bool = False) -> Iterator[str]:
+    """Serve a WSGI app, and yield its address.
+
+    :param joins: whether to wait at the end until the threads of all requests have ended.
+    """
     server = make_server("127.0.0.1", port, app, threaded=True, request_handler=QuietHandler)
+    server.daemon_threads = not joins  # type: ignore[attr-defined]
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

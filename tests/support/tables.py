@@ -37,6 +37,18 @@ FAILURE = {
 IMPORT = {"on_conflict": "skip", "started_at": MOMENT, "newest_item": 1, "digest": "0" * 64}
 LINE = {"written": False, "tied": True, "told": '[1, "pt"]'}
 PROGRAM = {"name": "ojs", "key_hash": "0" * 64, "scopes": "mint", "rate": 600}
+OFFER = {
+    "public_id": "0" * 16,
+    "secret_hash": "0" * 64,
+    "taker": SECOND,
+    "kind": "move",
+    "leaves": "Copy",
+    "expires_at": MOMENT,
+    "items": 1,
+}
+SETTLED = {"status": "switched", "version": "0" * 64, "confirmation": [["2024-02-29", 3]]}
+REFUSED = {"status": "refused", "reason": "the disk is full"}
+ACCEPTED = {"source": "http://g/ibi/offers/1", "giver": SECOND, "kind": "move", "items": 1}
 REQUEST = {"idempotency_key": "lost", "content_hash": "0" * 64}
 MORE: dict[str, dict[str, Any]] = {
     "Access": {"content_type": "Data", "persistent_url": "p"},
@@ -86,6 +98,19 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
                 {"key_id": 9, "request_id": 8, "rep": "r", "ibip": "i", "issued_at": MOMENT},
             ),
             (models.ImportLine, {"import_id": 70, "line": 3, "item_id": 2, **LINE}),
+            (models.Offer, {"id": 6, "archive_id": 1, "bytes": 0, "created_at": MOMENT, **OFFER}),
+            (
+                models.OfferedItem,
+                {"offer_id": 6, "number": 1, "item_id": row[0], "settled_at": MOMENT, **SETTLED},
+            ),
+            (
+                models.Acceptance,
+                {"id": 5, "archive_id": 2, "bytes": 0, "started_at": MOMENT, **ACCEPTED},
+            ),
+            (
+                models.AcceptedItem,
+                {"acceptance_id": 5, "number": 1, "ibi": "i", "version": "0" * 64, **REFUSED},
+            ),
         ):
             connection.execute(insert(table).values(**{**MORE.get(table.__name__, {}), **values}))
 

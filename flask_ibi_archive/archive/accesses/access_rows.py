@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from flask_ibi_archive.archive.items.locks import STORING_KEY
 from flask_ibi_archive.archive.items.tables import (
     Access,
     AccessCount,
@@ -36,10 +37,6 @@ LOCK_TIMEOUT = 0.5
 DAY = 86400
 EPOCH = date(1970, 1, 1)
 
-#: The locks on PostgreSQL. SQLite needs none, because only one transaction can write at a time.
-#: A transaction that stores several accesses excludes all others: it changes counts in any order.
-STORING_KEY = int.from_bytes(b"ibi_accs", "big")
-STORING = f"SELECT pg_advisory_xact_lock({STORING_KEY})"
 #: During purging, accesses can be stored, but no other purge can run.
 PURGING = "LOCK TABLE ibi_access IN SHARE UPDATE EXCLUSIVE MODE"
 

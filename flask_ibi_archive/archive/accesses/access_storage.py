@@ -25,7 +25,6 @@ from sqlalchemy.exc import DataError, IntegrityError
 
 from flask_ibi_archive.archive.accesses.access_rows import (
     LOCK_TIMEOUT,
-    STORING,
     find_item,
     get_utc_day,
     insert_access,
@@ -42,6 +41,7 @@ from flask_ibi_archive.archive.accesses.delivered_item import (
 from flask_ibi_archive.archive.accesses.visitors import choose_pseudonym
 from flask_ibi_archive.archive.items.archives import ServedArchive
 from flask_ibi_archive.archive.items.file_io import new_file, sync_folder
+from flask_ibi_archive.archive.items.locks import STORING
 from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, ItemKey
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
 from flask_ibi_archive.core.protocol.query_strings import decode_url

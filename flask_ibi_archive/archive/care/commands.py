@@ -93,6 +93,10 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
     The clock of this computer must be right. Then new identifiers differ from all earlier
     identifiers, even from identifiers that were minted after the backup.
 
+    An item that was moved to another server since the backup does not become an Original again, if
+    the replaced database or an offer in FILE says that it may have been moved. The command names
+    these offers.
+
     With --dry-run, an empty database is filled in a transaction. The transaction is rolled back.
 
     \b
@@ -117,6 +121,8 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
         terminal.write(f"would be restored: {_format_summary(summary)}")
     else:
         _write_summary(summary, "restored", as_json)
+    for note in restorer.notes:
+        terminal.warn(note)
     if summary.faults:
         terminal.warn(
             f"{summary.faults} stored files were missing or damaged when {source} was made; "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from flask_ibi_archive.archive.items.file_io import Content, Readable, copy_and_measure
-from flask_ibi_archive.archive.items.file_store import FileStore, Staging
+from flask_ibi_archive.archive.items.file_store import FileStore
+from flask_ibi_archive.archive.items.staging import Staging
 
 
 class MeasuringStaging(Staging):

@@ -23,7 +23,6 @@ from flask_ibi_archive.archive.hosts.row_keys import (
     has_no_identifiers,
 )
 from flask_ibi_archive.archive.hosts.row_locks import BATCH, read_batches
-from flask_ibi_archive.archive.items.file_store import Staging
 from flask_ibi_archive.archive.items.identifiers import RELEASED, settle_reservation
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.keys import (
@@ -35,6 +34,7 @@ from flask_ibi_archive.archive.items.keys import (
 )
 from flask_ibi_archive.archive.items.operations.context import OperationContext
 from flask_ibi_archive.archive.items.operations.updating import UpdateBatch
+from flask_ibi_archive.archive.items.staging import Staging
 from flask_ibi_archive.core.records.record import Tombstone
 
 log = getLogger("flask_ibi_archive.host")

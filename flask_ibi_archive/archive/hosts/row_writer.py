@@ -37,7 +37,6 @@ from flask_ibi_archive.archive.hosts.row_edits import (
 )
 from flask_ibi_archive.archive.hosts.row_links import RowLink, RowLinks, find_changed_links
 from flask_ibi_archive.archive.items.file_io import Content
-from flask_ibi_archive.archive.items.file_store import Staging
 from flask_ibi_archive.archive.items.identifiers import (
     RELEASED,
     USED,
@@ -61,6 +60,7 @@ from flask_ibi_archive.archive.items.operations.description import (
 )
 from flask_ibi_archive.archive.items.operations.staged_files import stage_files
 from flask_ibi_archive.archive.items.operations.updating import UpdateBatch, upsert_item
+from flask_ibi_archive.archive.items.staging import Staging
 from flask_ibi_archive.core.protocol.states import Event, State
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.errors import RowError, StorageError

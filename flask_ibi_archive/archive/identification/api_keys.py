@@ -4,9 +4,6 @@ A key is a random text of 256 bits. It is shown once, when it is created; the da
 SHA-256. A hash that is slow to compute, as for passwords, is not needed: nobody can guess 256 bits.
 A request with a key needs the same statement whether the key exists or not, and a key contains no
 name. Therefore neither the answer nor its time tells which keys exist.
-
-Requests are counted per minute in the database, because all processes share it. A fixed window is
-sufficient: a program may send twice its rate at the turn of a minute.
 """
 
 from __future__ import annotations
@@ -16,15 +13,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from threading import Lock
 from typing import Any
 
-from sqlalchemy import delete, insert, or_, select, update
+from sqlalchemy import insert, or_, select, update
 
-from flask_ibi_archive.archive.items.tables.programs import ApiKey, RequestCount
+from flask_ibi_archive.archive.items.tables.programs import ApiKey
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import insert_or_update
 
 #: The path of the identification server.
 PATH = "/ibi/identifiers"
@@ -35,10 +30,6 @@ SCOPES = ("mint", "deposit", "all")
 PREFIX = "ibi_"
 #: The maximum number of requests with a key in a minute, if the administrator states no other.
 RATE = 600
-#: The maximum number of wrong keys in a minute from one network.
-WRONG_KEYS = 10
-#: A process claims this part of the requests that a sender may still send in a minute.
-CLAIMS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,73 +141,6 @@ def find_key(database: Database, archive_id: int, key: str, now: datetime) -> Kn
     )
     row = database.read(lambda connection: connection.execute(statement).first())
     return None if row is None else _read(row)
-
-
-class RequestCounts:
-    """Counts the requests of keys, and those with wrong keys, of all processes together.
-
-    A process claims several requests at a time, so that not each request writes to the database;
-    the nearer the limit, the fewer. What it has claimed and does not use until the minute ends is
-    lost: if many processes serve a program, it is refused a little before its limit, never after.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        #: For each sender: the minute, and the claimed requests that are left.
-        self._claimed: dict[str, tuple[int, int]] = {}
-
-    def count(self, database: Database, sender: str, limit: int, now: datetime) -> int | None:
-        """Count a request, unless the limit of the present minute is reached.
-
-        A refused request writes nothing.
-
-        :param sender: whose requests are counted, such as ``key 7`` or a network.
-        :returns: None if the request was counted. Otherwise, the number of seconds to wait.
-        """
-        second = int(now.timestamp())
-        minute = second // 60
-        with self._lock:
-            claimed, left = self._claimed.get(sender, (minute, 0))
-            if claimed == minute and left:
-                self._claimed[sender] = minute, left - 1
-                return None
-        size = _claim(database, sender, minute, limit)
-        if not size:
-            return 60 - second % 60
-        if size > 1:  # the sender has a key: there are few
-            with self._lock:
-                claimed, left = self._claimed.get(sender, (minute, 0))
-                left = left if claimed == minute else 0
-                self._claimed[sender] = minute, left + size - 1
-        return None
-
-
-def _claim(database: Database, sender: str, minute: int, limit: int) -> int:
-    """Store that a sender sends further requests in a minute, and return their number.
-
-    :returns: 0 if the limit is reached. Then nothing is written.
-    """
-    counted = select(RequestCount.requests).where(
-        RequestCount.sender == sender, RequestCount.minute == minute
-    )
-    left = limit - (database.read(lambda connection: connection.scalar(counted)) or 0)
-    if left < 1:
-        return 0
-    size = max(left // CLAIMS, 1)
-    with database.writing() as connection:
-        statement = insert_or_update(connection, RequestCount).values(
-            sender=sender, minute=minute, requests=size
-        )
-        requests = connection.scalar(
-            statement.on_conflict_do_update(
-                index_elements=["sender", "minute"],
-                set_={"requests": RequestCount.requests + size},
-                where=RequestCount.requests + size <= limit,
-            ).returning(RequestCount.requests)
-        )
-        if requests == size:
-            connection.execute(delete(RequestCount).where(RequestCount.minute < minute - 1))
-        return 0 if requests is None else size
 
 
 def _hash(key: str) -> str:

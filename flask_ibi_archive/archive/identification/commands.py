@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
-from flask_ibi_archive.server.commands.group import get_archive, json_option
+from flask_ibi_archive.server.commands.group import get_archive, json_option, parse_period
 from flask_ibi_archive.server.commands.terminal import say, standard_output, write, write_table
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.identification.api_keys import KnownKey
 
-_PERIOD = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
-#: The longest time until a key expires.
-MAX_DAYS = 36500
-_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
-
 
 def _parse_period(
     context: click.Context, parameter: click.Parameter, value: str
 ) -> timedelta | None:
-    if value == "never":
-        return None
-    period = _PERIOD.fullmatch(value)
-    if period is None:
-        raise click.BadParameter(f"{value!r} is not a period such as 90d, 12w, 6m or 1y, or never")
-    days = int(period[1]) * _DAYS[period[2]]
-    if days > MAX_DAYS:
-        raise click.BadParameter(f"{value!r} is longer than {MAX_DAYS // 365} years")
-    return timedelta(days=days)
+    return None if value == "never" else parse_period(value, ", or never")
 
 
 def _parse_scopes(context: click.Context, parameter: click.Parameter, value: str) -> list[str]:

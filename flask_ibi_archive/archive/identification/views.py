@@ -9,45 +9,44 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flask import Response, current_app, jsonify, request
-from werkzeug.exceptions import HTTPException
+from flask import Response, jsonify, request
 
-from flask_ibi_archive.archive.identification.api_keys import (
-    PATH,
-    WRONG_KEYS,
-    KnownKey,
-    RequestCounts,
-    find_key,
-)
+from flask_ibi_archive.archive.identification.api_keys import PATH, KnownKey, find_key
 from flask_ibi_archive.archive.identification.issued import KeyReused, Repeatable
 from flask_ibi_archive.archive.identification.openapi import (
     MAX_COUNT,
     MAX_LIST,
     describe_interface,
 )
-from flask_ibi_archive.archive.identification.problems import Problem, explain, finish
 from flask_ibi_archive.archive.identification.server import (
     Identification,
     IdentificationServer,
 )
 from flask_ibi_archive.archive.items.minting import Minted
+from flask_ibi_archive.archive.service.problems import (
+    Problem,
+    count_request,
+    explain,
+    finish,
+    read_json_body,
+)
+from flask_ibi_archive.archive.service.request_counts import WRONG_KEYS
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.hosts import group_sender
 from flask_ibi_archive.core.protocol.messages import list_ibi_words
 from flask_ibi_archive.core.protocol.pairs import format_pairs
 from flask_ibi_archive.core.records import fields
 from flask_ibi_archive.core.records.fields import FieldError, format_record, quoted
-from flask_ibi_archive.core.records.parse import read_json
 from flask_ibi_archive.errors import (
     IBIError,
 )
 from flask_ibi_archive.server.pages.requests import current_archive, user_address
 from flask_ibi_archive.server.pages.responses import pairs_response
 
-#: The key of the counts of requests in ``app.extensions``.
-COUNTS = "ibi_request_counts"
 #: The largest number of bytes in the body of a request.
 MAX_BODY = 1 << 20
+#: The text for an identifier that is unknown to the program.
+_UNKNOWN = "this program has requested no such identifier"
 _KEY = re.compile(r'("?)([!#-~]{1,255})\1')
 #: A function that answers a request of a program.
 Answer = Callable[..., Response]
@@ -94,7 +93,7 @@ def _answer(methods: Mapping[str, tuple[Answer, Parsers]], *parts: str) -> Respo
         text = "this Idempotency-Key was used for another request; use a new key for each request"
         return Problem(422, text, "Idempotency-Key").answer()
     except IBIError as error:
-        return explain(error).answer()
+        return explain(error, _UNKNOWN).answer()
 
 
 def _authenticate() -> KnownKey:
@@ -113,11 +112,8 @@ def _authenticate() -> KnownKey:
         sender, limit = group_sender(user_address()), WRONG_KEYS
     else:
         sender, limit = f"key {key.id}", key.rate
-    counts: RequestCounts = current_app.extensions[COUNTS]
-    wait = counts.count(archive.database, sender, limit, now)
-    if wait is not None:
-        reason = "requests with wrong keys" if key is None else "requests"
-        raise Problem(429, f"too many {reason}; try again in {wait} s", Retry_After=wait)
+    reason = "requests with wrong keys" if key is None else "requests"
+    count_request(archive.database, sender, limit, reason, now)
     if key is None:
         raise Problem(
             401,
@@ -137,7 +133,7 @@ def _require(server: IdentificationServer, scope: str) -> None:
 
 def _create(server: IdentificationServer) -> Response:
     """Issue identifiers, reserve one, or deposit an item."""
-    data = _read_json()
+    data = read_json_body(MAX_BODY, empty={})
     stated = fields.parse_members("", data, _CREATING)
     kind = next((name for name in ("record", "reserve") if name in stated), "count")
     for name in stated:
@@ -175,7 +171,9 @@ def _show(server: IdentificationServer, ibi: str) -> Response:
 def _put(server: IdentificationServer, ibi: str) -> Response:
     _require(server, "deposit")
     parsers = {"record": _CREATING["record"]}
-    stated = fields.parse_members("", _read_json(), parsers, required="record")
+    stated = fields.parse_members(
+        "", read_json_body(MAX_BODY, empty={}), parsers, required="record"
+    )
     minted, is_new = server.put(ibi, stated["record"])
     response = jsonify(_describe(server.describe(minted.rep)))
     response.status_code = 201 if is_new else 200
@@ -192,24 +190,6 @@ def _withdraw(
 
 
 # --- reading requests ----------------------------------------------------------------------------
-
-
-def _read_json() -> Any:
-    """Return the JSON value in the body; ``{}`` if the body is empty."""
-    try:
-        body = request.stream.read(MAX_BODY + 1)
-    except HTTPException as error:
-        raise Problem(error.code or 400, "the body can't be read") from error
-    if len(body) > MAX_BODY:
-        raise Problem(413, f"the body is longer than {MAX_BODY} bytes")
-    if not body:
-        return {}
-    if request.mimetype != "application/json":
-        raise Problem(415, "the Content-Type of the body must be application/json")
-    try:
-        return read_json(body)
-    except FieldError as error:
-        raise Problem(400, error.reason, error.field or None) from error
 
 
 def _read_repeatable(data: object) -> Repeatable | None:

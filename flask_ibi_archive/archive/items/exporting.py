@@ -69,7 +69,7 @@ def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[
                 continue
             try:
                 source = Path(file.source)
-                copy = _copy(source, file.sha256 or measure(source).sha256, folder)
+                copy = copy_content(source, file.sha256 or measure(source).sha256, folder)
             except OSError as error:
                 raise StorageError(
                     f"file {file.path} of {record.identifiers[0]} can't be copied to {folder}: "
@@ -83,7 +83,7 @@ def copy_files(records: Iterable[Record], folder: Path, base: Path) -> Iterator[
         yield replace(record, files=tuple(copies))
 
 
-def _copy(source: Path, sha256: str, folder: Path) -> Path:
+def copy_content(source: Path, sha256: str, folder: Path) -> Path:
     """Copy a file to a folder and return the path of the copy.
 
     The name of the copy is the checksum of the file. If the folder already contains the copy,

@@ -11,36 +11,27 @@ only deleted if all entries are known.
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from flask_ibi_archive.archive.items.file_io import (
     Content,
     FolderEntry,
-    Readable,
     check_entries,
-    copy_and_measure,
     lock_folder,
     measure,
     new_file,
-    read_source,
     sync_folder,
 )
+from flask_ibi_archive.archive.items.staging import NAME, STAGING, Staging
 from flask_ibi_archive.errors import StorageError
 
-#: The names of staging folders begin with this text.
-STAGING = ".new-"
 #: An unneeded file may be deleted if the file is older than this number of seconds. A newer file
 #: may belong to a transaction that is not committed yet.
 GRACE = 24 * 3600
-_NAME = re.compile("[0-9a-f]{64}")
 
 
 class StoredFile(NamedTuple):
@@ -155,7 +146,7 @@ class FileStore:
 
     def _is_stored_file(self, path: Path) -> bool:
         """Return whether a path is that of a stored file: its name and its folders are right."""
-        return bool(_NAME.fullmatch(path.name)) and path == self.path(path.name)
+        return bool(NAME.fullmatch(path.name)) and path == self.path(path.name)
 
     def has_undamaged_file(self, content: Content) -> bool:
         """Return whether the store contains an undamaged file with this content.
@@ -233,105 +224,6 @@ class FileStore:
             # even if the folder exists: another process may have created it without sync_folder()
             sync_folder(folder.parent)
         self._durable.add(parent)
-
-
-class Staging:
-    """A staging folder with files that are complete, but not yet at their places in the store."""
-
-    def __init__(self, store: FileStore, on_new: Callable[[str], None]) -> None:
-        self._store = store
-        self._on_new = on_new
-
-    @cached_property
-    def _folder(self) -> Path:
-        """The path of the staging folder. The first use creates the folder, and the entry."""
-        self._store.folder.mkdir(parents=True, exist_ok=True)
-        if self._store.get_entry is not None:
-            self._store.enter(self._store.get_entry(self._store))
-        return Path(tempfile.mkdtemp(prefix=STAGING, dir=self._store.folder))
-
-    def clear(self) -> None:
-        """Delete the files that were not moved to the store."""
-        if "_folder" in self.__dict__:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def add(self, path: Path) -> Content:
-        """Copy a file to the staging folder and return its checksum and size.
-
-        :raises OSError: if the file cannot be read.
-        :raises StorageError: if the copy cannot be written.
-        """
-        return read_source(path, self.add_stream)
-
-    def add_stream(self, stream: Readable) -> Content:
-        """Copy a stream to the staging folder and return its checksum and size.
-
-        :raises OSError: if the stream cannot be read.
-        :raises StorageError: if the copy cannot be written.
-        """
-        source = _Source(stream)
-        try:
-            with self._store.explain_errors("written"):
-                new = self._folder / "new"
-                with new.open("wb") as file:
-                    content = copy_and_measure(source, file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                new.replace(self._folder / content.sha256)
-        except StorageError:
-            if source.error is not None:
-                raise source.error from None
-            raise
-        return content
-
-    def move_to_store(self, content: Content) -> None:
-        """Move a file from the staging folder to its place in the store.
-
-        An old file with the same checksum is replaced, because the old file may be damaged.
-
-        Call this method after the row of the file was written, and in the same transaction. The
-        lock of this transaction prevents other processes from deleting the file as unneeded.
-
-        :raises StorageError: if the file cannot be moved.
-        """
-        path = self._store.path(content.sha256)
-        with self._store.explain_errors("written"):
-            staged = self._folder / content.sha256
-            self._store.create_parents(path.parent)
-            # If two new items have this file, the first call has moved the file already.
-            os.utime(staged if staged.exists() else path)
-            if staged.exists():
-                if not path.exists():
-                    self._on_new(content.sha256)
-                staged.replace(path)
-                sync_folder(path.parent)
-
-    def move_all_to_store(self) -> None:
-        """Move all files from the staging folder to the store, as :meth:`move_to_store` does."""
-        if "_folder" in self.__dict__:
-            with os.scandir(self._folder) as entries:
-                for entry in entries:
-                    if _NAME.fullmatch(entry.name):
-                        self.move_to_store(Content(entry.name, entry.stat().st_size))
-
-
-class _Source:
-    """A stream that stores its read error in ``error``.
-
-    Therefore the caller can distinguish read errors of the stream from write errors of the copy.
-    """
-
-    def __init__(self, stream: Readable) -> None:
-        self._stream = stream
-        self.error: OSError | None = None
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes; b"" at the end."""
-        try:
-            return self._stream.read(size)
-        except OSError as error:
-            self.error = error
-            raise
 
 
 def _list_folder(folder: Path) -> list[Path]:

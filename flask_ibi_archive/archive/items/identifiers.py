@@ -293,8 +293,36 @@ class Copies:
 
         :returns: the id of each Copy, with the id of the Archive that has the Copy.
         """
-        rows = self.connection.execute(self._select_copies([item_id]))
-        return [(row.id, row.archive_id) for row in rows]
+        return list(self.find_copies_of([item_id]).get(item_id, {}).items())
+
+    def find_copies_of(self, items: Collection[int]) -> dict[int, dict[int, int]]:
+        """Return the Copies of items of this Archive; see :meth:`find_copies`.
+
+        :returns: for each item with Copies, the Archives of the Copies by the ids of the Copies.
+        """
+        copies: dict[int, dict[int, int]] = {}
+        for row in self.connection.execute(self._select_copies(items)):
+            copies.setdefault(row.original_id, {})[row.id] = row.archive_id
+        return copies
+
+    def find_copies_from(self, service: str, item_id: int) -> list[int]:
+        """Return the ids of the Copies of an item in other Archives of this database.
+
+        :param service: the Copies name this Archive, on another server, as that of the Original.
+        """
+        mine, theirs = aliased(ItemIdentifier), aliased(ItemIdentifier)
+        rows = self.connection.scalars(
+            select(Item.id)
+            .join(theirs, theirs.item_id == Item.id)
+            .join(mine, mine.text == theirs.text)
+            .where(
+                mine.item_id == item_id,
+                Item.original_archive == service,
+                Item.archive_id != self.archive_id,
+            )
+            .distinct()
+        )
+        return list(rows)
 
     def _select_copies(self, items: Collection[int]) -> Any:
         """Select the Copies of items, with the ids of their Archives and of their Originals."""

@@ -342,6 +342,14 @@ class ItemStore:
             .values(state=state.value, original_archive=original_archive)
         )
 
+    def set_states(self, items: Collection[int], state: State, original_archive: str) -> None:
+        """Change the state of items; see :meth:`set_state`."""
+        self.connection.execute(
+            update(Item)
+            .where(is_one_of(self.connection, Item.id, items))
+            .values(state=state.value, original_archive=original_archive)
+        )
+
     def set_timestamp(self, item_id: int, moment: datetime) -> None:
         """Set the timestamp of an item if the item is an Original.
 

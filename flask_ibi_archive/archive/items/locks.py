@@ -21,6 +21,11 @@ from flask_ibi_archive.server.database.dialects import is_one_of
 #: necessary, because the transaction of a host may hold the lock for a long time.
 LOCK_WAIT = 5.0
 
+#: The lock of a transaction that changes counts of accesses in any order, on PostgreSQL. A
+#: transaction that stores one access has the same lock, shared. SQLite needs no lock.
+STORING_KEY = int.from_bytes(b"ibi_accs", "big")
+STORING = f"SELECT pg_advisory_xact_lock({STORING_KEY})"
+
 #: Sets the limit in milliseconds, unless the present limit is lower. Returns the present limit.
 _LIMIT_WAIT = text(
     "SELECT setting, set_config('lock_timeout',"

@@ -21,7 +21,7 @@ from flask_ibi_archive.archive.items.access import (
     select_readable_files,
 )
 from flask_ibi_archive.archive.pages import machine_readable
-from flask_ibi_archive.archive.pages.downloads import describe_version, send_content
+from flask_ibi_archive.archive.service.downloads import describe_version, send_content
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.query_strings import list_candidate_paths
 from flask_ibi_archive.core.records.formats import MetadataFormat

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -226,6 +228,27 @@ def is_flask_command() -> bool:
     while context.parent is not None and context.parent is not root:
         context = context.parent
     return context is root or context.info_name != "run"
+
+
+_PERIOD = re.compile(r"([1-9][0-9]{0,3})([dwmy])")
+_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+#: The longest period in days.
+MAX_DAYS = 36500
+
+
+def parse_period(value: str, other: str = "") -> timedelta:
+    """Return the period in the value of an option, such as ``90d`` or ``1y``.
+
+    :param other: the other values of the option, for the message.
+    :raises BadParameter: if the value is not a period, or if it is longer than 100 years.
+    """
+    period = _PERIOD.fullmatch(value)
+    if period is None:
+        raise click.BadParameter(f"{value!r} is not a period such as 90d, 12w, 6m or 1y{other}")
+    days = int(period[1]) * _DAYS[period[2]]
+    if days > MAX_DAYS:
+        raise click.BadParameter(f"{value!r} is longer than {MAX_DAYS // 365} years")
+    return timedelta(days=days)
 
 
 yes_option = click.option(

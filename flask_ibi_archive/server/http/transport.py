@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.client import HTTPException, IncompleteRead, RemoteDisconnected
 from typing import Any
@@ -20,7 +20,7 @@ from urllib3.exceptions import TimeoutError as PoolTimeout
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.core.protocol.query_strings import hide_keys
-from flask_ibi_archive.errors import TransportError, one_line
+from flask_ibi_archive.errors import IBIError, TransportError, one_line
 from flask_ibi_archive.server.http.guarded_http import DeadlinePassed, InternalAddress, sending
 
 #: Compression is not accepted, because a small response could expand to a very large one.
@@ -48,6 +48,12 @@ MAX_DETAIL = 200
 
 #: A message shows at most this number of characters of a text of the resolver.
 MAX_SHOWN = 200
+#: The number of bytes of a long body that are read at once.
+BLOCK = 1 << 16
+
+
+#: Takes the status of a response and a block of its body.
+Take = Callable[[int, bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +144,71 @@ def _send(
         return explain(shown, error)
 
 
-def _read(url: str, response: requests.Response, limit: int) -> HttpResponse | TransportError:
+def request(
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    seconds: float,
+    limit: int,
+    inner_hosts: InnerHosts | None,
+    body: bytes | None = None,
+    take: Take | None = None,
+) -> HttpResponse:
+    """Return the response to a request with headers that may be secret. See also :func:`fetch`.
+
+    :param url: the URL, also in errors.
+    :param headers: further headers, such as Authorization. Errors do not show them.
+    :param seconds: the timeout for the complete response.
+    :param limit: the largest number of bytes of the body that are read.
+    :param body: the body of a POST request. None for a GET request.
+    :param take: called with the status and each block of the body of a response whose status is 200
+        or 206. The body of the result is then empty. Its errors must be of this package; they end
+        the request. Of the body of another response, at most :data:`BLOCK` bytes are read.
+    :raises TransportError: if no complete response arrives in time.
+    """
+    outcome = _exchange(url, {**HEADERS, **headers}, seconds, limit, inner_hosts, body, take)
+    if isinstance(outcome, IBIError):
+        raise outcome  # not in an except clause: the context would contain the headers
+    return outcome
+
+
+def _exchange(
+    url: str,
+    headers: Mapping[str, str],
+    seconds: float,
+    limit: int,
+    inner_hosts: InnerHosts | None,
+    body: bytes | None,
+    take: Take | None,
+) -> HttpResponse | IBIError:
+    """Send a request, and return the response or an error; see :func:`request`."""
+    method = "GET" if body is None else "POST"
+    try:
+        with sending(
+            method, url, headers=headers, seconds=seconds, inner_hosts=inner_hosts, body=body
+        ) as response:
+            if take is not None and response.status_code not in (200, 206):
+                take, limit = None, BLOCK
+            return _read(url, response, limit, BLOCK, take)
+    except IBIError as error:
+        return error.with_traceback(None)
+    except Exception as error:  # noqa: BLE001 - any exception may contain the headers
+        return explain(url, error)
+
+
+def _read(
+    url: str,
+    response: requests.Response,
+    limit: int,
+    block: int = 1,
+    take: Take | None = None,
+) -> HttpResponse | TransportError:
     """Read a response up to a number of bytes, and return the response or an error.
 
     :param url: the URL that an error shows.
+    :param block: the number of bytes that are read at once. By default, the body is read byte by
+        byte, because a longer read could block, and lose what came before the deadline.
+    :param take: called with each block; None: the response contains the body.
     """
     headers = {name.lower(): value for name, value in response.headers.items()}
     encoding = headers.get("content-encoding", "identity").strip().lower()
@@ -150,15 +217,20 @@ def _read(url: str, response: requests.Response, limit: int) -> HttpResponse | T
         known = f" ({encoding})" if encoding in COMPRESSIONS else ""
         reason = f"sends the answer in an encoding{known} that was not requested"
         return TransportError(url, "encoding", reason, False)
-    body = bytearray()
-    # The body is read byte by byte, because a longer read could block.
-    for byte in response.raw.stream(1, decode_content=False):
-        if len(body) == limit:
+    body, size = bytearray(), 0
+    for data in response.raw.stream(block, decode_content=False):
+        is_complete = size + len(data) <= limit
+        kept = data if is_complete else data[: limit - size]
+        size += len(kept)
+        if take is None:
+            body += kept
+        else:
+            take(response.status_code, kept)
+        if not is_complete:
             return HttpResponse(response.status_code, headers, bytes(body), complete=False)
-        body += byte
     length = headers.get("content-length", "")
     # Older versions of urllib3 do not check the length.
-    if length.isascii() and length.isdigit() and len(body) < int(length[:18]):
+    if length.isascii() and length.isdigit() and size < int(length[:18]):
         return TransportError(url, "cut off", CUT_OFF, True)
     return HttpResponse(response.status_code, headers, bytes(body))
 

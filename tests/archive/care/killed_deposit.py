@@ -10,13 +10,13 @@ from typing import Any
 from support.archives import archive_of, make_app
 
 from flask_ibi_archive import ItemRecord
-from flask_ibi_archive.archive.items import file_store
-from flask_ibi_archive.archive.items.file_store import Staging
+from flask_ibi_archive.archive.items import staging
+from flask_ibi_archive.archive.items.staging import Staging
 
 
 def main(uri: str, folder: Path, step: str) -> None:
     """Deposit a file, and end the process at a step."""
-    move, copy = Staging.move_to_store, file_store.copy_and_measure
+    move, copy = Staging.move_to_store, staging.copy_and_measure
 
     def copying(stream: Any, target: Any) -> Any:
         target.write(stream.read(1000))
@@ -30,7 +30,7 @@ def main(uri: str, folder: Path, step: str) -> None:
             os._exit(9)
 
     Staging.move_to_store = moving
-    file_store.copy_and_measure = copying if step == "copying" else copy
+    staging.copy_and_measure = copying if step == "copying" else copy
     archive_of(make_app(uri, folder)).deposit(ItemRecord(), [folder / "big.bin"])
 
 

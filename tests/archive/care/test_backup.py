@@ -802,7 +802,7 @@ def test_a_missing_backup_is_an_error(empty: Archive, tmp_path: Path) -> None:
 def test_a_killed_restore_leaves_only_unneeded_files(
     backup: Path, empty: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flask_ibi_archive.archive.items.file_store import Staging
+    from flask_ibi_archive.archive.items.staging import Staging
 
     keep = Staging.move_to_store
     kept: list[Any] = []

@@ -26,7 +26,8 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.care import verification
 from flask_ibi_archive.archive.care.verification import Fault, Verification
 from flask_ibi_archive.archive.items.file_io import Content, measure
-from flask_ibi_archive.archive.items.file_store import GRACE, FileStore, Staging
+from flask_ibi_archive.archive.items.file_store import GRACE, FileStore
+from flask_ibi_archive.archive.items.staging import Staging
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.server.database.engines import identify_database
 

@@ -247,7 +247,7 @@ def test_a_file_is_stored_again_only_if_its_content_differs(
     age(host, row)
     row.views = 1
     with monkeypatch.context() as patch:
-        patch.setattr("flask_ibi_archive.archive.items.file_store.Staging.add_stream", None)
+        patch.setattr("flask_ibi_archive.archive.items.staging.Staging.add_stream", None)
         host.session.commit()
     assert is_old(host, row)
     host.write("a.pdf", "snow")

@@ -18,13 +18,12 @@ from sqlalchemy import event, select, text
 from support.archives import archive_of
 
 from flask_ibi_archive.archive.identification.api_keys import (
-    WRONG_KEYS,
-    RequestCounts,
     create_key,
     list_keys,
     revoke_key,
 )
 from flask_ibi_archive.archive.items.tables import ApiKey, IssuedIdentifier, RequestCount
+from flask_ibi_archive.archive.service.request_counts import WRONG_KEYS, RequestCounts
 from flask_ibi_archive.errors import StorageError
 
 from .conftest import Program

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flask_ibi_archive.archive.items import file_store
+from flask_ibi_archive.archive.items import file_store, staging
 from flask_ibi_archive.archive.items.file_io import Content, measure
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.errors import StorageError
@@ -78,7 +78,8 @@ def test_every_folder_above_a_new_file_is_forced_to_the_disk_first(
     folder: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(file_store, "sync_folder", synced.append)
+    for module in (file_store, staging):
+        monkeypatch.setattr(module, "sync_folder", synced.append)
     stored = store_content(folder, tmp_path, b"content")
     place = folder.path(stored.sha256)
     above = [folder.folder.parent, folder.folder, place.parent.parent, place.parent]
@@ -205,17 +206,17 @@ def test_a_failed_copy_leaves_no_incomplete_file(
 ) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"0123456789" * 10)
-    copy = file_store.copy_and_measure
+    copy = staging.copy_and_measure
 
     def fail_midway(stream: Any, target: Any) -> Any:
         target.write(stream.read(50))
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(file_store, "copy_and_measure", fail_midway)
+    monkeypatch.setattr(staging, "copy_and_measure", fail_midway)
     with pytest.raises(StorageError, match="can't be written: No space left"):
         store(folder, source)
     assert list_files(folder) == []
-    monkeypatch.setattr(file_store, "copy_and_measure", copy)
+    monkeypatch.setattr(staging, "copy_and_measure", copy)
     assert store(folder, source).size == 100
 
 
@@ -229,7 +230,7 @@ def test_a_file_that_could_not_be_forced_to_the_disk_is_not_stored(
     source = tmp_path / "source"
     source.write_bytes(b"content")
     if step == "fsync":
-        monkeypatch.setattr(file_store.os, "fsync", fail)
+        monkeypatch.setattr(staging.os, "fsync", fail)
     else:
         monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(StorageError, match=r"can't be written: Input/output error"):

@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.bulk import examine_tables, prepare_for_many_rows
-from flask_ibi_archive.archive.items.file_store import FileStore, Staging
+from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.importing.items import ItemBatch, rule_error
 from flask_ibi_archive.archive.items.importing.progress import (
     NO_BYTES,
@@ -41,6 +41,7 @@ from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.operations.context import name_archives
 from flask_ibi_archive.archive.items.relations import RelationBatch
 from flask_ibi_archive.archive.items.rules import explain_refusal
+from flask_ibi_archive.archive.items.staging import Staging
 from flask_ibi_archive.errors import RecordError, RuleBroken, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.signals import NOBODY, Notice, Notifier

@@ -17,13 +17,14 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
-from flask_ibi_archive.archive.items.file_store import FileStore, Staging
+from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter
 from flask_ibi_archive.archive.items.operations.description import name_field
 from flask_ibi_archive.archive.items.operations.sessions import HostSession, in_transaction
 from flask_ibi_archive.archive.items.operations.staged_files import stage_for_session
 from flask_ibi_archive.archive.items.rules import RULES, explain_refusal
+from flask_ibi_archive.archive.items.staging import Staging
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.fields import FieldError, format_record, parse_text, quoted

@@ -19,10 +19,11 @@ from typing import IO, Any
 from sqlalchemy.orm import Session, SessionTransaction
 
 from flask_ibi_archive.archive.items.file_io import Content, copy_and_measure, read_source
-from flask_ibi_archive.archive.items.file_store import FileStore, Staging
+from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.item_parts import find_needed_checksums, remove_unneeded
 from flask_ibi_archive.archive.items.operations.description import Files
 from flask_ibi_archive.archive.items.operations.sessions import get_part
+from flask_ibi_archive.archive.items.staging import Staging
 from flask_ibi_archive.core.records.fields import FieldError, parse_path, quoted
 from flask_ibi_archive.core.records.record import FileRecord
 from flask_ibi_archive.errors import StorageError

@@ -35,6 +35,12 @@ from flask_ibi_archive.archive.items.tables.items import (
     TranslationGroup,
     metadata,
 )
+from flask_ibi_archive.archive.items.tables.moves import (
+    Acceptance,
+    AcceptedItem,
+    Offer,
+    OfferedItem,
+)
 from flask_ibi_archive.archive.items.tables.programs import (
     ApiKey,
     ApiRequest,
@@ -43,6 +49,8 @@ from flask_ibi_archive.archive.items.tables.programs import (
 )
 
 __all__ = [
+    "Acceptance",
+    "AcceptedItem",
     "Access",
     "AccessCount",
     "ApiKey",
@@ -62,6 +70,8 @@ __all__ = [
     "Item",
     "ItemIdentifier",
     "Link",
+    "Offer",
+    "OfferedItem",
     "Prefix",
     "Registration",
     "RequestCount",

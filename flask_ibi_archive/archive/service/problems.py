@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
-from flask import Response, current_app, jsonify
+from flask import Response, current_app, jsonify, request
+from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
+from flask_ibi_archive.archive.service.request_counts import COUNTS, RequestCounts
+from flask_ibi_archive.core.records.fields import FieldError
+from flask_ibi_archive.core.records.parse import read_json
 from flask_ibi_archive.errors import (
     ConfigError,
     ForbiddenMove,
@@ -17,6 +22,7 @@ from flask_ibi_archive.errors import (
     StorageError,
     UnknownItem,
 )
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.pages.responses import RETRY_AFTER, summarise_error
 
 
@@ -53,10 +59,13 @@ class Problem(Exception):
         return finish(response)
 
 
-def explain(error: IBIError) -> Problem:
-    """Return the problem for an error of an operation."""
+def explain(error: IBIError, unknown: str) -> Problem:
+    """Return the problem for an error of an operation.
+
+    :param unknown: the text for an item that the Archive does not have.
+    """
     if isinstance(error, NotReady | ConfigError | MintingError):
-        current_app.logger.error("the identification server can't answer: %s", error)
+        current_app.logger.error("a program can't be answered: %s", error)
         detail = (
             "the settings of the Archive are wrong; ask its administrator"
             if isinstance(error, ConfigError)
@@ -64,7 +73,7 @@ def explain(error: IBIError) -> Problem:
         )
         return Problem(503, detail, Retry_After=RETRY_AFTER)
     if isinstance(error, UnknownItem):
-        return Problem(404, "this program has requested no such identifier")
+        return Problem(404, unknown)
     if isinstance(error, RuleBroken | ForbiddenMove | StorageError):
         return Problem(409, str(error))
     raise error
@@ -75,3 +84,38 @@ def finish(response: Response) -> Response:
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
     return response
+
+
+def count_request(database: Database, sender: str, limit: int, reason: str, now: datetime) -> None:
+    """Count a request of a sender, unless the rate limit of the sender is reached.
+
+    :param reason: which requests are limited, for the message.
+    :raises Problem: 429 if the limit is reached.
+    """
+    counts: RequestCounts = current_app.extensions[COUNTS]
+    wait = counts.count(database, sender, limit, now)
+    if wait is not None:
+        raise Problem(429, f"too many {reason}; try again in {wait} s", Retry_After=wait)
+
+
+def read_json_body(limit: int, empty: Any = None) -> Any:
+    """Return the JSON value in the body of the request.
+
+    :param limit: the largest number of bytes.
+    :param empty: the value for an empty body.
+    :raises Problem: if the body is too long, or is not JSON.
+    """
+    try:
+        body = request.stream.read(limit + 1)
+    except HTTPException as error:
+        raise Problem(error.code or 400, "the body can't be read") from error
+    if len(body) > limit:
+        raise Problem(413, f"the body is longer than {limit} bytes")
+    if not body:
+        return empty
+    if request.mimetype != "application/json":
+        raise Problem(415, "the Content-Type of the body must be application/json")
+    try:
+        return read_json(body)
+    except FieldError as error:
+        raise Problem(400, error.reason, error.field or None) from error

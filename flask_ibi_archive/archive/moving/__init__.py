@@ -1,0 +1,1 @@
+"""Moves and copies items between Archives on different servers."""

@@ -1,0 +1,202 @@
+"""Makes Copies the Originals after the giver has given up its Originals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from logging import getLogger
+from typing import Any, Protocol
+
+from sqlalchemy import select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from flask_ibi_archive.archive.items.bulk import update_rows
+from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.operations.context import (
+    note,
+    note_change,
+    note_changed_item,
+)
+from flask_ibi_archive.archive.items.rules import explain_refusal
+from flask_ibi_archive.archive.items.tables import (
+    AccessCount,
+    Item,
+    ItemIdentifier,
+    TombstoneRow,
+)
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.core.records.switches import DailyCount
+from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.server.database.dialects import batched, insert_or_update, is_one_of
+from flask_ibi_archive.signals import moved_here
+
+log = getLogger(__name__)
+#: The number of counts that are stored with one statement.
+COUNTS = 500
+
+
+class IdentifiedRow(Protocol):
+    """A row of a model of the host that has the columns of identifiers."""
+
+    ibi_rep: str | None
+    ibi_ibip: str | None
+
+
+#: A function of the host that adds the row of an item that moves here to the session, and returns
+#: the row. None: the item gets no row.
+MovedHere = Callable[[ItemView], "IdentifiedRow | None"]
+
+
+@dataclass
+class Receiver:
+    """Makes items of this Archive the Originals, in the transaction of the caller.
+
+    :param giver: the service IBI of the Archive that had the Originals.
+    :param taker: the service IBI of this Archive.
+    :param add_row: the function of the host, or None.
+    :param session: the session of the host, if there is such a function.
+    """
+
+    store: ItemStore
+    giver: str
+    taker: str
+    add_row: MovedHere | None = None
+    session: Session | None = None
+
+    def receive(self, items: Mapping[str, Sequence[DailyCount]]) -> dict[str, str]:
+        """Make items the Originals, and add the counts of accesses that moved along.
+
+        :param items: the counts, by an identifier of each item.
+        :returns: the items that cannot become Originals, with the reasons.
+        """
+        owners = self.store.find_all_owners(items)
+        ids = {owners[ibi][0]: ibi for ibi in items if ibi in owners}
+        self.store.lock_relations(list(ids), limited=False)
+        views = self.store.reader.read_items(sorted(ids))
+        found = {item_id: view for item_id, view in views.items() if view is not None}
+        known = {ids[item_id] for item_id in found}
+        refused = {
+            ibi: "this Archive has no such item any more" for ibi in items if ibi not in known
+        }
+        counts = {item_id: items[ids[item_id]] for item_id in found}
+        self._add_rows(found.values())
+        try:
+            self._receive(found, counts)
+        except (IntegrityError, StorageError):  # one by one, to find the item that is refused
+            for item_id, view in found.items():
+                try:
+                    self._receive({item_id: view}, counts)
+                except IntegrityError as error:
+                    refused[ids[item_id]] = str(explain_refusal(error, ids[item_id]))
+                except StorageError as error:
+                    refused[ids[item_id]] = str(error)
+        return refused
+
+    def _receive(
+        self, views: Mapping[int, ItemView], counts: Mapping[int, Sequence[DailyCount]]
+    ) -> None:
+        """Make items the Originals in a savepoint. The keys are the row IDs of the items."""
+        notices = len(self.store.notices)
+        try:
+            with self.store.connection.begin_nested():
+                self._change_states(views)
+                self._add_counts(
+                    [(item_id, count) for item_id in views for count in counts[item_id]]
+                )
+        except (IntegrityError, StorageError):
+            del self.store.notices[notices:]
+            raise
+
+    def _change_states(self, views: Mapping[int, ItemView]) -> None:
+        connection = self.store.connection
+        # a removed item stays removed; it is ours now
+        removed = [
+            item_id for item_id, view in views.items() if view.record.state == State.DELETED.value
+        ]
+        for item_id in removed:
+            self.store.relations.translations.leave(item_id)
+        originals = {item_id: views[item_id].record for item_id in views.keys() - set(removed)}
+        for record in originals.values():
+            if record.state != State.COPY.value or record.original_archive != self.giver:
+                raise StorageError(f"the item is not a Copy from {self.giver} any more")
+        new = State.ORIGINAL.value
+        rows: list[dict[str, Any]] = [
+            {"id": item_id, "state": new, "original_archive": None} for item_id in sorted(originals)
+        ]
+        update_rows(connection, Item, rows)
+        if removed:
+            connection.execute(
+                update(TombstoneRow)
+                .where(is_one_of(connection, TombstoneRow.item_id, removed))
+                .values(original_archive=None)
+            )
+        for item_id, view in sorted(views.items()):
+            after = view.record
+            if item_id in originals:
+                after = replace(after, state=new, original_archive=None)
+                note_change(self.store, view.record, after)
+            note(self.store, moved_here, after, giver=self.giver)
+        self._rename_copies([text for one in originals.values() for text in one.identifiers])
+
+    def _rename_copies(self, texts: Sequence[str]) -> None:
+        """Let the Copies in other Archives of the database name this Archive."""
+        connection, owner = self.store.connection, ItemIdentifier.__table__.c
+        rows = connection.execute(
+            select(Item.id, Item.archive_id)
+            .join(ItemIdentifier, owner.item_id == Item.id)
+            .where(
+                is_one_of(connection, owner.text, texts),
+                Item.archive_id != self.store.archive_id,
+                Item.original_archive == self.giver,
+            )
+            .distinct()
+        ).all()
+        for copy_id, archive_id in rows:
+            self.store.set_state(copy_id, State.COPY, self.taker)
+            store = ItemStore(connection, archive_id, self.store.notices)
+            note_changed_item(store, copy_id, ["original_archive"])
+
+    def _add_counts(self, counts: Sequence[tuple[int, DailyCount]]) -> None:
+        """Add daily counts to those of the items."""
+        statement = insert_or_update(self.store.connection, AccessCount.__table__)
+        table, numbers = AccessCount.__table__.c, ("accesses", "double_clicks", "robots")
+        statement = statement.on_conflict_do_update(
+            index_elements=["item_id", "role", "day", "content_type"],
+            set_={name: table[name] + statement.excluded[name] for name in numbers},
+        )
+        for part in batched(counts, COUNTS):
+            rows = [
+                {"item_id": item_id, "archive_id": self.store.archive_id, **count._asdict()}
+                for item_id, count in part
+            ]
+            self.store.connection.execute(statement, rows)
+
+    # --- the rows of the host --------------------------------------------------------------------
+
+    def _add_rows(self, views: Any) -> None:
+        """Let the host add the rows of items that are still Copies.
+
+        A flush does not change the item of a row if it is a Copy. Therefore the item keeps its
+        description, until the host edits the row.
+        """
+        for view in views if self.add_row is not None else ():
+            if view.record.state == State.COPY.value:
+                self._add_row(view)
+
+    def _add_row(self, view: ItemView) -> None:
+        """Let the host add the row of an item. An error of the host does not stop the move."""
+        assert self.add_row is not None
+        assert self.session is not None
+        record: Record = view.record
+        try:
+            with self.session.begin_nested():
+                with self.session.no_autoflush:
+                    row = self.add_row(view)
+                    if row is not None and row.ibi_rep is None and row.ibi_ibip is None:
+                        row.ibi_rep, row.ibi_ibip = record.rep, record.ibip
+                self.session.flush()
+        except Exception as error:
+            log.exception("ibi.moved_here has failed for %s: %s", record.identifiers[0], error)

@@ -1,0 +1,107 @@
+"""An Archive that gives items, and the taker of its offers, which sends requests to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from support.archives import FAR_SERVICE, archive_of
+from werkzeug.test import TestResponse
+
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.core.records.offers import (
+    OfferAddress,
+    OfferedRecord,
+    parse_address,
+    parse_offered,
+)
+from flask_ibi_archive.core.records.switches import (
+    StoredVersion,
+    SwitchAnswer,
+    format_switch,
+    parse_answers,
+)
+
+
+class Taker:
+    """The taker of an offer.
+
+    :param secret: the secret that it sends; None: that of the address.
+    """
+
+    def __init__(self, client: FlaskClient, address: str, secret: str | None = None) -> None:
+        self.client = client
+        self.address: OfferAddress = parse_address(address)
+        self.secret = self.address.secret if secret is None else secret
+
+    def __call__(self, path: str = "", method: str = "GET", **options: Any) -> TestResponse:
+        """Send a request for a page of the offer."""
+        headers = {"Authorization": f"Bearer {self.secret}", **options.pop("headers", {})}
+        url = f"/ibi/offers/{self.address.public_id}{path}"
+        return self.client.open(url, method=method, headers=headers, buffered=True, **options)
+
+    def read(self, query: str = "after=0") -> list[OfferedRecord]:
+        """Return the items of a page."""
+        answer = self(f"/items?{query}")
+        assert answer.status_code == 200, answer.text
+        return list(map(parse_offered, answer.data.splitlines(keepends=True)))
+
+    def switch(self, items: Sequence[OfferedRecord]) -> tuple[SwitchAnswer, ...]:
+        """Switch items in the versions that were read."""
+        asked = [StoredVersion(item.number, item.version) for item in items]
+        answer = self("/switch", "POST", json=format_switch(asked))
+        assert answer.status_code == 200, answer.text
+        return parse_answers(json.loads(answer.data), asked)
+
+
+@pytest.fixture
+def giver(new_app: Callable[..., Flask]) -> Flask:
+    """The app of the Archive that gives items."""
+    app = new_app(IBI_GRANULARITY="0.000001")
+    archive_of(app).init()
+    return app
+
+
+@pytest.fixture
+def archive(giver: Flask) -> Archive:
+    """The Archive that gives items."""
+    return archive_of(giver)
+
+
+@pytest.fixture
+def run(giver: Flask) -> Callable[..., Any]:
+    """Runs a command ``flask ibi ...``."""
+    runner = giver.test_cli_runner()
+    return lambda *arguments, **options: runner.invoke(
+        args=["ibi", *map(str, arguments)], **options
+    )
+
+
+@pytest.fixture
+def offer(giver: Flask, run: Callable[..., Any]) -> Callable[..., Taker]:
+    """Makes an offer with the command, and returns its taker."""
+
+    def make(*arguments: str) -> Taker:
+        made = run("offer", *arguments, "--to", FAR_SERVICE)
+        assert made.exit_code == 0, made.output
+        return Taker(giver.test_client(), made.stdout.strip())
+
+    return make
+
+
+def deposit(archive: Archive, title: str, *names: str, **fields: Any) -> str:
+    """Deposit an item with files that contain their names, and return its repository name."""
+    files = [(name, BytesIO(name.encode())) for name in names]
+    return archive.deposit(title=title, files=files, **fields).rep
+
+
+def record_of(archive: Archive, ibi: str) -> Any:
+    """Return the record of an item."""
+    item = archive.get(ibi)
+    assert item is not None
+    return item.record

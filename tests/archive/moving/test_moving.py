@@ -1,0 +1,379 @@
+"""Moves and copies between two real servers, with databases of different kinds, and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from support.archives import import_records
+from support.givers import Killed, item, rep
+from support.moves import Place, open_place
+
+from flask_ibi_archive.archive.items.tables import AccessCount
+from flask_ibi_archive.signals import moved_away, moved_here
+
+Places = tuple[Place, Place]
+
+
+@pytest.fixture(params=["sqlite to postgresql", "postgresql to sqlite"])
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
+    """The giver and the taker, in databases of different kinds."""
+    first, second = request.param.split(" to ")
+    with (
+        open_place(first, tmp_path / "giver", 1) as giver,
+        open_place(second, tmp_path / "taker", 2) as taker,
+    ):
+        yield giver, taker
+
+
+NUMBERS = range(1, 9)
+
+
+def fill(place: Place, folder: Path) -> None:
+    """Store items of all kinds, with files and counts of accesses."""
+    (folder / "a.pdf").write_bytes(b"pdf" * 1000)
+    (folder / "b.csv").write_bytes(b"1,2\n")
+    files = [{"path": "x/report ü.pdf", "source": str(folder / "a.pdf")}]
+    records = [
+        item(1, files=files, language="en", translations={"pt": rep(2)}, next_edition=rep(3)),
+        item(2, language="pt", access={"networks": ["127.0.0.0/8"], "others": "none"}),
+        item(3, metadata={"ibi": rep(4)}, embargo="2999-01-01"),
+        item(4, content_type="Metadata"),
+        item(5, files=[*files, {"path": "b.csv", "source": str(folder / "b.csv")}]),
+        item(6, state="Deleted", tombstone={"reason": "withdrawn", "successor": rep(7)}),
+        item(7, aliases=["b.br/x/2002/02.02.00.00"], next_edition=rep(8)),
+        item(8),
+    ]
+    import_records(place.archive, records, folder)
+    count(place, 1, 5)
+
+
+def count(place: Place, number: int, accesses: int) -> None:
+    """Store a count of accesses."""
+    from datetime import date
+
+    archive = place.archive
+    item_id = archive.get(rep(number)).id  # type: ignore[union-attr]
+    key = {"item_id": item_id, "role": "asked", "day": date(2020, 1, 1), "content_type": "Data"}
+    with archive.database.writing() as connection:
+        connection.execute(
+            AccessCount.__table__.insert().values(
+                **key, archive_id=archive.served().id, accesses=accesses
+            )
+        )
+
+
+def counts(place: Place) -> list[int]:
+    with place.archive.database.reading() as connection:
+        return list(connection.scalars(select(AccessCount.accesses)))
+
+
+def records(place: Place) -> dict[str, Any]:
+    """Return what must not change when items move."""
+    from dataclasses import replace
+
+    found = {}
+    for one in place.archive.find():
+        ibi = one.record.identifiers[0]
+        view = place.archive.get(ibi)
+        assert view is not None
+        files = tuple(replace(file, source=None) for file in view.record.files)
+        related = sorted((other.kind, other.ibi, other.language) for other in view.related)
+        tombstone = view.record.tombstone and replace(view.record.tombstone, original_archive=None)
+        found[ibi] = (
+            replace(
+                view.record,
+                state="",
+                original_archive=None,
+                files=files,
+                translations={},
+                tombstone=tombstone,
+            ),
+            related,
+        )
+    return found
+
+
+MOVED = {rep(n): "Original" for n in NUMBERS} | {rep(6): "Deleted"}
+LEFT = {rep(n): "Copy" for n in NUMBERS} | {rep(6): "Deleted"}
+
+
+def test_a_move_and_the_way_back(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    before, files = records(giver), giver.files()
+    address = giver.offer(taker, "--all")
+    assert taker.accept(address, "--dry-run").status == 0
+    assert taker.states() == {}
+    done = taker.accept(address)
+    assert (done.status, done.out) == (0, "")
+    assert "8 items are here; 0 were not taken" in done.err
+    assert (taker.states(), giver.states()) == (MOVED, LEFT)
+    assert records(taker) == before
+    assert (taker.files(), counts(taker), counts(giver)) == (files, [5], [])
+    # the way back
+    offer = re.search("/([0-9a-f]{16})#", address)
+    assert offer is not None
+    back = taker.offer(giver, "--accepted", offer[1])
+    assert giver.accept(back).status == 0
+    assert (taker.states(), giver.states()) == (LEFT, MOVED)
+    assert records(giver) == before
+    assert (giver.files(), counts(giver), counts(taker)) == (files, [5], [])
+    for place in places:
+        assert place.run("verify").status == 0
+        assert "done" in place.run("offers").out
+
+
+def test_tombstones_may_remain(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    files = giver.files()
+    address = giver.offer(taker, "--all", "--leave", "tombstone")
+    assert taker.accept(address).status == 0
+    assert taker.files() == files
+    assert set(giver.states().values()) == {"Deleted"}
+    assert taker.accept(address).status == 0
+    back = taker.offer(giver, "--all", "--leave", "tombstone")
+    assert giver.accept(back).status == 0
+    assert (giver.states(), giver.files()) == (MOVED, files)
+
+
+def test_a_copy_can_be_renewed(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    for language in ("en", "fr"):
+        giver.archive.edit(rep(8), language=language)
+        assert taker.accept(giver.offer(taker, "--all", "--as", "copy")).status == 0
+        found = taker.archive.get(rep(8))
+        assert found is not None
+        assert (found.record.state, found.record.language) == ("Copy", language)
+    assert counts(giver) == [5]
+
+
+def test_related_items_that_stay_are_references_on_both_sides(
+    places: Places, tmp_path: Path
+) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    before = records(giver)
+    assert taker.accept(giver.offer(taker, rep(1))).status == 0
+    assert taker.states() == {rep(1): "Original"}
+    assert records(taker)[rep(1)] == before[rep(1)]
+    assert records(giver) == before
+    # then the others follow
+    rest = [rep(number) for number in (2, 3, 5, 6, 7, 8)]
+    assert taker.accept(giver.offer(taker, *rest)).status == 0
+    assert records(taker) == before
+    assert taker.states() == MOVED
+
+
+def test_a_persistent_url_is_answered_at_each_step(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flask_ibi_archive.archive.moving import http_offer
+
+    giver, taker = places
+    fill(giver, tmp_path)
+    public = [rep(number) for number in (1, 5, 7)]
+    seen = []
+    send = http_offer.request
+
+    def sending(*args: Any, **options: Any) -> Any:
+        check()
+        response = send(*args, **options)
+        check()
+        return response
+
+    def check() -> None:
+        assert [giver.status(ibi) for ibi in public] == [302] * len(public)
+        originals = [
+            ibi for place in places for ibi, state in place.states().items() if state == "Original"
+        ]
+        assert len(set(originals)) == len(originals)
+        seen.append(len(originals))
+
+    monkeypatch.setattr(http_offer, "request", sending)
+    assert taker.accept(giver.offer(taker, "--all")).status == 0
+    check()
+    assert [taker.status(ibi) for ibi in public] == [302] * len(public)
+    assert (seen[0], seen[-1]) == (7, 7)
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_move_that_is_killed_at_each_step_in_turn(
+    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    from flask_ibi_archive.archive.moving import http_offer
+
+    giver, taker = places
+    fill(giver, tmp_path)
+    files = giver.files()
+    address = giver.offer(taker, "--all")
+    send, left = http_offer.request, [0]
+
+    def sending(*args: Any, **options: Any) -> Any:
+        left[0] -= 1
+        if left[0] == 0 and side == "before":
+            raise Killed
+        response = send(*args, **options)
+        if left[0] == 0:
+            raise Killed
+        return response
+
+    monkeypatch.setattr(http_offer, "request", sending)
+    for step in range(1, 20):
+        left[0] = step
+        try:
+            done = taker.accept(address)
+        except Killed:
+            originals = [
+                ibi
+                for place in places
+                for ibi, state in place.states().items()
+                if state == "Original"
+            ]
+            assert len(set(originals)) == len(originals)
+        else:
+            break
+    assert (done.status, step > 3) == (0, True)
+    assert (taker.states(), giver.states()) == (MOVED, LEFT)
+    assert (taker.files(), counts(taker), counts(giver)) == (files, [5], [])
+
+
+def test_both_sides_send_signals(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    received = []
+
+    def receive(sender: Any, **values: Any) -> None:
+        received.append((values["ibi"], values["archive"], values.get("to", values.get("giver"))))
+
+    with moved_away.connected_to(receive), moved_here.connected_to(receive):
+        assert taker.accept(giver.offer(taker, rep(7))).status == 0
+    assert received == [
+        (rep(7), giver.service, taker.service),
+        (rep(7), taker.service, giver.service),
+    ]
+
+
+# --- by a folder ---------------------------------------------------------------------------------
+
+
+def test_a_move_by_folder(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    before, files = records(giver), giver.files()
+    folder = tmp_path / "offer"
+    assert giver.offer(taker, "--all", "--to-folder", folder) == ""
+    assert taker.run("accept", folder, "--dry-run").status == 0
+    for _ in range(2):  # everything can be repeated
+        done = taker.run("accept", folder)
+        assert done.status == 0, done.err
+        assert "8 items are Copies until the giver confirms" in done.err
+        assert (set(taker.states().values()), giver.states()) == ({"Copy", "Deleted"}, MOVED)
+    for _ in range(2):
+        assert giver.run("offers", "receipt", folder / "receipt.json").status == 0
+        assert giver.states() == LEFT
+    for _ in range(2):
+        done = taker.run("accept", folder)
+        assert (done.status, "8 items are here; 0 were not taken" in done.err) == (0, True)
+        assert taker.states() == MOVED
+    assert (records(taker), taker.files(), counts(taker)) == (before, files, [5])
+
+
+def test_a_copy_by_folder(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    folder = tmp_path / "offer"
+    giver.offer(taker, "--all", "--as", "copy", "--to-folder", folder)
+    done = taker.run("accept", folder)
+    assert done.status == 0, done.err
+    assert set(taker.states().values()) == {"Copy"}
+
+
+def test_files_in_a_folder_are_not_trusted(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    folder = tmp_path / "offer"
+    giver.offer(taker, "--all", "--to-folder", folder)
+    digest = hashlib.sha256(b"1,2\n").hexdigest()
+    file = folder / "files" / digest
+    for spoil in ("wrong", "link", "missing"):
+        file.unlink(missing_ok=True)
+        if spoil == "wrong":
+            file.write_bytes(b"1;2\n")
+        elif spoil == "link":
+            file.symlink_to("/etc/passwd")
+        done = taker.run("accept", folder)
+        assert done.status == 1
+        assert done.out.startswith(f"{rep(5)}\tthe file b.csv: ")
+    assert rep(5) in taker.run("offers", "refused", read_offer(folder)).out
+    file.write_bytes(b"1,2\n")
+    assert taker.run("accept", folder).status == 0
+
+
+def read_offer(folder: Path) -> str:
+    """Return the public id of the offer in a folder."""
+    return str(json.loads((folder / "offer.json").read_text())["offer"])
+
+
+@pytest.mark.parametrize("edit", ["changed", "of another offer"])
+def test_a_confirmation_that_was_edited_is_refused(
+    places: Places, tmp_path: Path, edit: str
+) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    folder = tmp_path / "offer"
+    giver.offer(taker, "--all", "--to-folder", folder)
+    taker.run("accept", folder)
+    giver.run("offers", "receipt", folder / "receipt.json")
+    path = folder / "confirmation.json"
+    right = path.read_text()
+    path.write_text(right.replace('"switched"', '"refused"', 1) if edit == "changed" else "{}")
+    done = taker.run("accept", folder)
+    assert (done.status, "confirmation" in done.err) == (1, True)
+    path.write_text(right)
+    assert taker.run("accept", folder).status == 0
+    assert taker.states() == MOVED
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_the_secret_is_not_an_argument(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    address = giver.offer(taker, "--all")
+    done = taker.run("accept", address)
+    assert (done.status, done.out) == (2, "")
+    secret = address.partition("#")[2]
+    assert "list of processes" in done.err
+    assert secret not in done.err
+    for wrong in (address[:-1], address.partition("#")[0], "x#" + secret, ""):
+        done = taker.accept(wrong)
+        assert (done.status, secret[:-1] in done.err) == (1, False)
+    done = taker.run("accept")
+    assert (done.status, "there is no terminal" in done.err) == (1, True)
+
+
+def test_a_wrong_secret_and_an_expired_offer_are_refused(places: Places, tmp_path: Path) -> None:
+    giver, taker = places
+    fill(giver, tmp_path)
+    address = giver.offer(taker, "--all")
+    url = address.partition("#")[0]
+    done = taker.accept(f"{url}#{'A' * 43}")
+    assert (done.status, "answers with status 401" in done.err) == (1, True)
+    assert giver.run("offers", "withdraw", url[-16:]).status == 0
+    done = taker.accept(address)
+    assert (done.status, "answers with status 410: the offer was withdrawn" in done.err) == (
+        1,
+        True,
+    )
+    done = giver.accept(taker.run("offer", "--all", "--to", giver.service).out)
+    assert done.status == 1

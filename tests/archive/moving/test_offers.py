@@ -1,0 +1,383 @@
+"""Offers are made, listed and withdrawn; who has the secret reads the offered items alone."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import select
+from support.archives import FAR_SERVICE, SERVICE, archive_of, import_records
+from support.shelf import Shelf
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.tables import Offer
+from flask_ibi_archive.archive.moving import giving, views
+from flask_ibi_archive.archive.service.request_counts import WRONG_KEYS
+from flask_ibi_archive.core.records.offers import parse_description
+from flask_ibi_archive.core.records.record import AccessRule, MetadataItem
+
+from .conftest import Taker, deposit, record_of
+
+Run = Callable[..., Any]
+Make = Callable[..., Taker]
+NOON = datetime(2026, 11, 24, 12, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def clock(archive: Archive) -> list[datetime]:
+    """A list with the time of the Archive."""
+    now = [NOON]
+    archive.clock = lambda: now[0]
+    return now
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+def test_the_address_is_printed_once_and_the_secret_is_stored_as_a_hash(
+    archive: Archive, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    made = run("offer", deposit(archive, "On rain", "a.txt"), "--to", FAR_SERVICE)
+    address = made.stdout.strip()
+    base, _, secret = address.partition("#")
+    assert base.startswith("http://mtc-m16c.sid.inpe.br/ibi/offers/")
+    assert len(secret) == 43
+    assert f"offer {base[-16:]}: 1 items (5 bytes) to {FAR_SERVICE}" in made.stderr
+    with archive.database.reading() as connection:
+        rows = " ".join(str(row) for row in connection.execute(select(Offer.__table__)))
+    shown = rows + made.stderr + caplog.text + run("offers", "--json").output
+    assert secret not in shown
+    assert base[-16:] in shown
+
+
+def test_offers_are_listed_with_their_progress(
+    archive: Archive, run: Run, offer: Make, clock: list[datetime]
+) -> None:
+    items = [deposit(archive, "On rain") for _ in range(3)]
+    taker = offer(*items[:2])
+    offer(items[2], "--as", "copy", "--expires", "1d")
+    gone = offer(items[2], "--leave", "tombstone")
+    assert run("offers", "withdraw", gone.address.public_id).exit_code == 0
+    taker.switch(taker.read()[:1])
+    clock[0] += timedelta(days=2)
+    listed = json.loads(run("offers", "--json").stdout)
+    assert [(row["kind"], row["items"], row["settled"], row["status"]) for row in listed] == [
+        ("move", 2, 1, "open"),
+        ("copy", 1, 0, "expired"),
+        ("move", 1, 0, "withdrawn"),
+    ]
+    taker.switch(taker.read()[1:])
+    assert "\tdone\n" in run("offers").stdout
+
+
+def test_items_are_chosen_by_a_search_a_list_or_all(
+    archive: Archive, run: Run, tmp_path: Path, offer: Make
+) -> None:
+    rain, snow = deposit(archive, "On rain"), deposit(archive, "On snow")
+    fixed = deposit(archive, "On fixed rain", transferable=False)
+    listed = tmp_path / "list.txt"
+    listed.write_text(f"{snow}\n\nhttp://urlib.net/{rain.upper()}\n")
+    for arguments, expected in (
+        (("--where", "RAIN", "--as", "copy"), {rain, fixed}),
+        (("--file", str(listed), "--as", "copy"), {rain, snow}),
+        (("--where", "rain"), {rain}),
+        (("--all",), {snow}),
+    ):
+        records = [item.record for item in offer(*arguments).read()]
+        assert {record.rep for record in records} == expected, arguments
+    again = run("offer", "--all", "--to", FAR_SERVICE)
+    assert "Error: there are no items that can be offered" in again.stderr
+    copied = run("offer", "--where", "rain", "--to", FAR_SERVICE)
+    assert copied.exit_code == 1
+
+
+WRONG_CHOICES: list[tuple[tuple[str, ...], str]] = [
+    ((), "choose the items with one of: IBI..., --all, --where, --file, --accepted"),
+    (("--all", "--where", "a"), "choose the items with one of: "),
+    (("--all", "--expires", "soon"), "'soon' is not a period such as 90d, 12w, 6m or 1y\n"),
+    (("--all", "--expires", "never"), "'never' is not a period"),
+    (("--file", "/nowhere"), "/nowhere can't be read: No such file or directory"),
+    (("--accepted", "0" * 16), "no items have come with the offer 0000000000000000"),
+    (("8JMKD3MGP8W/35MME4E",), "no item of this Archive has the identifier 8JMKD3MGP8W/"),
+    ((SERVICE,), f"{SERVICE} can't be offered: it is the service of the Archive"),
+]
+
+
+def test_a_wrong_choice_is_refused_in_one_line(run: Run) -> None:
+    for arguments, message in WRONG_CHOICES:
+        refused = run("offer", *arguments, "--to", FAR_SERVICE)
+        assert refused.exit_code in (1, 2)
+        assert message in refused.stderr
+        assert refused.stdout == ""
+
+
+def test_items_that_cannot_be_offered_are_refused_by_name(
+    archive: Archive, run: Run, offer: Make
+) -> None:
+    fixed = deposit(archive, "fixed", transferable=False)
+    offered, removed = deposit(archive, "offered"), deposit(archive, "removed")
+    archive.delete(removed, "a mistake")
+    copy = {"rep": "far.inpe.br/a/2010/01.01.00.00", "state": "Copy"}
+    import_records(archive, [{**copy, "original_archive": FAR_SERVICE}])
+    offer(offered)
+    for arguments, reason in (
+        ((fixed,), f"{fixed} can't be offered: it is not transferable; set its field "),
+        ((offered,), f"{offered} can't be offered: it is in another open offer; "),
+        ((copy["rep"],), "it is a Copy; the Archive that has the Original can offer it"),
+        ((removed, "--as", "copy"), "it is deleted, and a deleted item can only be moved"),
+    ):
+        refused = run("offer", *arguments, "--to", FAR_SERVICE)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+        assert reason in refused.stderr
+    assert len(offer(removed).read()) == 1
+    same = run("offer", removed, "--to", SERVICE)
+    assert f"the Archive {SERVICE} is in this database; use flask ibi transfer" in same.stderr
+
+
+def test_an_item_can_be_offered_again_when_its_offer_has_ended(
+    archive: Archive, run: Run, offer: Make, clock: list[datetime]
+) -> None:
+    item = deposit(archive, "On rain")
+    first = offer(item, "--expires", "1d")
+    clock[0] += timedelta(days=1)
+    assert first().status_code == 410
+    second = offer(item)
+    run("offers", "withdraw", second.address.public_id)
+    assert second().status_code == 410
+    assert offer(item).read()[0].record.rep == item
+
+
+def test_an_offer_is_withdrawn_only_while_no_item_was_moved(
+    archive: Archive, run: Run, offer: Make
+) -> None:
+    taker = offer(deposit(archive, "a"), deposit(archive, "b"))
+    name = taker.address.public_id
+    taker.switch(taker.read()[:1])
+    refused = run("offers", "withdraw", name)
+    assert refused.exit_code == 1
+    assert f"1 of the 2 items of the offer {name} were moved already; to get them back, " in (
+        refused.stderr
+    )
+    assert f"flask ibi offer --accepted {name} --to {SERVICE}" in refused.stderr
+    unknown = run("offers", "withdraw", "0" * 16)
+    assert "this Archive has made no offer 0000000000000000; flask ibi offers" in unknown.stderr
+
+
+def test_the_metadata_item_of_an_item_is_offered_with_it(archive: Archive, offer: Make) -> None:
+    metadata = deposit(archive, "About rain", content_type="Metadata")
+    items = [archive.deposit(metadata=MetadataItem(metadata)).rep for _ in range(2)]
+    # a tombstone of the metadata item would leave the other item without its description
+    assert len(offer(items[0], "--leave", "tombstone", "--expires", "1d").read()) == 1
+    moved = offer(items[1]).read()
+    assert [item.record.rep for item in moved] == [metadata, items[1]]
+
+
+def test_items_in_the_tables_of_a_host_are_not_offered(
+    uri: str, tmp_path: Path, new_app: Callable[..., Flask]
+) -> None:
+    app = new_app(ibi=IBIArchive(catalogue=Shelf()))
+    archive_of(app).init()
+    refused = app.test_cli_runner().invoke(args=["ibi", "offer", "--all", "--to", FAR_SERVICE])
+    assert refused.exit_code == 1
+    assert "the items of this Archive are in the tables of the repository" in refused.stderr
+    assert app.test_client().get(f"/ibi/offers/{'0' * 16}").status_code == 401
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def test_an_offer_describes_what_it_contains_now(archive: Archive, offer: Make) -> None:
+    item = deposit(archive, "On rain", "a.txt")
+    taker = offer(item, "--leave", "tombstone")
+    archive.edit(item, add_files=[("more.txt", BytesIO(b"more"))])
+    answer = taker()
+    assert answer.headers["Cache-Control"] == "no-store"
+    found = parse_description(answer.json)
+    assert (found.giver, found.taker) == (SERVICE, FAR_SERVICE)
+    assert (found.kind, found.leaves, found.items) == ("move", "Deleted", 1)
+    assert (found.files, found.bytes) == (2, 9)
+
+
+def test_a_page_has_what_belongs_to_the_items(archive: Archive, offer: Make) -> None:
+    rule = AccessRule(("150.163.0.0/16",), "none")
+    first = deposit(
+        archive, "On rain", "a.txt", language="en", access=rule, embargo="2030-01-01", key="a:1"
+    )
+    second = archive.add_translation(first, title="Da chuva", language="pt").rep
+    third = archive.new_edition(first, title="On rain, again").rep
+    removed = deposit(archive, "On snow")
+    archive.delete(removed, "a mistake", successor=first)
+    one, two, three, four = offer(first, second, third, removed).read()
+    assert one.record.translations == {"pt": second}
+    assert one.record.next_edition == third
+    assert one.record.access == rule
+    assert one.record.embargo == date(2030, 1, 1)
+    assert one.record.key is None
+    assert one.sizes == {"a.txt": 5}
+    assert two.record.translations == {"en": first}
+    assert three.record.rep == third
+    assert four.record.state == "Deleted"
+    assert four.record.tombstone is not None
+    assert four.record.tombstone.successor == first
+    assert [item.number for item in (one, two, three, four)] == [1, 2, 3, 4]
+
+
+def test_pages_follow_each_other_until_they_are_empty(
+    archive: Archive, offer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(giving, "BATCH", 2)
+    monkeypatch.setattr(giving, "MAX_ITEMS", 3)
+    items = [deposit(archive, f"item {number}") for number in range(7)]
+    taker = offer("--all")
+    found, after, sizes = [], 0, []
+    while page := taker.read(f"after={after}"):
+        found += [item.record.rep for item in page]
+        after = page[-1].number
+        sizes.append(len(page))
+    assert (found, sizes) == (items, [3, 3, 1])
+    assert [item.record.rep for item in taker.read("numbers=7,2,2,99")] == [items[1], items[6]]
+    monkeypatch.setattr(giving, "MAX_PAGE", 700)
+    assert len(taker.read()) in (1, 2)
+    monkeypatch.setattr(giving, "MAX_LINE", 10)  # items that the taker could not read
+    assert taker.read() == []
+
+
+def test_files_are_sent_in_ranges_and_are_not_counted(archive: Archive, offer: Make) -> None:
+    closed = deposit(archive, "On rain", "a b/é.txt", embargo="2999-01-01")
+    taker = offer(closed)
+    whole = taker("/files/1/a%20b/%C3%A9.txt")
+    assert (whole.status_code, whole.data) == (200, "a b/é.txt".encode())
+    assert whole.headers["Cache-Control"] == "no-store"
+    part = taker("/files/1/a%20b/%C3%A9.txt", headers={"Range": "bytes=4-"})
+    assert (part.status_code, part.data) == (206, "é.txt".encode())
+    assert part.headers["Content-Range"] == "bytes 4-9/10"
+    assert part.headers["ETag"] == f'"{record_of(archive, closed).files[0].sha256}"'
+    assert archive.statistics().downloads == 0
+
+
+def test_only_files_of_offered_items_are_sent(archive: Archive, offer: Make) -> None:
+    deposit(archive, "On snow", "secret.txt")
+    taker = offer(deposit(archive, "On rain", "a.txt"), "--as", "copy")
+    other = offer(deposit(archive, "On hail", "b.txt"), "--as", "copy")
+    for path, status in (
+        ("/files/1/a.txt", 200),
+        ("/files/1/secret.txt", 404),
+        ("/files/2/secret.txt", 404),
+        ("/files/1/b.txt", 404),
+        ("/files/1/../../../../etc/passwd", 404),
+        ("/files/1/%2e%2e/a.txt", 404),
+    ):
+        assert taker(path).status_code == status, path
+    assert Taker(taker.client, taker.address.text, other.secret)("").status_code == 401
+
+
+# --- wrong requests ------------------------------------------------------------------------------
+
+STORED = {"number": 1, "version": "0" * 64}
+
+
+WRONG_REQUESTS: list[tuple[str, str, dict[str, Any], int, str]] = [
+    ("GET", "/items?after=-1", {}, 400, "'-1' is not a whole number"),
+    ("GET", "/items?after=1&after=2", {}, 400, "the query must be after=NUMBER, or numbers="),
+    ("GET", "/items?before=1", {}, 400, "the query must be after=NUMBER, or numbers="),
+    ("GET", "/items?numbers=1,,2", {}, 400, "'' is not a whole number"),
+    ("GET", f"/items?numbers={'1,' * 500}1", {}, 400, "the list has 501 numbers"),
+    ("GET", "/switch", {}, 405, "the method GET is not allowed; use POST"),
+    ("POST", "", {"json": {}}, 405, "the method POST is not allowed; use GET"),
+    ("DELETE", "", {}, 405, "the method DELETE is not allowed; use GET"),
+    ("POST", "/switch", {}, 400, "None is not an object"),
+    ("POST", "/switch", {"data": b"{"}, 415, "the Content-Type of the body must be "),
+    ("POST", "/switch", {"json": {"items": []}}, 400, "the list has 0 items, instead of 1 to"),
+    ("POST", "/switch", {"json": {"items": [STORED] * 2}}, 400, "an item appears twice"),
+    ("POST", "/switch", {"json": {"items": [1]}}, 400, "1 is not an object"),
+    (
+        "POST",
+        "/switch",
+        {"data": b"{", "content_type": "application/json"},
+        400,
+        "the text is not JSON: ",
+    ),
+    (
+        "POST",
+        "/switch",
+        {"data": b" " * ((1 << 20) + 1), "content_type": "application/json"},
+        413,
+        "the body is longer than 1048576 bytes",
+    ),
+]
+
+
+def test_a_wrong_request_is_answered_with_a_problem(archive: Archive, offer: Make) -> None:
+    taker = offer(deposit(archive, "On rain"))
+    for method, path, options, status, detail in WRONG_REQUESTS:
+        answer = taker(path, method, **options)
+        assert answer.status_code == status, (path, answer.text)
+        assert answer.mimetype == "application/problem+json"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.json["detail"].startswith(detail), (path, answer.text)
+
+
+WRONG_SECRETS = (
+    "",
+    "Bearer",
+    "Bearer ",
+    "Basic abc",
+    f"Bearer {'s' * 43}",
+    "Bearer é",
+    "Bearer a b",
+)
+
+
+def test_a_wrong_secret_and_an_unknown_offer_have_the_same_answer(
+    archive: Archive, offer: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "WRONG_KEYS", 10**9)
+    taker = offer(deposit(archive, "On rain", "a.txt"))
+    answers = [
+        taker.client.open(
+            f"/ibi/offers/{name}{path}",
+            method="POST" if path == "/switch" else "GET",
+            headers={"Authorization": authorization},
+        )
+        for authorization in WRONG_SECRETS
+        for path in ("", "/items", "/files/1/a.txt", "/switch")
+        for name in (taker.address.public_id, "0" * 16, "x")
+    ]
+    assert {answer.status_code for answer in answers} == {401}
+    assert len({answer.data for answer in answers}) == 1
+    assert {answer.headers["WWW-Authenticate"] for answer in answers} == {'Bearer realm="offers"'}
+
+
+def test_wrong_secrets_are_limited_and_right_ones_are_not(
+    archive: Archive, offer: Make, clock: list[datetime]
+) -> None:
+    taker = offer(deposit(archive, "On rain"))
+    wrong = Taker(taker.client, taker.address.text, "s" * 43)
+    statuses = [wrong().status_code for _ in range(WRONG_KEYS + 2)]
+    assert statuses == [401] * WRONG_KEYS + [429] * 2
+    assert taker().status_code == 200
+    assert wrong().headers["Retry-After"] == "60"
+
+
+def test_an_offer_of_another_archive_of_the_database_is_unknown(
+    archive: Archive, offer: Make, new_app: Callable[..., Flask]
+) -> None:
+    taker = offer(deposit(archive, "On rain"))
+    other = new_app(IBI_ARCHIVE_SERVICE_IBI="dpi.inpe.br/banon/1999/01.09.22.14")
+    archive_of(other).init()
+    assert Taker(other.test_client(), taker.address.text)().status_code == 401
+
+
+def test_an_archive_that_is_not_ready_says_so(new_app: Callable[..., Flask], uri: str) -> None:
+    app = new_app(IBI_ARCHIVE_SERVICE_IBI=FAR_SERVICE)
+    answer = app.test_client().get(f"/ibi/offers/{'0' * 16}")
+    assert (answer.status_code, answer.mimetype) == (503, "application/problem+json")

@@ -1,0 +1,348 @@
+"""The messages of offers and switches: what they contain, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date, datetime, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flask_ibi_archive.core.records.fields import FieldError
+from flask_ibi_archive.core.records.offers import (
+    OfferAddress,
+    OfferDescription,
+    format_description,
+    format_offered,
+    hash_secret,
+    offer_record,
+    parse_address,
+    parse_description,
+    parse_offered,
+)
+from flask_ibi_archive.core.records.record import FileRecord, Record, Tombstone
+from flask_ibi_archive.core.records.switches import (
+    DailyCount,
+    StoredVersion,
+    SwitchAnswer,
+    format_answers,
+    format_confirmation,
+    format_offer_file,
+    format_receipt,
+    format_switch,
+    get_offer,
+    parse_answers,
+    parse_confirmation,
+    parse_offer_file,
+    parse_receipt,
+    parse_switch,
+)
+
+SECRET = "s" * 43
+URL = "https://g.example/ibi/offers/0123456789abcdef"
+MOMENT = datetime(2026, 12, 24, 12, tzinfo=timezone.utc)
+DESCRIPTION = OfferDescription(
+    offer="0123456789abcdef",
+    kind="move",
+    leaves="Copy",
+    giver="g.inpe.br/a/2009/08.21.17.02",
+    taker="t.inpe.br/a/2009/08.21.17.02",
+    expires=MOMENT,
+    items=3,
+    bytes=12,
+    files=1,
+)
+RECORD = Record(
+    rep="g.inpe.br/a/2010/01.01.00.00",
+    timestamp=MOMENT,
+    files=(FileRecord("a.txt", sha256="0" * 64), FileRecord("b", url="http://example.org/b")),
+)
+VERSION = "1" * 64
+DAY = DailyCount(date(2026, 1, 2), "asked", "Data", 3, 1, 0)
+
+
+# --- the address ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{URL}#{SECRET}", OfferAddress(URL, SECRET)),
+        (f" {URL}#{SECRET}\n", OfferAddress(URL, SECRET)),
+        (URL, OfferAddress(URL)),
+        (
+            f"http://g.example:8080/app/ibi/offers/0123456789abcdef#{SECRET}",
+            OfferAddress("http://g.example:8080/app/ibi/offers/0123456789abcdef", SECRET),
+        ),
+    ],
+)
+def test_an_address_is_read(text: str, expected: OfferAddress) -> None:
+    assert parse_address(text) == expected
+    assert parse_address(expected.text) == expected
+    assert expected.public_id == "0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "https://g.example/",
+        f"{URL}/items#{SECRET}",
+        f"{URL}0#{SECRET}",
+        f"{URL}?a=b#{SECRET}",
+        f"{URL}#",
+        f"{URL}#{SECRET}s",
+        f"{URL}#{SECRET[1:]}=",
+        f"{URL}##{SECRET}",
+        f"ftp://g.example/ibi/offers/0123456789abcdef#{SECRET}",
+        f"https://user:pw@g.example/ibi/offers/0123456789abcdef#{SECRET}",
+        f"/ibi/offers/0123456789abcdef#{SECRET}",
+    ],
+)
+def test_another_text_is_refused_without_showing_the_secret(text: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        parse_address(text)
+    assert "sss" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_secret_is_not_in_the_representation_of_an_address() -> None:
+    assert SECRET not in repr(parse_address(f"{URL}#{SECRET}"))
+
+
+# --- the description and the pages ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "description", [DESCRIPTION, replace(DESCRIPTION, kind="copy", leaves=None, bytes=0, files=0)]
+)
+def test_a_description_is_read_as_it_was_written(description: OfferDescription) -> None:
+    assert parse_description(json.loads(json.dumps(format_description(description)))) == description
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "gift"}, "kind: 'gift' is not one of move, copy"),
+        ({"leaves": None}, "leaves: the field must be null for copies, and only for copies"),
+        ({"kind": "copy"}, "leaves: the field must be null for copies, and only for copies"),
+        ({"items": 0}, "items: 0 is not a whole number from 1"),
+        ({"items": True}, "items: True is not a whole number from 1"),
+        ({"bytes": -1}, "bytes: -1 is not a whole number from 0"),
+        ({"bytes": 1 << 63}, "bytes: 9223372036854775808 is not a whole number from 0"),
+        ({"giver": "G"}, "giver: "),
+        ({"expires": "tomorrow"}, "expires: 'tomorrow' is not a time such as "),
+        ({"offer": "../secret"}, "offer: '../secret' is not an offer: 16 hexadecimal digits"),
+        ({"price": 1}, "price: this field is unknown; "),
+        ({"taker": ...}, "taker: the field is missing"),
+    ],
+)
+def test_a_wrong_description_is_refused(changes: dict[str, Any], message: str) -> None:
+    data = {**format_description(DESCRIPTION), **changes}
+    with pytest.raises(FieldError) as refused:
+        parse_description({name: value for name, value in data.items() if value is not ...})
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        RECORD,
+        replace(RECORD, key="thesis:7"),
+        replace(
+            RECORD, files=(), state="Deleted", tombstone=Tombstone("Retracted — zurückgezogen")
+        ),
+    ],
+)
+def test_a_line_is_read_as_it_was_written(record: Record) -> None:
+    sizes = {"a.txt": 12} if record.files else {}
+    offered = offer_record(7, record, sizes)
+    line = format_offered(offered)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert parse_offered(line) == offered
+    assert offered.record == replace(record, key=None)
+
+
+@given(st.sampled_from(["language", "embargo", "list_files", "timestamp", "files"]))
+def test_each_change_of_a_record_is_another_version(name: str) -> None:
+    changes = {
+        "language": "pt",
+        "embargo": date(2030, 1, 1),
+        "list_files": False,
+        "timestamp": MOMENT.replace(second=1),
+        "files": (FileRecord("a.txt", sha256="1" * 64), *RECORD.files[1:]),
+    }
+    changed = replace(RECORD, **{name: changes[name]})
+    assert offer_record(1, changed, {}).version != offer_record(1, RECORD, {}).version
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"number": 0}, "number: 0 is not a whole number from 1"),
+        ({"version": VERSION}, "version: the version is not that of the record"),
+        ({"sizes": {"b": 1}}, "sizes: 'b' is not a stored file of the record"),
+        ({"sizes": {"a.txt": -1}}, "sizes: -1 is not a whole number from 0"),
+        ({"sizes": []}, "sizes: [] is not an object"),
+        ({"record": {}}, "record.rep: an item needs a rep, an ibip or both"),
+        ({"extra": 1}, "extra: this field is unknown; "),
+        ({"sizes": ...}, "sizes: the field is missing"),
+    ],
+)
+def test_a_wrong_line_is_refused(changes: dict[str, Any], message: str) -> None:
+    data = {**json.loads(format_offered(offer_record(1, RECORD, {"a.txt": 1}))), **changes}
+    data = {name: value for name, value in data.items() if value is not ...}
+    with pytest.raises(FieldError) as refused:
+        parse_offered(json.dumps(data).encode() + b"\n")
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (
+            {"state": "Copy", "original_archive": DESCRIPTION.giver},
+            "record.state: a Copy cannot be",
+        ),
+        ({"key": "a:1"}, "record.key: the key belongs to the giver; omit the field"),
+        (
+            {"files": [{"path": "a", "source": "/etc/passwd"}]},
+            "record.files: an offered file has no source",
+        ),
+    ],
+)
+def test_a_record_that_cannot_be_offered_is_refused(record: dict[str, Any], message: str) -> None:
+    line = json.loads(format_offered(offer_record(1, RECORD, {})))
+    line["record"].update(record)
+    with pytest.raises(FieldError) as refused:
+        parse_offered(json.dumps(line).encode() + b"\n")
+    assert str(refused.value).startswith(message)
+
+
+@given(st.integers(min_value=0, max_value=200))
+def test_a_line_that_was_cut_off_is_refused(length: int) -> None:
+    line = format_offered(offer_record(1, RECORD, {"a.txt": 1}))
+    with pytest.raises(FieldError):
+        parse_offered(line[: min(length, len(line) - 1)])
+
+
+# --- the switch ----------------------------------------------------------------------------------
+
+ASKED = (StoredVersion(1, VERSION), StoredVersion(3, VERSION), StoredVersion(2, VERSION))
+ANSWERS = (
+    SwitchAnswer(1, "switched", counts=(DAY, DAY._replace(role="delivered", accesses=-1))),
+    SwitchAnswer(3, "changed"),
+    SwitchAnswer(2, "refused", "the item is not transferable"),
+)
+
+
+def test_requests_and_answers_are_read_as_they_were_written() -> None:
+    assert parse_switch(json.loads(json.dumps(format_switch(ASKED)))) == ASKED
+    assert parse_answers(json.loads(json.dumps(format_answers(ANSWERS))), ASKED) == ANSWERS
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "[] is not an object"),
+        ({}, "items: the field is missing"),
+        ({"items": []}, "items: the list has 0 items, instead of 1 to 500"),
+        ({"items": [{"number": 1}]}, "items[0].version: the field is missing"),
+        ({"items": [{"number": "1", "version": VERSION}]}, "items[0].number: '1' is not a whole"),
+        ({"items": [{"number": 1, "version": "a"}]}, "items[0].version: 'a' is not a SHA-256"),
+        ({"items": [{"number": 1, "version": VERSION}] * 2}, "items: an item appears twice"),
+        ({"items": [1]}, "items[0]: 1 is not an object"),
+        ({"items": [], "offer": 1}, "offer: this field is unknown"),
+    ],
+)
+def test_a_wrong_request_is_refused(data: object, message: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        parse_switch(data)
+    assert str(refused.value).startswith(message)
+
+
+def test_a_request_has_at_most_500_items() -> None:
+    items = [StoredVersion(number, VERSION) for number in range(1, 502)]
+    assert len(parse_switch(format_switch(items[:500]))) == 500
+    with pytest.raises(FieldError, match="the list has 501 items, instead of 1 to 500"):
+        parse_switch(format_switch(items))
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"number": 2, "result": "changed"}, "items: the answer is not about the items"),
+        ({"number": 1, "result": "kept"}, "items[0].result: 'kept' is not one of switched, "),
+        ({"number": 1, "result": "refused"}, "items[0].reason: the field must say why"),
+        ({"number": 1, "result": "taken", "reason": "a"}, "items[0].reason: the field must say"),
+        (
+            {"number": 1, "result": "taken", "counts": [["2026-01-02", "asked", "Data", 1, 0, 0]]},
+            "items[0].counts: only an item that was switched has counts",
+        ),
+        (
+            {"number": 1, "result": "switched", "counts": [["2026-01-02", "asked", "Data", 1]]},
+            "items[0].counts[0]: ['2026-01-02', 'asked', 'Data', 1] is not a list: day, role, ",
+        ),
+        (
+            {"number": 1, "result": "switched", "counts": [["2026-1-2", "asked", "Data", 1, 0, 0]]},
+            "items[0].counts[0]: '2026-1-2' is not a day",
+        ),
+        (
+            {
+                "number": 1,
+                "result": "switched",
+                "counts": [["2026-01-02", "asked", "Data", 1, 0, 0]] * 2,
+            },
+            "items[0].counts: two counts have the same day, role and content type",
+        ),
+    ],
+)
+def test_a_wrong_answer_is_refused(answer: dict[str, Any], message: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        parse_answers({"items": [answer]}, ASKED[:1])
+    assert str(refused.value).startswith(message)
+
+
+# --- the same by files ---------------------------------------------------------------------------
+
+KEY = hash_secret(SECRET)
+
+
+def test_files_are_read_as_they_were_written() -> None:
+    assert parse_offer_file(format_offer_file(DESCRIPTION, SECRET)) == (DESCRIPTION, SECRET)
+    receipt = json.loads(json.dumps(format_receipt(DESCRIPTION.offer, ASKED, KEY)))
+    assert get_offer(receipt) == DESCRIPTION.offer
+    assert parse_receipt(receipt, KEY) == ASKED
+    confirmation = json.loads(json.dumps(format_confirmation(DESCRIPTION.offer, ANSWERS, KEY)))
+    assert parse_confirmation(confirmation, ASKED, KEY) == ANSWERS
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "message"),
+    [
+        ({"offer": "f" * 16}, KEY, "hmac: the receipt was changed, or belongs to another offer"),
+        ({"items": []}, KEY, "hmac: the receipt was changed, or belongs to another offer"),
+        ({"hmac": "0" * 64}, KEY, "hmac: the receipt was changed, or belongs to another offer"),
+        ({"hmac": "é"}, KEY, "hmac: the receipt was changed, or belongs to another offer"),
+        ({"hmac": 1}, KEY, "hmac: the receipt was changed, or belongs to another offer"),
+        ({}, hash_secret("t" * 43), "hmac: the receipt was changed, or belongs to another offer"),
+        ({"kind": "confirmation"}, KEY, "kind: the file is not a receipt of an offer"),
+        ({"more": 1}, KEY, "more: this field is unknown"),
+    ],
+)
+def test_a_receipt_that_was_changed_is_refused(
+    changes: dict[str, Any], key: str, message: str
+) -> None:
+    receipt = {**format_receipt(DESCRIPTION.offer, ASKED, KEY), **changes}
+    with pytest.raises(FieldError) as refused:
+        parse_receipt(receipt, key)
+    assert str(refused.value).startswith(message)
+
+
+def test_a_receipt_is_no_confirmation() -> None:
+    with pytest.raises(FieldError, match="the file is not a confirmation of an offer"):
+        parse_confirmation(format_receipt(DESCRIPTION.offer, ASKED, KEY), ASKED, KEY)
