@@ -22,6 +22,15 @@ IDENTIFIERS = """
     INSERT INTO ibi_identifier (text, archive_id, item_id, state, form)
     SELECT rep, archive_id, id, state, 'rep' FROM ibi_item WHERE rep LIKE 'a.br/more/%'
 """
+# their digests are never asked for: only their number counts
+DIGESTS = {
+    "sqlite": "lower(hex(randomblob(32)))",
+    "postgresql": "encode(sha256(CAST(CAST(id AS text) AS bytea)), 'hex')",
+}
+ALIASES = """
+    INSERT INTO ibi_same_as (digest, archive_id, item_id, position, text)
+    SELECT {digest}, archive_id, id, 0, 'hdl:1/' || id FROM ibi_item WHERE rep LIKE 'a.br/more/%'
+"""
 
 
 def add_items(archive: Archive, count: int) -> None:
@@ -35,3 +44,13 @@ def add_items(archive: Archive, count: int) -> None:
     if dialect == "postgresql":
         with archive.database.reading() as connection:
             connection.execute(text("ANALYZE ibi_item, ibi_identifier"))
+
+
+def add_aliases(archive: Archive) -> None:
+    """Add an alias to each of the items of :func:`add_items`."""
+    dialect = archive.database.engine.dialect.name
+    with archive.database.writing() as connection:
+        connection.execute(text(ALIASES.format(digest=DIGESTS[dialect])))
+    if dialect == "postgresql":
+        with archive.database.reading() as connection:
+            connection.execute(text("ANALYZE ibi_same_as"))

@@ -307,6 +307,25 @@ class Bench:
                 ratio = long / one
                 self.add(row, OURS, few=few, many=lengths[-1], instruction_ratio=ratio)
 
+    def aliases(self) -> None:
+        """Compare the instructions of redirects and urlRequests with many and with few aliases."""
+        if not can_count_instructions():
+            self.say("  valgrind is not installed")
+            return
+        with self.database() as uri:
+            place = (uri, str(self.folder))
+            ours.prepare(*place)
+            ours.name_items(*place)
+            names = ("former_link", "former_address", "url_request")
+            systems = [System(OURS, f"ours:{name}", place) for name in names]
+            small = self._count(systems)
+            ours.grow(*place, self.scope.growth)
+            ours.add_more_aliases(*place)
+            *links, request = map(truediv, self._count(systems), small)
+            sizes = {"few": ours.ITEMS, "many": self.scope.growth}
+            self.add("former_links", OURS, **sizes, instruction_ratio=max(links))
+            self.add("named_items", OURS, **sizes, instruction_ratio=request)
+
     # --- several processes -----------------------------------------------------------------------
 
     def acknowledgments(self) -> None:
@@ -342,6 +361,7 @@ PARTS: Mapping[str, Callable[[Bench], None]] = {
     "deposits": Bench.deposits,
     "import": Bench.importing,
     "growth": Bench.growth,
+    "aliases": Bench.aliases,
     "acknowledgments": Bench.acknowledgments,
     "server": Bench.serving,
     "resolution": Bench.resolution,

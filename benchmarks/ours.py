@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask
+from sqlalchemy import select
 from support.archives import SERVICE, archive_of, import_file, import_records, make_app
 from support.stores import ibip_of, rep_of
 
-from .growing_archive import add_items
+from flask_ibi_archive.archive.items.same_as import add_same_as
+from flask_ibi_archive.archive.items.tables import Item
+
+from .growing_archive import add_aliases, add_items
 from .import_items import make_item
 from .worker import Work, repeated, requests_to
 
@@ -27,6 +31,8 @@ URL_REQUEST = (
     "servicesubject=urlRequest&clientinformation.ipaddress=150.163.2.175&parsedibiurl.ibi="
 )
 LAST_METADATA = "&parsedibiurl.verblist=GetLastEdition%20GetMetadata(oai_dc)"
+FORMER_HOST = "old.example.org"
+HANDLE, ADDRESS = "hdl:20.500.12345/", f"http://{FORMER_HOST}/handle/1/"
 #: So fine that no request waits for its date.
 GRANULARITY = "0.000001"
 
@@ -74,6 +80,32 @@ def url_list_of(app: Flask, ibi: str, rest: str = "") -> Work:
 def url_request(uri: str, folder: str) -> Work:
     """Prepare urlRequests about one item."""
     return url_list_of(make_app(uri, Path(folder)), rep_of(GROUP * MEASURED))
+
+
+def name_items(uri: str, folder: str) -> None:
+    """Give each item of :func:`prepare` an alias: a Handle or a former address."""
+    archive = archive_of(make_app(uri, Path(folder)))
+    served = archive.served().id
+    with archive.database.writing() as connection:
+        ids = {rep: key for key, rep in connection.execute(select(Item.id, Item.rep))}
+        texts = (HANDLE, ADDRESS)
+        aliases = [(ids[rep_of(n)], 0, f"{texts[n % 2]}{n}") for n in range(ITEMS)]
+        add_same_as(connection, served, aliases)
+    archive.database.close()
+
+
+def former_link(uri: str, folder: str) -> Work:
+    """Prepare redirects of a Handle. They are not counted, so that nothing is written."""
+    app = make_app(uri, Path(folder))
+    return requests_to(app.wsgi_app, f"/{HANDLE}500", status="302", REQUEST_METHOD="HEAD")
+
+
+def former_address(uri: str, folder: str) -> Work:
+    """Prepare redirects of a former address with a modifier."""
+    app = make_app(uri, Path(folder), IBI_FORMER_HOSTS=FORMER_HOST)
+    path = f"{ADDRESS.partition(FORMER_HOST)[2]}501:"
+    options = {"REQUEST_METHOD": "HEAD", "HTTP_HOST": FORMER_HOST}
+    return requests_to(app.wsgi_app, path, status="302", **options)
 
 
 def metadata_request(uri: str, folder: str) -> Work:
@@ -139,6 +171,13 @@ def initialise(uri: str, folder: str) -> None:
     """Create an Archive without items."""
     archive = archive_of(make_app(uri, Path(folder)))
     archive.init()
+    archive.database.close()
+
+
+def add_more_aliases(uri: str, folder: str) -> None:
+    """Add an alias to each item that :func:`grow` added."""
+    archive = archive_of(make_app(uri, Path(folder)))
+    add_aliases(archive)
     archive.database.close()
 
 

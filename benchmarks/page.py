@@ -82,6 +82,16 @@ GROWTH = (
         "The last of many editions, compared with the last of two",
         (("few", "few"), ("many", "many"), ("instruction_ratio", "instructions")),
     ),
+    Table(
+        "former_links",
+        "The redirect of a former link with many aliases, compared with few",
+        (("few", "few"), ("many", "many"), ("instruction_ratio", "instructions")),
+    ),
+    Table(
+        "named_items",
+        "A urlRequest with many items that have an alias, compared with few",
+        (("few", "few"), ("many", "many"), ("instruction_ratio", "instructions")),
+    ),
 )
 
 INTRODUCTION = """\

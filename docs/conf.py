@@ -54,6 +54,7 @@ nitpick_ignore = [
         "HostSession",
         "Identified",
         "Metadata",
+        "MovedHere",
         "Notifier",
         "Path",
         "Reason",

@@ -75,6 +75,8 @@ def edit_new(title: str, like: Publication | None = None, **related: Publication
     :param related: the publication of which the new one is an edition or a translation.
     """
     form = PublicationForm(needs_files=True, obj=like, data={"year": date.today().year})
+    if not form.is_submitted():
+        form.old_links.data = None  # each publication has its own
     if form.validate_on_submit():
         publication = Publication(status="draft", owner=current(), files={}, **related)
         if save_publication(publication, form):

@@ -48,6 +48,11 @@ def strip(value: str | None) -> str | None:
     return "\n".join(lines).strip() or None
 
 
+def join_lines(text: str | None) -> str:
+    """Return a text without its empty lines."""
+    return "\n".join(filter(None, (text or "").splitlines()))
+
+
 class TranslatedForm(FlaskForm):
     """A form whose messages about wrong values are in the language of the page."""
 
@@ -111,6 +116,13 @@ class PublicationForm(TranslatedForm):
         [Optional()],
         description=_l("The first day on which everyone may read the files."),
     )
+    old_links = TextAreaField(
+        _l("Old links"),
+        [Length(max=2000)],
+        [strip],
+        description=_l("A DOI, a Handle or a former address of the publication on each line."),
+        render_kw={"rows": 2},
+    )
 
     def __init__(self, *, needs_files: bool, **values: Any) -> None:
         super().__init__(**values)
@@ -141,7 +153,8 @@ class PublicationForm(TranslatedForm):
         for name in ("title", "kind", "advisor", "year", "abstract", "embargo"):
             setattr(publication, name, self[name].data)
         publication.language = CODES[self.language.data]
-        publication.authors = "\n".join(filter(None, self.authors.data.splitlines()))
+        publication.authors = join_lines(self.authors.data)
+        publication.old_links = join_lines(self.old_links.data) or None
         if uploads := self._uploads():
             publication.files = {file_name(upload): store_upload(upload) for upload in uploads}
 

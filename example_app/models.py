@@ -56,6 +56,8 @@ class Publication(IdentifiedItem, Model):
     files: Mapped[dict[str, str]] = mapped_column(JSON)
     #: the first day on which readers may read the files
     embargo: Mapped[date | None]
+    #: the DOI, the Handle and the former addresses of the publication, one per line
+    old_links: Mapped[str | None] = mapped_column(String(2000))
     #: why a withdrawn publication was withdrawn
     reason: Mapped[str | None] = mapped_column(String(500))
     owner_id: Mapped[int] = mapped_column(ForeignKey("user.id"))
@@ -94,6 +96,7 @@ class Publication(IdentifiedItem, Model):
             },
             files=[(name, folder / stored) for name, stored in self.files.items()],
             embargo=self.embargo.isoformat() if self.embargo else None,
+            same_as=self.old_links.splitlines() if self.old_links else [],
             previous_edition=self.previous_edition,
             translation_of=self.translation_of,
         )

@@ -7,6 +7,7 @@
         NoDatabaseYet             the session of the host has no database, or not yet
       RefusedText                 a text does not follow its grammar (also a ValueError)
       IdentifierError             a text is not an identifier (also a ValueError)
+        ForeignIdentifierError    a text is not an identifier of another system, nor an address
       MintingError                no identifier can be assigned now
         ClockError                the next free date is too far ahead of the clock
       ProtocolError
@@ -110,16 +111,24 @@ class IdentifierError(IBIError, ValueError):
     :param suggestion: the identifier that the user probably meant; None if this is not clear.
     """
 
+    wanted: ClassVar[str] = "an IBI"
+
     def __init__(self, text: str, reason: Reason, suggestion: str | None = None) -> None:
         self.text = text
         self.reason = reason
         self.suggestion = suggestion
-        super().__init__(f"{text[:300]!r} is not an IBI: {reason}{ask_if_meant(suggestion)}")
+        super().__init__(f"{text[:300]!r} is not {self.wanted}: {reason}{ask_if_meant(suggestion)}")
 
     @property
     def rule(self) -> str:
         """The English text of the reason."""
         return str(self.reason)
+
+
+class ForeignIdentifierError(IdentifierError):
+    """A text is not an identifier of another system, nor the address of a page."""
+
+    wanted = "a foreign identifier"
 
 
 class MintingError(IBIError):

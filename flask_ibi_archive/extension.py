@@ -27,6 +27,7 @@ from flask_ibi_archive.archive.items.operations.description import Identified, g
 from flask_ibi_archive.archive.items.operations.sessions import HostSession, SessionSource
 from flask_ibi_archive.archive.pages.item_pages import landing
 from flask_ibi_archive.archive.routing import create_blueprint
+from flask_ibi_archive.archive.service.former_links import answer_former_link
 from flask_ibi_archive.archive.service.local_resolution import OwnArchive, answer_own_item
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls, Named, PageKind
 from flask_ibi_archive.errors import ConfigError, NoDatabaseYet
@@ -203,7 +204,9 @@ class IBIArchive:
         return current_app.make_response(landing(get_ibi("item", item)))
 
     def answer_persistent_url(self) -> Response | None:
-        """Answer the current request if it is for a persistent URL of an item of the Archive.
+        """Answer the current request if its URL leads to an item of the Archive.
+
+        The URL may be a persistent URL, a foreign identifier or a former address.
 
         ::
 
@@ -216,7 +219,7 @@ class IBIArchive:
 
         :returns: None if the request is for another page.
         """
-        return answer_own_item()
+        return answer_own_item() or answer_former_link()
 
     commands = staticmethod(create_group)
 

@@ -20,7 +20,6 @@ from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, Met
 ChooseLanguage = Callable[[], "str | None"]
 #: The type of the function that is registered; a decorator returns the same type.
 Policy = TypeVar("Policy", bound=AccessPolicy)
-AddRow = TypeVar("AddRow", bound=MovedHere)
 
 
 @dataclass
@@ -124,7 +123,7 @@ def access_policy(ibi: HasFunctions, policy: Policy) -> Policy:
     return policy
 
 
-def moved_here(ibi: HasFunctions, function: AddRow) -> AddRow:
+def moved_here(ibi: HasFunctions, function: MovedHere) -> MovedHere:
     """Register the function that adds the row of an item that moves here. This is a decorator.
 
     ::

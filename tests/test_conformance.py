@@ -13,7 +13,7 @@ from support.commands import ROOT
 from support.vectors import FOLDER
 
 PAGE = (ROOT / "tests/conformance.rst").read_text(encoding="utf-8")
-#: The ids of all rules, in the order of the documents.
+#: The ids of all rules, in the order of the documents, then those of the extensions.
 IDS = (FOLDER / "rule_ids.txt").read_text(encoding="ascii").split()
 HEADING = "rule"
 LATER = "later"

@@ -35,6 +35,10 @@ def page(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
+#: Matches the name of a command, with the name of its group.
+COMMAND = "(?:ibi-resolver )?(?:registry |api-key |alias |offers )?[a-z-]+"
+
+
 def first_cells(text: str) -> list[str]:
     """Return the first cell of each row of the tables in a text; continued rows are skipped."""
     # a table has three lines of "=": above the headings, below them, and at its end
@@ -134,21 +138,12 @@ def test_no_document_names_a_setting_that_does_not_exist() -> None:
 
 def test_the_table_of_commands_has_each_command_once() -> None:
     cells = first_cells(page("reference/commands.rst"))
-    found = [
-        name
-        for cell in cells
-        for name in re.findall(
-            r"``((?:ibi-resolver )?(?:registry |api-key |offers )?[a-z-]+)", cell
-        )
-    ]
+    found = [name for cell in cells for name in re.findall(rf"``({COMMAND})", cell)]
     assert sorted(found) == sorted(commands())
 
 
 def test_the_changes_name_every_command() -> None:
-    found = re.findall(
-        r"``(?:flask )?(?:ibi )?((?:ibi-resolver )?(?:registry |api-key |offers )?[a-z-]+)``",
-        CHANGES,
-    )
+    found = re.findall(rf"``(?:flask )?(?:ibi )?({COMMAND})``", CHANGES)
     assert set(commands()) <= set(found)
 
 

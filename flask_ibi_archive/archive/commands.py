@@ -37,7 +37,7 @@ SECTIONS = {
     "items.identifier_commands.reserve items.identifier_commands.release",
     "Items": "items.life_commands.add items.editing_commands.edit show_commands.show "
     "show_commands.list items.life_commands.copy items.life_commands.transfer "
-    "items.life_commands.delete show_commands.url-list",
+    "items.life_commands.delete items.alias_commands.alias show_commands.url-list",
     "Many items": "items.record_commands.import items.record_commands.export "
     "hosts.commands.adopt hosts.commands.compare care.commands.backup care.commands.restore",
     "Archives on other servers": "moving.commands.offer moving.commands.offers "

@@ -17,6 +17,7 @@ from flask_ibi_archive.archive.identification.api_keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type
 from flask_ibi_archive.archive.moving import views
 from flask_ibi_archive.archive.pages import crawl_lists, item_pages, metadata_pages
+from flask_ibi_archive.archive.service.former_links import answer_unrouted_link
 from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
 from flask_ibi_archive.archive.service.request_counts import COUNTS, RequestCounts
 from flask_ibi_archive.archive.service.views import answer_service_request, route_service_request
@@ -57,8 +58,8 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
     blueprint.record_once(lambda state: state.app.extensions.update({COUNTS: RequestCounts()}))
-    blueprint.record_once(lambda state: answer_first(state.app, explain_mistyped_address))
-    blueprint.record_once(lambda state: answer_first(state.app, answer_persistent_url))
+    answers = (explain_mistyped_address, answer_persistent_url, answer_unrouted_link)
+    blueprint.record_once(lambda state: answer_first(state.app, *answers, before_resolver=True))
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
         ("landing", f"{item}/", item_pages.landing),

@@ -20,7 +20,6 @@ from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.front_page import show_at_root
-from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
 from flask_ibi_archive.resolver.resolution_context import (
     ResolutionRequest,
     find_own_archive,
@@ -41,6 +40,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
     prepare_app,
 )
 from flask_ibi_archive.server.pages.persistent_urls import (
+    RESOLVE,
     create_fallback_hook,
     is_like_persistent_url,
     refuse_registration_key,
@@ -110,10 +110,13 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     hide_keys(REQUEST_LOGGERS)
     blueprint.record(add_service)
     if has_registry:
+        from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
+
         blueprint.record(add_document_registry)
     blueprint.before_app_request(show_at_root)
     answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url)
     blueprint.record_once(lambda state: answer_first(state.app, answer))
+    blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint
 
 

@@ -10,8 +10,6 @@ import pycurl
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.archive_registry import get_state
 from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
-from flask_ibi_archive.resolver.registry_2008.actors import count_actors
-from flask_ibi_archive.resolver.registry_2008.views import PATH
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,
@@ -79,6 +77,9 @@ def _failed_last(record: RegisteredRecord) -> bool:
 
 
 def _check_registry(resolver: ResolverService) -> str:
+    from flask_ibi_archive.resolver.registry_2008.actors import count_actors
+    from flask_ibi_archive.resolver.registry_2008.views import PATH
+
     actors, failing = resolver.database.read(count_actors)
     text = f"the address is {resolver.config.base_url or ''}{PATH}; registered actors: {actors}"
     if not failing:

@@ -15,11 +15,10 @@ from functools import partial
 from threading import Event, Lock, Thread
 from time import monotonic
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, column, delete, select, table
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
-from flask_ibi_archive.resolver.registry_2008.tables import Document
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update
@@ -37,6 +36,8 @@ MAX_IBI = 255
 #: Seconds until the first deletion of old hints, and seconds between two later deletions. The first
 #: deletion is late, so that short commands end before the deletion.
 FIRST_CLEANUP, CLEANUP_PAUSE = 60.0, 3600.0
+#: The table of the document registry, which exists even if the registry is not enabled and loaded.
+DOCUMENT = table("ibi_registry_document", column("document_id"))
 
 _logger = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ def delete_old_hints(connection: Connection, before: datetime, maximum: int = MA
     :param before: hints that were found before this date are deleted.
     :param maximum: the maximum number of hints that remain. The oldest hints are deleted first.
     """
-    surplus = delete(Hint).where(Hint.ibi.not_in(select(Document.document_id)))
+    surplus = delete(Hint).where(Hint.ibi.not_in(select(DOCUMENT.c.document_id)))
     deleted = connection.execute(surplus.where(Hint.found_at < before)).rowcount
     oldest = (
         select(Hint.found_at)

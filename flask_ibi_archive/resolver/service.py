@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Sequence, Set
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from flask import current_app
 
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
-from flask_ibi_archive.core.resolution.answer import Answer, Question, is_same_address
+from flask_ibi_archive.core.resolution.answer import is_same_address
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
@@ -21,9 +20,6 @@ from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
-from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
-from flask_ibi_archive.resolver.registry_2008.new_identifiers import ask_archives
-from flask_ibi_archive.resolver.registry_2008.sources import list_answers
 from flask_ibi_archive.resolver.resolution_context import (
     Acknowledged,
     OwnArchive,
@@ -37,6 +33,9 @@ from flask_ibi_archive.server.database.database import Database, lock_table_setu
 from flask_ibi_archive.server.database.migrate import RESOLVER
 from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.signals import NOBODY, Notifier
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
 
 #: KiB of the file that each SQLite connection caches. Each resolution reads another hint, so the
 #: cached pages are hardly ever used again. Without this limit, the cache of each connection would
@@ -66,11 +65,16 @@ class ResolverService:
         self.fan_out = FanOut(
             config.archive_timeout, config.max_answer, self._record_result, config.inner_hosts
         )
-        ask = partial(ask_archives, self.fan_out, seconds=config.deadline)
-        self.document_registry = (
-            DocumentRegistry(database, config, ask) if config.registry else None
-        )
+        self.document_registry = self._create_document_registry() if config.registry else None
         atexit.register(_close_at_exit, weakref.ref(self))
+
+    def _create_document_registry(self) -> DocumentRegistry:
+        """Return the document registry. Resolvers without IBI_RESOLVER_REGISTRY don't load it."""
+        from flask_ibi_archive.resolver.registry_2008.document_registry import DocumentRegistry
+        from flask_ibi_archive.resolver.registry_2008.new_identifiers import ask_archives
+
+        ask = partial(ask_archives, self.fan_out, seconds=self.config.deadline)
+        return DocumentRegistry(self.database, self.config, ask)
 
     def resolve(
         self,
@@ -102,7 +106,7 @@ class ResolverService:
             self.fan_out,
             self.circuit_breaker,
             own,
-            self._read_documents if self.config.registry else None,
+            None if self.document_registry is None else self.document_registry.list_answers,
             trace,
         )
         outcome, archive = Resolution(context).run()
@@ -114,14 +118,6 @@ class ResolverService:
             if isinstance(outcome, Redirect) and acknowledges:
                 self._acknowledge(request, outcome, archive, trace)
         return outcome
-
-    def _read_documents(
-        self, questions: Sequence[Question], client_addresses: tuple[str, ...], silent: Set[int]
-    ) -> Sequence[Answer]:
-        """Return the answers of the document registry to some questions."""
-        return self.database.read(
-            lambda connection: list_answers(connection, questions, client_addresses, silent)
-        )
 
     def _acknowledge(
         self,

@@ -253,6 +253,7 @@ class ArchiveConfig:
     content_security_policy: str = setting(values.parse_policy, PAGE_POLICY, allows_empty=True)
     trusted_proxies: tuple[Network, ...] = setting(values.parse_networks, ())
     local_resolution: bool = setting(values.parse_flag, True)
+    former_hosts: frozenset[str] = setting(values.parse_own_hosts, ())
     refuse_bulk: bool = setting(values.parse_flag, False)
     identification: bool = setting(values.parse_flag, False)
     resolver_url: str = setting(values.parse_base_url, "http://urlib.net/J8LNKB5R7W/3FUQHC5")

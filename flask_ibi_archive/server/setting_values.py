@@ -21,7 +21,12 @@ from flask_ibi_archive.core.identifiers import (
     parse_granularity,
     parse_identifier,
 )
-from flask_ibi_archive.core.protocol.hosts import InnerHosts, is_archive_address, parse_inner_hosts
+from flask_ibi_archive.core.protocol.hosts import (
+    InnerHosts,
+    is_archive_address,
+    normalize_host,
+    parse_inner_hosts,
+)
 from flask_ibi_archive.core.protocol.inclusion import is_email, is_key
 from flask_ibi_archive.core.protocol.relations import RelationPattern, parse_relation_pattern
 
@@ -167,6 +172,13 @@ def _convert_hosts(value: Any) -> InnerHosts:
     return parse_inner_hosts([_require_text(item) for item in _split_words(value)])
 
 
+def _convert_own_hosts(value: Any) -> frozenset[str]:
+    hosts = [_require_text(item) for item in _split_words(value)]
+    if not all(map(is_archive_address, hosts)):
+        raise TypeError
+    return frozenset(map(normalize_host, hosts))
+
+
 def _convert_relations(value: Any) -> tuple[RelationPattern, ...]:
     return tuple(parse_relation_pattern(text) for text in _require_list(value))
 
@@ -249,6 +261,11 @@ parse_hosts = make_parser(
     'a list of names, addresses and networks, as ["files.corp", ".intranet", "192.168.0.0/16"]',
     _convert_hosts,
     shows_reason=True,
+)
+#: Hosts, perhaps with a port, in the form of :func:`normalize_host`.
+parse_own_hosts = make_parser(
+    'a list of hosts without http://, as ["old.example.org", "old.example.org:8080"]',
+    _convert_own_hosts,
 )
 parse_scheme = make_parser("http or https", _require_text, ("http", "https").__contains__)
 #: This parser returns the percent-encoded path without a slash at the end, "" for the root.

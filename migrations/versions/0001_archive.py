@@ -187,7 +187,14 @@ SERVICE_OF_NEW = """
 
 #: The change of an item for the harvest log.
 NOTE_CHANGE = "INSERT INTO ibi_changed_item (archive_id, item_id) VALUES (NEW.archive_id, NEW.id);"
-PARTS = ("ibi_identifier", "ibi_file", "ibi_tombstone", "ibi_harvest_set", "ibi_harvest")
+PARTS = (
+    "ibi_identifier",
+    "ibi_file",
+    "ibi_same_as",
+    "ibi_tombstone",
+    "ibi_harvest_set",
+    "ibi_harvest",
+)
 DELETE_PARTS = " ".join(f"DELETE FROM {table} WHERE item_id = OLD.id;" for table in PARTS)
 
 SQLITE_TRIGGERS = {
@@ -499,6 +506,22 @@ def define_tables(dialect: str) -> sa.MetaData:
             ["item_id"], ["ibi_item.id"], name="fk_ibi_file_item", ondelete="CASCADE"
         ),
         sa.CheckConstraint("size IS NULL OR sha256 IS NOT NULL", name="ck_ibi_file_stored"),
+    )
+    sa.Table(
+        "ibi_same_as",
+        metadata,
+        sa.Column("digest", sa.String(64), primary_key=True),
+        sa.Column("archive_id", KEY, primary_key=True, autoincrement=False),
+        sa.Column("item_id", KEY, nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_same_as_item",
+            ondelete="CASCADE",
+        ),
+        sa.Index("ix_ibi_same_as_item", "item_id"),
     )
     sa.Table(
         "ibi_prefix",

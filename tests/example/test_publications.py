@@ -194,3 +194,15 @@ def test_an_embargo_ends_on_its_day_and_does_not_bind_owner_and_librarian(
         assert "available from" not in Visitor(app).get(path_of(thesis))
         Visitor(app).get(file)
         assert "rain.pdf" in urls_of(app, thesis)
+
+
+@pytest.mark.one_database
+def test_old_links_belong_to_one_publication(
+    app: Flask, reader: Visitor, ana: Visitor, publish: Callable[..., Publication]
+) -> None:
+    thesis = publish(old_links=" doi:10.5281/zenodo.12 \n\nhttp://old.example.org/7")
+    assert "doi:10.5281/zenodo.12" in reader.get(path_of(thesis))
+    item = archive_of(app).get(str(thesis.ibi))
+    assert item is not None
+    assert item.record.same_as == ("doi:10.5281/zenodo.12", "http://old.example.org/7")
+    assert "zenodo" not in ana.get(f"/publications/{thesis.id}/edition")

@@ -91,6 +91,7 @@ FIELDS: dict[str, Callable[[str], object]] = {
     "rep": lambda text: text,
     "ibip": lambda text: text,
     "aliases": lambda text: [text],
+    "same_as": lambda text: [text],
     "state": lambda text: text,
     "timestamp": lambda text: text,
     "language": lambda text: text,

@@ -511,6 +511,8 @@ class StoreMaker:
         aliases = [text for text in kinds if self._names.random() < 0.15]
         if aliases:
             record["aliases"] = self._names.sample(aliases, len(aliases))
+        if number % 5 == 2:
+            record["same_as"] = [f"hdl:20.500.12345/{number}", f"http://old.example/?id={number}"]
         state = self.random.choices(("Original", "Copy", "Deleted"), (80, 8, 12))[0]
         if state != "Original" or self._chance(0.1):
             record["state"] = state

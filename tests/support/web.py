@@ -19,6 +19,7 @@ from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.server.config import PAGE_POLICY
 from flask_ibi_archive.server.pages.app_hooks import add_page, answer_first, prepare_app
 from flask_ibi_archive.server.pages.persistent_urls import (
+    RESOLVE,
     create_fallback_hook,
     is_like_persistent_url,
 )
@@ -336,6 +337,7 @@ def add_resolver(app: Flask, answer: Callable[..., Response | None]) -> None:
     blueprint.before_app_request(show_at_root)
     hook = create_fallback_hook(answer, is_like_persistent_url)
     blueprint.record_once(lambda state: answer_first(state.app, hook))
+    app.extensions[RESOLVE] = answer
     app.register_blueprint(blueprint)
 
 

@@ -40,6 +40,7 @@ def upgrade() -> None:
         sa.Column("language", sa.String(length=10), nullable=False),
         sa.Column("files", sa.JSON(), nullable=False),
         sa.Column("embargo", sa.Date(), nullable=True),
+        sa.Column("old_links", sa.String(length=2000), nullable=True),
         sa.Column("reason", sa.String(length=500), nullable=True),
         sa.Column("owner_id", sa.Integer(), nullable=False),
         sa.Column("previous_edition_id", sa.Integer(), nullable=True),

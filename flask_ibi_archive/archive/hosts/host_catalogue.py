@@ -28,6 +28,8 @@ from flask_ibi_archive.archive.service.item_catalogue import (
     KeyedFile,
     StoredItems,
 )
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, Scope
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import MetadataItem, Record
@@ -108,6 +110,17 @@ class HostItems:
             raise UnknownItem(ibi)
         owners = find_owners(connection, self._stored.find_served().id, record.identifiers)
         return {item_id for item_id, _ in owners.values()}
+
+    def find_by_alias(
+        self, connection: Connection, aliases: Sequence[ForeignIdentifier]
+    ) -> tuple[ForeignIdentifier, str] | None:
+        """Return the first of some aliases that an item has, and an identifier of this item."""
+        with self.explaining():
+            for alias in aliases:
+                ibi = self.catalogue.find_same_as(alias.text)
+                if ibi is not None:
+                    return alias, parse_identifier(ibi).text
+        return None
 
     def find_files(
         self, connection: Connection, keys: Sequence[ItemKey], paths: Sequence[str]

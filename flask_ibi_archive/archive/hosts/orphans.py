@@ -95,7 +95,7 @@ def free_keys(
     keys: Mapping[str, int],
     mappers: Iterable[Mapper[Any]],
 ) -> None:
-    """Take keys from the items that had them, because rows have these keys now.
+    """Remove keys from the items that had them, because rows have these keys now.
 
     A bulk statement has changed the primary keys of their rows, or has deleted the rows. In the
     second case, the item becomes a tombstone.

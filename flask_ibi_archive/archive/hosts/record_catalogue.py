@@ -134,6 +134,17 @@ class RecordCatalogue(ABC):
         )
         return nsmallest(limit, changed, key=find_position)
 
+    def find_same_as(self, alias: str) -> str | None:
+        """Return an identifier of the item whose ``same_as`` contains an alias; None if none does.
+
+        Old links lead to an item only if a subclass has this method, which should read the alias
+        with an index. Without it, no link does.
+
+        :param alias: the canonical spelling, as in ``doi:10.5281/zenodo.1234567``. The case of
+            the letters of a DOI or a Handle does not count.
+        """
+        return None
+
     def find(self, ibi: str, scope: Scope, today: date) -> CatalogueItem | None:
         """Return the item with an identifier for a urlRequest, in any state.
 

@@ -126,7 +126,7 @@ def lock_rows(session: Session, rows: Sequence[IdentifiedItem]) -> list[Identifi
 def read_again(
     session: Session, rows: Sequence[IdentifiedItem], written: Mapping[int, Set[str]]
 ) -> Iterator[None]:
-    """Give rows the values of the database during the ``with`` block.
+    """Replace the values of rows by those of the database during the ``with`` block.
 
     Other transactions may have changed the rows since the session has read them. Only loaded
     attributes whose values differ are read again. After the block, the rows have their old values

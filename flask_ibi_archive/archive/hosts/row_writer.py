@@ -258,7 +258,7 @@ class RowWriter:
             note(store, item_deposited, item.record)
 
     def _free_keys(self, store: ItemStore, rows: Iterable[DescribedRow]) -> None:
-        """Take the keys of rows that have no items yet from the items that had them."""
+        """Remove the keys of rows that have no items yet from the items that had them."""
         keys = {row.key: 0 for row in rows if row.key is not None}
         free_keys(self.context, store, self.staging, keys, self._mappers)
 

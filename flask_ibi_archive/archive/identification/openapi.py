@@ -60,6 +60,12 @@ _RECORD: Schema = _object(
         "ibip": _IBI,
         "key": {**_TEXT, "description": "The key of the item in the repository itself."},
         "aliases": {"type": "array", "items": _IBI, "description": "Further identifiers."},
+        "same_as": {
+            "type": "array",
+            "items": {"type": "string", "examples": ["doi:10.5281/zenodo.1234567"]},
+            "description": "Identifiers in other systems (Handle, DOI, ARK, URN) and former "
+            "addresses, whose links lead to the item.",
+        },
         "state": {"enum": ["Original", "Copy", "Deleted"]},
         "original_archive": _IBI,
         "timestamp": _TIME,

@@ -15,6 +15,7 @@ from flask_ibi_archive.errors import StorageError
 #: The fields of a record that a program states. The Archive sets the others.
 STATED = (
     "aliases",
+    "same_as",
     "content_type",
     "language",
     "transferable",

@@ -38,6 +38,7 @@ EXCLUSIVE_OPTIONS = (
     ("embargo", "no_embargo"),
     ("next_edition", "no_next_edition"),
     ("translations", "no_translations"),
+    ("same_as", "no_same_as"),
     ("files", "add_files"),
     ("files", "remove_files"),
     ("metadata_item", "metadata_url", "no_metadata"),
@@ -105,13 +106,16 @@ IBI: dict[str, Any] = {"type": read_ibi, "metavar": "IBI"}
     multiple=True,
     help="Remove this alias. Use only for an alias that was added by mistake.",
 )
+@life_commands.same_as_option
+@click.option("--no-same-as", is_flag=True, help="Remove all Handles, DOIs and former addresses.")
 @click.option("--target-file", metavar="PATH", help="The file to which the persistent URL leads.")
 def edit_command(ibi: str, **options: Any) -> None:
     """Change the record or the files of an item.
 
     Only the fields change that are named by an option. An option for Dublin Core replaces all
     values of its element. Repeat the option for several values (--subject a --subject b). An empty
-    value removes the element (--subject ""). --no-metadata first removes all elements.
+    value removes the element (--subject ""). --no-metadata first removes all elements. --same-as
+    replaces all Handles, DOIs and former addresses; the command alias adds and removes single ones.
 
     If one change is not possible, the command changes nothing.
 
@@ -187,6 +191,11 @@ def build_changes(
         "no_next_edition": ("next_edition", lambda name, value: None),
         "no_translations": ("translations", lambda name, value: {}),
         "target_file": ("target_file", fields.parse_path),
+        "same_as": (
+            "same_as",
+            lambda name, value: fields.parse_same_as(name, list(value)),
+        ),
+        "no_same_as": ("same_as", lambda name, value: ()),
     }
     changes = {
         field: parse(_format_option(name), values[name])

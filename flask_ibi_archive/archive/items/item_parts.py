@@ -32,7 +32,7 @@ from sqlalchemy.orm import aliased
 from flask_ibi_archive.archive.items.conditions import describes, shows_description
 from flask_ibi_archive.archive.items.file_io import Content
 from flask_ibi_archive.archive.items.file_store import FileStore
-from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier
+from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, SameAs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.record import DublinCore, RelatedItem, RelationKind
 from flask_ibi_archive.core.records.record import Text as LanguageText
@@ -66,8 +66,8 @@ class ItemParts:
     def list_parts(self, kind: str, owner: int | str | None) -> Sequence[Row[Any]]:
         """Return the parts of one kind, in their order.
 
-        :param kind: "alias" or "file" of an item; "edition" of a series; "translation" of a group;
-            "successor" with an identifier.
+        :param kind: "alias", "same_as" or "file" of an item; "edition" of a series; "translation"
+            of a group; "successor" with an identifier.
         :param owner: the id of the item, of the series or of the group; or the identifier.
         """
         return () if owner is None else self._parts.get((kind, owner), ())
@@ -141,6 +141,9 @@ def _select_parts(with_titles: bool) -> Any:
             position=ItemIdentifier.alias_no,
             text=ItemIdentifier.text,
         ).where(ItemIdentifier.item_id.in_(ids), ItemIdentifier.alias_no > 0),
+        _part("same_as", owner=SameAs.item_id, position=SameAs.position, text=SameAs.text).where(
+            SameAs.item_id.in_(ids)
+        ),
         _part(
             "file",
             owner=File.item_id,

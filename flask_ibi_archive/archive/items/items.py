@@ -19,7 +19,14 @@ from flask_ibi_archive.archive.items.identifiers import Copies, check_not_reserv
 from flask_ibi_archive.archive.items.locks import lock_relations
 from flask_ibi_archive.archive.items.reading import ItemReader
 from flask_ibi_archive.archive.items.relations import Relations
-from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, TombstoneRow
+from flask_ibi_archive.archive.items.same_as import add_same_as
+from flask_ibi_archive.archive.items.tables import (
+    File,
+    Item,
+    ItemIdentifier,
+    SameAs,
+    TombstoneRow,
+)
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.fields import format_dublin_core
@@ -144,6 +151,7 @@ class ItemStore:
         :param is_minted: True if the identifiers were just minted and therefore are not reserved.
         :returns: the ids of the items, in the order of the records.
         :raises RuleBroken: rule 1, if an identifier is reserved for a draft.
+        :raises StorageError: if another item has an alias in ``same_as``.
         """
         if not records:
             return []
@@ -199,6 +207,7 @@ class ItemStore:
         """Replace the records of items whose identifiers and relations do not change.
 
         :param items: the row IDs, the new records and the contents of new files.
+        :raises StorageError: if another item has an alias in ``same_as``.
         """
         if not items:
             return
@@ -206,7 +215,7 @@ class ItemStore:
         stored = self.get_contents_of(ids)
         # The tombstones are deleted before the states of the items change, because the foreign key
         # of a tombstone includes the state.
-        for part in (TombstoneRow, File):
+        for part in (TombstoneRow, File, SameAs):
             self.connection.execute(
                 delete(part).where(is_one_of(self.connection, part.item_id, ids))
             )
@@ -259,8 +268,9 @@ class ItemStore:
         }
 
     def _insert_parts(self, items: Iterable[tuple[int, Record, Contents]]) -> None:
-        """Insert the rows for the files and the tombstones of items."""
+        """Insert the rows for the files, the tombstones and the field ``same_as`` of items."""
         files: list[dict[str, Any]] = []
+        same_as: list[tuple[int, int, str]] = []
         tombstones: list[dict[str, Any]] = []
         for item_id, record, contents in items:
             for position, file in enumerate(record.files):
@@ -279,6 +289,7 @@ class ItemStore:
                         ),
                     }
                 )
+            same_as += [(item_id, number, text) for number, text in enumerate(record.same_as)]
             if record.tombstone is not None:
                 tombstones.append(
                     {
@@ -293,6 +304,7 @@ class ItemStore:
                 )
         insert_rows(self.connection, File, files)
         insert_rows(self.connection, TombstoneRow, tombstones)
+        add_same_as(self.connection, self.archive_id, same_as)
 
     def set_sources(self, contents: Mapping[int, Contents]) -> None:
         """Store from where files were copied. Their contents have not changed.
@@ -327,6 +339,14 @@ class ItemStore:
         self.connection.execute(
             update(Item)
             .where(Item.id == item_id)
+            .values(state=state.value, original_archive=original_archive)
+        )
+
+    def set_states(self, items: Collection[int], state: State, original_archive: str) -> None:
+        """Change the state of items; see :meth:`set_state`."""
+        self.connection.execute(
+            update(Item)
+            .where(is_one_of(self.connection, Item.id, items))
             .values(state=state.value, original_archive=original_archive)
         )
 

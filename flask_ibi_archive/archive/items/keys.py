@@ -102,7 +102,7 @@ def _is_between(table: Any, last: str, prefix: str) -> ColumnElement[bool]:
 
 
 def clear_keys(connection: Connection, archive_id: int, holders: Iterable[KeyHolder]) -> None:
-    """Take the keys from items and reservations."""
+    """Remove the keys from items and reservations."""
     keys: dict[Any, list[str]] = {Item: [], Reservation: []}
     for holder in holders:
         keys[Reservation if holder.item_id is None else Item].append(holder.key)

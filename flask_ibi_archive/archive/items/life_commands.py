@@ -61,6 +61,12 @@ network_option = click.option(
 embargo_option = click.option(
     "--embargo", metavar="DATE", help="The first day (UTC) on which readers may read the files."
 )
+same_as_option = click.option(
+    "--same-as",
+    metavar="ALIAS",
+    multiple=True,
+    help="A Handle, DOI, ARK or URN of the item, or an address at which it used to be.",
+)
 
 
 def dublin_core_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,6 +109,7 @@ def get_elements(options: Mapping[str, Any]) -> dict[str, list[str]]:
 @network_option
 @click.option("--others", type=OTHERS, default="metadata", help=OTHERS_HELP)
 @embargo_option
+@same_as_option
 @click.option("--no-file-list", is_flag=True, help="Do not publish the list of the files.")
 @json_option
 def add_command(
@@ -168,6 +175,7 @@ def _describe(options: Mapping[str, Any]) -> ItemRecord:
         "metadata": {"dc": elements} if elements else None,
         "access": {"networks": networks, "others": options["others"]} if networks else None,
         "embargo": options["embargo"],
+        "same_as": list(options["same_as"]),
         "list_files": not options["no_file_list"],
     }
 
@@ -211,6 +219,8 @@ def _describe_wrong_option(error: Exception) -> str | None:
     if isinstance(cause, FieldError):
         if cause.field in ("language", "embargo"):
             return f"--{cause.field}: {cause.reason}"
+        if cause.field.startswith("same_as"):
+            return f"--same-as: {cause.reason}"
         if cause.field.startswith("access.networks"):
             return f"--network: {cause.reason}"
         if found := re.match(r"metadata\.dc\.(\w+)", cause.field):

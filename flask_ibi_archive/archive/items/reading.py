@@ -167,6 +167,7 @@ class ItemReader:
         record = _make_record(
             row,
             tuple(part.text for part in parts.list_parts("alias", row.id)),
+            tuple(part.text for part in parts.list_parts("same_as", row.id)),
             tuple(map(self._make_file, files)),
             related,
         )
@@ -219,6 +220,7 @@ def _select_items(with_descriptions: bool) -> Select[Any]:
 def _make_record(
     row: Any,
     aliases: tuple[str, ...],
+    same_as: tuple[str, ...],
     files: tuple[FileRecord, ...],
     related: Sequence[RelatedItem],
 ) -> Record:
@@ -240,6 +242,7 @@ def _make_record(
         rep=row.rep,
         ibip=row.ibip,
         aliases=aliases,
+        same_as=same_as,
         state=row.state,
         original_archive=row.original_archive,
         timestamp=row.timestamp,

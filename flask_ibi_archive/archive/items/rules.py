@@ -29,7 +29,8 @@ rule  meaning                                         constraints
 ====  ==============================================  ============================
 
 Beside these rules, at most one item of an Archive has a key of the host (uq_ibi_item_key). Neither
-the service nor an item that is elsewhere has one (ck_ibi_item_key).
+the service nor an item that is elsewhere has one (ck_ibi_item_key). At most one item of an Archive
+has an identifier of another system or a former address (ibi_same_as_pkey).
 """
 
 from __future__ import annotations
@@ -78,6 +79,9 @@ CONSTRAINTS = {
 #: The constraint on the keys of the host.
 KEY = "uq_ibi_item_key"
 
+#: The constraint on identifiers of other systems and former addresses.
+SAME_AS = "ibi_same_as_pkey"
+
 #: SQLite names the columns of a failed constraint. This table contains the constraint on these
 #: columns.
 SQLITE_COLUMNS = {
@@ -86,6 +90,7 @@ SQLITE_COLUMNS = {
     "ibi_identifier.text": "uq_ibi_identifier_original",
     "ibi_item.archive_id": "uq_ibi_item_service",
     "ibi_item.archive_id, ibi_item.host_key": KEY,
+    "ibi_same_as.digest, ibi_same_as.archive_id": SAME_AS,
     "ibi_item.edition_series_id, ibi_item.edition_no": "uq_ibi_item_edition",
     "ibi_item.translation_group_id, ibi_item.language": "uq_ibi_item_translation",
 }
@@ -118,6 +123,8 @@ def explain_refusal(error: IntegrityError, ibi: str | None = None) -> StorageErr
     """Return an error that says which rule or constraint the database enforces; see above."""
     if find_constraint(error) == KEY:
         return StorageError("key: another item of this Archive already has this key")
+    if find_constraint(error) == SAME_AS:
+        return StorageError("same_as: another item of this Archive already has one of the aliases")
     return find_broken_rule(error, ibi) or StorageError(
         f"the database refuses the change: {error.orig}"
     )

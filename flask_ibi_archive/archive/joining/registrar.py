@@ -100,6 +100,8 @@ def backoff(
 ) -> Iterator[float]:
     """Yield the delay in seconds before each retry. Each delay is about twice the previous delay.
 
+    tenacity would replace only this function, not the loops with their deadline and Retry-After.
+
     :param chance: returns a random number from 0 to 1. If several Archives fail at the same time,
         the random numbers make these Archives retry at different times.
     :param first: the longest possible first delay.

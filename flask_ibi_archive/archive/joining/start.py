@@ -11,7 +11,8 @@ the request. Two lock files show which process is the first:
 3. Then each process holds a shared lock on the *alive* file until the process ends. A forked child
    process inherits this lock.
 
-Therefore a new first process can appear only after all processes of the server have ended.
+Therefore a new first process can appear only after all processes of the server have ended. The
+library filelock is not used, because forked children must inherit the lock.
 """
 
 from __future__ import annotations

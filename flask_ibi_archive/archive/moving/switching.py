@@ -20,7 +20,11 @@ from sqlalchemy.exc import IntegrityError
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.locks import STORING, lock_relations
 from flask_ibi_archive.archive.items.operations.context import HasContext, note
-from flask_ibi_archive.archive.items.operations.transferring import give_up, leave_copies
+from flask_ibi_archive.archive.items.operations.transferring import (
+    Departure,
+    check_departure,
+    give_up,
+)
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.items.tables import AccessCount, OfferedItem
 from flask_ibi_archive.archive.moving.giving import KnownOffer, show_item
@@ -127,8 +131,7 @@ class _Switching:
         run_on_postgresql(store.connection, STORING)
         views = store.reader.read_items(list(items.values()))
         copies = store.copies.find_copies_of(items.values())
-        switched: dict[int, int] = {}
-        leaving: dict[int, Record] = {}
+        switched, leaving = {}, {}
         for number, item_id in items.items():
             view = views[item_id]
             offered = None if view is None else show_item(number, view, self._offer)
@@ -136,51 +139,40 @@ class _Switching:
                 self._refuse(number, "this Archive no longer has the Original")
             elif offered.version != versions[number]:
                 self._answers[number] = SwitchAnswer(number, "changed")
-            # a restored item was given up when the backup was restored
             elif rows[number].status == "restored":
+                switched[number] = item_id  # it was given up when the backup was restored
+            elif self._may_leave(number, item_id, view.record, copies.get(item_id)):
                 switched[number] = item_id
-            else:
-                leaving[number] = view.record
-        simple = {
-            items[number]: record
-            for number, record in leaving.items()
-            if items[number] not in copies and self._leaves_copy(record)
-        }
-        together = self._give_up_together(simple)
-        for number, record in leaving.items():
-            item_id = items[number]
-            is_gone = together and item_id in simple
-            if is_gone or self._give_up(number, item_id, record, copies.get(item_id, {})):
-                note(store, moved_away, record, to=self._offer.taker)
-                switched[number] = item_id
+                if item_id not in copies:
+                    leaving[item_id] = view.record
+        give_up(store, leaving, self._offer.taker, self._keeps_copies, self._now)
+        for item_id in switched.values():
+            view = views[item_id]
+            assert view is not None
+            note(store, moved_away, view.record, to=self._offer.taker)
         self._confirm(switched, versions)
 
-    def _leaves_copy(self, record: Record) -> bool:
-        """Return whether an Original can leave, and remains as a Copy."""
-        return (
-            self._offer.leaves == State.COPY.value
-            and record.state == State.ORIGINAL.value
-            and record.transferable
-        )
+    @property
+    def _keeps_copies(self) -> bool:
+        return self._offer.leaves == State.COPY.value
 
-    def _give_up_together(self, items: Mapping[int, Record]) -> bool:
-        """Give up Originals that remain as Copies; return whether the database allows it."""
-        try:
-            with self._store.connection.begin_nested():
-                leave_copies(self._store, items, self._offer.taker)
-        except IntegrityError:
-            return False  # they are given up one by one, to find the item that is refused
-        return True
-
-    def _give_up(
-        self, number: int, item_id: int, before: Record, copies: Mapping[int, int]
+    def _may_leave(
+        self, number: int, item_id: int, before: Record, copies: Mapping[int, int] | None
     ) -> bool:
-        """Give up the Original of an item, or refuse it; return whether it was given up."""
+        """Return whether an item may leave; otherwise refuse it.
+
+        An item that has Copies in this database leaves now, because this may fail.
+        """
+        if before.state == State.DELETED.value and before.transferable:
+            return True
         store, offer = self._store, self._offer
-        keep_copy = offer.leaves == State.COPY.value
         try:
-            with store.connection.begin_nested():
-                give_up(store, item_id, before, copies, offer.taker, keep_copy, self._now)
+            new_state = check_departure(before, self._keeps_copies)
+            if copies is not None:
+                with store.connection.begin_nested():
+                    departure = Departure(store, item_id, before, new_state, copies)
+                    departure.release()
+                    departure.settle(offer.taker, self._now)
         except (StorageError, ForbiddenMove) as error:
             self._refuse(number, str(error))
             return False

@@ -98,20 +98,19 @@ class CompiledStatement:
 
     def __init__(self, statement: sa.Select[Any], dialect: sa.Dialect) -> None:
         row = JSONRow(*statement.selected_columns)
-        compiled: Any = statement.with_only_columns(row).compile(dialect=dialect)
+        if dialect.positional:  # the driver accepts names too; the order is not documented
+            kind: Any = type(dialect)
+            dialect = kind(paramstyle="named")
+        compiled = statement.with_only_columns(row).compile(dialect=dialect)
         self.text = str(compiled)
         self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
-        self._order: list[str] | None = compiled.positiontup
 
     def run(self, connection: sa.Connection, parameters: dict[str, Any]) -> list[list[Any]]:
         """Run the statement with some parameters and return the rows.
 
         :raises DBAPIError: if the database refuses the statement or does not answer.
         """
-        values: Any = {**self._fixed, **parameters}
-        if self._order is not None:  # the driver does not know the names of parameters
-            values = tuple([values[name] for name in self._order])
-        rows = connection.exec_driver_sql(self.text, values).all()
+        rows = connection.exec_driver_sql(self.text, {**self._fixed, **parameters}).all()
         return [_decode_json(row[0])[0] for row in rows]
 
 

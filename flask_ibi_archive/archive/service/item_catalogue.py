@@ -25,12 +25,14 @@ from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.item_parts import find_files
 from flask_ibi_archive.archive.items.reading import ItemReader, OnMalformed, log_malformed
+from flask_ibi_archive.archive.items.same_as import find_holders
 from flask_ibi_archive.archive.items.viewing import view_item
 from flask_ibi_archive.archive.service.catalogue_sql import (
     Fetched,
     compile_statement,
     format_time,
 )
+from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier
 from flask_ibi_archive.core.protocol.access import HIDDEN
 from flask_ibi_archive.core.protocol.catalogue import Catalogue, CatalogueItem, OwnMetadata, Scope
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
@@ -215,6 +217,16 @@ class ItemCatalogue(Protocol):
         :raises UnknownItem: if there is no such item.
         """
 
+    def find_by_alias(
+        self, connection: Connection, aliases: Sequence[ForeignIdentifier]
+    ) -> tuple[ForeignIdentifier, str] | None:
+        """Return the first of some aliases that an item has, and an identifier of this item.
+
+        The aliases are identifiers of other systems and former addresses (the field ``same_as``).
+
+        :returns: None if no item has one of the aliases.
+        """
+
     def find_files(
         self, connection: Connection, keys: Sequence[ItemKey], paths: Sequence[str]
     ) -> Iterator[KeyedFile]:
@@ -292,6 +304,17 @@ class StoredItems:
         if state == ELSEWHERE:
             raise UnknownItem(ibi)
         return [item_id]
+
+    def find_by_alias(
+        self, connection: Connection, aliases: Sequence[ForeignIdentifier]
+    ) -> tuple[ForeignIdentifier, str] | None:
+        """Return the first of some aliases that an item has, and an identifier of this item."""
+        digests = [alias.digest for alias in aliases]
+        holders = find_holders(connection, self.find_served().id, digests)
+        return next(
+            ((alias, holders[alias.digest][1]) for alias in aliases if alias.digest in holders),
+            None,
+        )
 
     def find_files(
         self, connection: Connection, keys: Sequence[ItemKey], paths: Sequence[str]

@@ -41,8 +41,8 @@ from flask_ibi_archive.server.pages.requests import (
     is_message,
     is_request_url,
     request_host,
+    request_origin,
     request_root,
-    request_target,
 )
 from flask_ibi_archive.server.pages.responses import set_headers
 
@@ -267,7 +267,7 @@ def resolve(
     the response redirects to the resolver.
 
     :param wanted: the parsed persistent URL.
-    :param persistent_url: the complete requested URL, with host and port.
+    :param persistent_url: the complete persistent URL at the requested host, with port.
     :param addresses: the IP address of the reader, followed by the IP addresses of the proxies.
     :param ranges: the languages that the reader prefers.
     :returns: None if the URL may be a page of the host.
@@ -275,10 +275,11 @@ def resolve(
     if refusal := persistent_urls.refuse_registration_key():
         return refusal
     archive = current_archive()
+    target = persistent_url.removeprefix(request_origin())
     try:
         outcome = resolve_locally(archive, wanted, ranges, addresses)
         if isinstance(outcome, Removed):
-            return _removed_response(archive, outcome)
+            return _removed_response(archive, outcome, target)
     except (NotReady, ConfigError) as error:
         return alerts.unready_response(error)
     if isinstance(outcome, Redirect):
@@ -286,11 +287,11 @@ def resolve(
     if isinstance(outcome, Alert):
         is_missing = outcome.kind is AlertKind.MISSING
         return alerts.alert_response(
-            outcome, resolver_url=_find_resolver_url(archive) if is_missing else None
+            outcome, resolver_url=_find_resolver_url(archive, target) if is_missing else None
         )
-    if not outcome.is_known and not persistent_urls.is_plausible_ibi(wanted.ibi, request_target()):
+    if not outcome.is_known and not persistent_urls.is_plausible_ibi(wanted.ibi, target):
         return None
-    resolver_url = _find_resolver_url(archive)
+    resolver_url = _find_resolver_url(archive, target)
     if resolver_url is None:
         return alerts.alert_response(Alert(AlertKind.UNKNOWN, wanted.ibi), "unknown_here")
     headers = {"Location": encode_word(resolver_url), "Vary": "Accept-Language"}
@@ -372,7 +373,7 @@ class OwnArchive:
         return redirect_and_count(archive, outcome, wanted, persistent_url, addresses)
 
 
-def _removed_response(archive: Archive, removed: Removed) -> Response:
+def _removed_response(archive: Archive, removed: Removed, target: str) -> Response:
     """Return the page of a removed item for browsers, or a list of pairs for programs."""
     item = removed.item
     if alerts.prefers_page():
@@ -386,12 +387,13 @@ def _removed_response(archive: Archive, removed: Removed) -> Response:
         (ArchiveSource(archive.served().service_ibi, archive.config.archive_address),),
         timestamp=None if removed_at is None else f"{removed_at:%Y-%m-%dT%H:%M:%SZ}",
     )
-    return alerts.alert_response(alert, resolver_url=_find_resolver_url(archive))
+    return alerts.alert_response(alert, resolver_url=_find_resolver_url(archive, target))
 
 
-def _find_resolver_url(archive: Archive) -> str | None:
+def _find_resolver_url(archive: Archive, target: str) -> str | None:
     """Return the same persistent URL at the resolver.
 
+    :param target: the persistent URL without host.
     :returns: None if this host is also the host of the resolver. In this case, a redirect would be
         an endless loop.
     """
@@ -399,7 +401,7 @@ def _find_resolver_url(archive: Archive) -> str | None:
     own = {normalize_host(host) for host in (request_host(), archive.config.archive_address)}
     if normalize_host(base.netloc) in own and base.path.rstrip("/") == request_root():
         return None
-    return archive.config.persistent_url_base + request_target()
+    return archive.config.persistent_url_base + target
 
 
 def count_after_response(

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
+from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol import languages
 from flask_ibi_archive.core.protocol.hosts import check_url
@@ -181,6 +182,26 @@ def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
             f"the form {form.value}",
         )
     return identifier.text
+
+
+def parse_same_as(field: str, value: Any) -> tuple[str, ...]:
+    """Parse identifiers of other systems and former addresses of an item; return canonical texts.
+
+    :raises FieldError: if a member is none, or if two members are the same identifier.
+    """
+    members: dict[str, str] = {}
+    for name, alias in parse_list(field, value, _parse_foreign):
+        if alias.digest in members:
+            raise FieldError(name, f"{quoted(alias.text)} is already in the list")
+        members[alias.digest] = alias.text
+    return tuple(members.values())
+
+
+def _parse_foreign(field: str, value: Any) -> tuple[str, ForeignIdentifier]:
+    try:
+        return field, parse_foreign(parse_text(field, value))
+    except IdentifierError as error:
+        raise FieldError(field, str(error)) from None
 
 
 def parse_timestamp(field: str, value: Any) -> datetime:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
+from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
 from flask_ibi_archive.core.protocol.access import is_closed, may_read, networks_allow
 from flask_ibi_archive.core.records.record import (
     DublinCore,
@@ -58,6 +59,11 @@ class ItemView:
     def ibi(self) -> str:
         """An identifier of the item: the IBIp if there is one, because it is the short form."""
         return self.record.ibip or self.record.identifiers[0]
+
+    @property
+    def same_as(self) -> tuple[ForeignIdentifier, ...]:
+        """The identifiers of the item in other systems, and its former addresses."""
+        return tuple(map(parse_foreign, self.record.same_as))
 
     @property
     def dublin_core(self) -> DublinCore:

@@ -93,13 +93,15 @@ def _format_date(issued: IssuedDate | None) -> str | None:
 
 
 def _list_dublin_core(work: Work) -> Iterator[MetaTag]:
-    """Yield the elements of the Dublin Core, and the persistent URL as an identifier."""
+    """Yield the elements of the Dublin Core, and the other identifiers of the work."""
     elements = work.dublin_core
     for name in ELEMENTS:
         for value, language in elements.get(name, ()):
             yield MetaTag(f"DC.{name}", value.strip(), language)
     if work.url not in [value for value, _ in elements.get("identifier", ())]:
         yield MetaTag("DC.identifier", work.url)
+    for alias in work.same_as:
+        yield MetaTag("DC.identifier", alias.url or alias.text)
     if work.issued is not None and work.issued.iso is not None:
         yield MetaTag("DCTERMS.issued", work.issued.iso)
 

@@ -342,6 +342,7 @@ _PARSERS: Mapping[str, Parser] = {
     "rep": partial(fields.parse_ibi, form=Form.REP),
     "ibip": partial(fields.parse_ibi, form=Form.IBIP),
     "aliases": partial(fields.parse_list, parse=fields.parse_ibi),
+    "same_as": fields.parse_same_as,
     "state": partial(fields.parse_choice, choices=tuple(state.value for state in State)),
     "original_archive": fields.parse_ibi,
     "timestamp": fields.parse_timestamp,

@@ -156,13 +156,16 @@ class Record:
     All identifiers are canonical. If ``timestamp`` is None, the current time is used. If
     ``target_file`` is None, the first file is the target file. ``embargo`` is the first day (UTC)
     on which readers may read the files; None if there is no embargo. ``key`` says in the words of
-    the host where the item comes from, and is not public. A host application that deposits an item
-    may use similar types; :mod:`flask_ibi_archive.core.records.fields` converts them.
+    the host where the item comes from, and is not public. ``same_as`` contains the identifiers of
+    the item in other systems, and the addresses at which it used to be. A host application that
+    deposits an item may use similar types; :mod:`flask_ibi_archive.core.records.fields` converts
+    them.
     """
 
     rep: str | None = None
     ibip: str | None = None
     aliases: tuple[str, ...] = ()
+    same_as: tuple[str, ...] = ()
     state: str = State.ORIGINAL.value
     original_archive: str | None = None
     timestamp: datetime | None = None

@@ -15,6 +15,11 @@ from datetime import date, datetime
 from typing import Literal
 from urllib.parse import unquote
 
+from flask_ibi_archive.core.identifiers.foreign import (
+    ForeignIdentifier,
+    ForeignKind,
+    parse_foreign,
+)
 from flask_ibi_archive.core.protocol.access import is_closed
 from flask_ibi_archive.core.records.record import ELEMENTS, LANGUAGE_TAG, DublinCore, Record, Text
 from flask_ibi_archive.core.records.work_types import CONTAINED, WorkType, find_best_type
@@ -125,7 +130,9 @@ class Work:
     :param metadata_language: the language of the metadata.
     :param rights: the statements about rights that are not a URL.
     :param licence_url: the URL of the licence, or None.
-    :param doi: the DOI such as ``10.1000/182``, or None.
+    :param doi: the DOI such as ``10.1000/182``, or None. A DOI in the Dublin Core is preferred to
+        one in ``same_as``.
+    :param same_as: the identifiers of the item in other systems, and its former addresses.
     :param container: the journal, book or proceedings with an article, chapter or paper.
     :param related: the URLs in dc:relation, without the licence.
     :param grants: the grants that paid for the work.
@@ -162,6 +169,7 @@ class Work:
     rights: tuple[Text, ...] = ()
     licence_url: str | None = None
     doi: str | None = None
+    same_as: tuple[ForeignIdentifier, ...] = ()
     issn: str | None = None
     isbn: str | None = None
     container: Container | None = None
@@ -179,6 +187,16 @@ class Work:
     def doi_url(self) -> str | None:
         """The DOI as a URL."""
         return None if self.doi is None else format_doi(self.doi)
+
+    @property
+    def same_as_uris(self) -> list[str]:
+        """The URIs of the same item elsewhere: of its DOI first, then of ``same_as``."""
+        others = [alias.url or alias.text for alias in self.same_as if not self.is_doi(alias)]
+        return [*([] if self.doi_url is None else [self.doi_url]), *others]
+
+    def is_doi(self, alias: ForeignIdentifier) -> bool:
+        """Return whether an identifier in another system is the DOI of the work."""
+        return alias.text.lower() == f"doi:{self.doi}".lower()
 
     @property
     def year(self) -> int | None:
@@ -228,6 +246,8 @@ def make_work(
     type_text, type = find_best_type(values["type"])
     rights = [*values["rights"], *(text for text in values["relation"] if "/licenses/" in text)]
     licence = next(filter(None, map(find_licence, rights)), None)
+    same_as = tuple(map(parse_foreign, record.same_as))
+    dois = [alias.text for alias in same_as if alias.kind is ForeignKind.DOI]
     sources = [text for text in values["source"] if type in CONTAINED and _is_container(text)]
 
     def link(target: str | None) -> str | None:
@@ -260,7 +280,8 @@ def make_work(
         metadata_language=metadata_language if is_data else record.language,
         rights=tuple(text for text in elements.get("rights", ()) if not is_url(text[0])),
         licence_url=licence,
-        doi=next(filter(None, map(find_doi, values["identifier"])), None),
+        doi=next(filter(None, map(find_doi, [*values["identifier"], *dois])), None),
+        same_as=same_as,
         issn=next(filter(None, map(find_issn, values["identifier"] + values["source"])), None),
         isbn=next(filter(None, map(find_isbn, values["identifier"] + values["source"])), None),
         container=parse_container(sources[0]) if sources else None,

@@ -43,8 +43,6 @@ def init_command() -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver init
     """
-    from flask_ibi_archive.resolver.registry_2008.views import PATH
-
     resolver = get_resolver()
     terminal.standard_output()
     resolver.init()
@@ -52,6 +50,8 @@ def init_command() -> None:
     if resolver.config.service_url is not None:
         terminal.write(resolver.config.service_url)
         if resolver.config.registry:
+            from flask_ibi_archive.resolver.registry_2008.views import PATH
+
             terminal.write(f"{resolver.config.base_url}{PATH}")
 
 

@@ -8,7 +8,7 @@ transaction, which checks that the password was not changed in the meantime.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -17,7 +17,7 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 
 from flask_ibi_archive.core.protocol.registry_2008 import model
-from flask_ibi_archive.core.resolution.answer import find_usable_url
+from flask_ibi_archive.core.resolution.answer import Answer, Question, find_usable_url
 from flask_ibi_archive.errors import DocumentRegistryError
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.registry_2008 import rows
@@ -38,6 +38,7 @@ from flask_ibi_archive.resolver.registry_2008.passwords import (
     authenticate,
     count_registration,
 )
+from flask_ibi_archive.resolver.registry_2008.sources import list_answers
 from flask_ibi_archive.resolver.resolution_context import OwnArchive
 from flask_ibi_archive.resolver.secret_checks import COST, hash_secret
 from flask_ibi_archive.server.database.database import Database
@@ -89,6 +90,17 @@ class DocumentRegistry:
     look_up: LookUp = look_up_host
     cost: int = COST
     wait: Callable[[float], None] = time.sleep
+
+    def list_answers(
+        self, questions: Sequence[Question], client_addresses: tuple[str, ...], silent: Set[int]
+    ) -> Sequence[Answer]:
+        """Return the answers of the registered documents to the questions of a resolution.
+
+        :param silent: the ids of the Archives that did not answer.
+        """
+        return self.database.read(
+            lambda connection: list_answers(connection, questions, client_addresses, silent)
+        )
 
     def find_record(self, document_id: str) -> model.DocumentRecord | None:
         """Return the record of a document, or None if the document is not registered.

@@ -81,12 +81,15 @@ def is_one_of(
     All values are one parameter: a JSON list, which the database expands into rows. SQLAlchemy
     would need much time for one parameter per value, and psycopg for an array.
     """
-    listed = json.dumps(list(values))
-    if connection.dialect.name == "postgresql":
+    listed = sa.literal(json.dumps(list(values)), sa.Text)
+    return is_listed(connection.dialect.name, column, listed)
+
+
+def is_listed(dialect: str, column: Any, listed: sa.BindParameter[str]) -> sa.ColumnElement[bool]:
+    """Return the SQL condition that a column has one of the values of a JSON list."""
+    if dialect == "postgresql":
         # column = ANY(ARRAY(SELECT CAST(value AS type) FROM json_array_elements_text(listed)))
-        texts = sa.func.json_array_elements_text(
-            sa.cast(sa.literal(listed, sa.Text), sa.JSON)
-        ).table_valued("value")
+        texts = sa.func.json_array_elements_text(sa.cast(listed, sa.JSON)).table_valued("value")
         array = sa.func.array(
             sa.select(sa.cast(texts.c.value, array_element(column.type))).scalar_subquery()
         )

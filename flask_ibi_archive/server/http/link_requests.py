@@ -85,7 +85,7 @@ class Stopped(Exception):
 
 
 class StopEvent(Event):
-    """Tells the threads of a check that they must end."""
+    """An event that is set when the threads of a check must end."""
 
     def pause(self, seconds: float) -> None:
         """Wait for a number of seconds.

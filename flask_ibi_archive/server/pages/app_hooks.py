@@ -113,12 +113,15 @@ def add_rule_for_all_methods(
     state.app.endpoint(endpoint)(view)
 
 
-def answer_first(app: App, answer: Hook) -> None:
-    """Let a function answer persistent URLs; :func:`prepare_app` is called before.
+def answer_first(app: App, *answers: Hook, before_resolver: bool = False) -> None:
+    """Let functions answer persistent URLs; :func:`prepare_app` is called before.
 
-    :param answer: the function. It returns None if it does not answer the request.
+    :param answers: the functions. They return None if they do not answer the request.
+    :param before_resolver: whether these functions are called before that of a resolver in the
+        same app, in whichever order both are registered.
     """
-    app.extensions[ANSWERS].append(answer)
+    others = app.extensions[ANSWERS]
+    app.extensions[ANSWERS] = [*answers, *others] if before_resolver else [*others, *answers]
 
 
 def answer_protocol(run_hooks: Callable[[], Any]) -> Any:

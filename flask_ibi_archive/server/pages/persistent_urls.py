@@ -45,6 +45,9 @@ Resolve = Callable[
 ]
 Hook = Callable[[], "Response | None"]
 
+#: The key of the resolver's function that answers a persistent URL in ``app.extensions``.
+RESOLVE = "ibi_resolve"
+
 #: The maximum number of characters that are tested for the beginning of a persistent URL.
 MAX_BEGINNING = 1024
 #: The endpoint of Flask's route for static files.

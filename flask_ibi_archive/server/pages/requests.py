@@ -167,9 +167,14 @@ def find_root(configured: str) -> str:
     return quote(root.rstrip("/"), safe=PATH_CHARACTERS) if root else ""
 
 
+def request_origin() -> str:
+    """Return the part of the URL of the request that precedes its target, including its port."""
+    return f"{request.scheme}://{request_host()}{request_root()}"
+
+
 def request_url() -> str:
     """Return the complete URL of the request, including its port ([R] 8.1, 8.2)."""
-    return f"{request.scheme}://{request_host()}{request_root()}{request_target()}"
+    return request_origin() + request_target()
 
 
 def is_request_url(url: str, *hosts: str) -> bool:

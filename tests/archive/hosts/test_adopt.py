@@ -259,7 +259,10 @@ def test_a_dry_run_reports_all_problems_and_changes_nothing(host: Host) -> None:
     assert paths_in_store(host.archive) == []
 
 
-def test_an_adoption_that_is_locked_out_by_another_transaction_says_so(host: Host) -> None:
+def test_an_adoption_that_is_locked_out_by_another_transaction_says_so(
+    new_host: Callable[..., Host],
+) -> None:
+    host = new_host(IBI_DATABASE_TIMEOUT=0.1)
     insert_rows(host, {"title": "thesis"})
     limit, lock = {
         "sqlite": ("PRAGMA busy_timeout = 1", "BEGIN EXCLUSIVE"),

@@ -839,3 +839,45 @@ def test_several_classes_of_one_table_may_have_identifiers(
         host.session.commit()
     host.session.remove()
     base.metadata.drop_all(host.engine)
+
+
+# --- identifiers in other systems ----------------------------------------------------------------
+
+
+def test_a_row_states_the_identifiers_of_its_item_in_other_systems(
+    new_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = new_host()
+    describe = host.Thesis.ibi_record
+    links: dict[str, list[str]] = {}
+
+    def ibi_record(row: Any) -> ItemRecord:
+        record: ItemRecord = describe(row)
+        if row.title in links:
+            record["same_as"] = links[row.title]
+        return record
+
+    monkeypatch.setattr(host.Thesis, "ibi_record", ibi_record)
+    links["a"] = ["https://doi.org/10.5281/zenodo.12", "http://old.example.org/1"]
+    row = host.add("a")
+    assert item_of(host, row).record.same_as == ("doi:10.5281/zenodo.12", links["a"][1])
+    age(host, row)
+    row.views = 7
+    host.session.commit()
+    assert is_old(host, row)
+    row.title = "b"  # a record without the field keeps them
+    host.session.commit()
+    assert item_of(host, row).record.same_as == ("doi:10.5281/zenodo.12", links["a"][1])
+    links["c"] = ["doi:10.5281/zenodo.12"]
+    with pytest.raises(StorageError, match=f"already belongs to {row.ibi}") as refused:
+        host.add("c")
+    assert "\n" not in str(refused.value)
+    host.session.rollback()
+    links["b"] = []
+    row.title, row.views = "b", 8
+    host.session.commit()
+    host.session.execute(update(host.Thesis).values(views=9))
+    row.language = "pt"
+    host.session.commit()
+    assert item_of(host, row).record.same_as == ()
+    assert host.add("c").ibi

@@ -26,6 +26,7 @@ from flask_ibi_archive.archive.accesses.acknowledgments import Outcome
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.checking import check_archive
 from flask_ibi_archive.archive.joining.registry_client import build_registration
+from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.registry_2008.model import Credentials
 from flask_ibi_archive.errors import ConfigError, NotReady, StorageError, UnknownItem
@@ -59,7 +60,11 @@ def host(ibi_settings: dict[str, Any], tmp_path: Path) -> Iterator[Host]:
 
     def make(*records: CatalogueRecord, kind: type[Shelf] = Shelf) -> Reader:
         app = Flask("host", instance_path=str(tmp_path / "instance"))
-        app.config.from_mapping(ibi_settings)
+        # requests to the Archive's own address and to the resolver are refused at once
+        nobody = "127.0.0.1:1"
+        app.config.from_mapping(
+            ibi_settings, IBI_ARCHIVE_ADDRESS=nobody, IBI_RESOLVER_URL=f"http://{nobody}"
+        )
         IBIArchive(app, catalogue=kind(*records))
         reader = Reader(app)
         reader.archive.init()
@@ -499,3 +504,42 @@ def test_a_catalogue_can_answer_with_one_statement(host: Host) -> None:
     reader = host(a_record(A, next_edition=B), a_record(B), kind=Quick)
     reader.request_urls(A, "GetLastEdition")
     assert calls == [A]
+
+
+class WithAliases(Shelf):
+    """A catalogue that finds its items by identifiers of other systems."""
+
+    def find_same_as(self, alias: str) -> str | None:
+        """Return the identifier of the item with an alias."""
+        return next((str(one["rep"]) for one in self.shelf if alias in one["same_as"]), None)
+
+
+@pytest.mark.one_database
+def test_an_item_is_shown_with_and_found_by_its_aliases(host: Host) -> None:
+    doi = "doi:10.5281/zenodo.12"
+    reader = host(a_record(same_as=["https://doi.org/10.5281/zenodo.12"]), kind=WithAliases)
+    item = reader.archive.get(A)
+    assert item is not None
+    assert item.record.same_as == (doi,)
+    page = reader.open(reader.archive.addresses.item(item))
+    assert page.status_code == 200
+    assert doi in page.text
+
+
+@pytest.mark.one_database
+@for_each(
+    ("kind", "asked", "found"),
+    [
+        (WithAliases, ["hdl:20.500/1", "doi:10.5281/zenodo.12"], A),
+        (WithAliases, ["hdl:20.500/1"], None),
+        (Shelf, ["doi:10.5281/zenodo.12"], None),
+    ],
+)
+def test_the_host_answers_which_item_has_an_alias(
+    host: Host, kind: type[Shelf], asked: list[str], found: str | None
+) -> None:
+    archive = host(a_record(same_as=["doi:10.5281/zenodo.12"]), kind=kind).archive
+    aliases = [parse_foreign(text) for text in asked]
+    with archive.database.reading() as connection:
+        answer = archive.items.find_by_alias(connection, aliases)
+    assert answer == (None if found is None else (aliases[-1], found))

@@ -433,3 +433,20 @@ def test_without_the_setting_there_is_no_server(app: Flask) -> None:
     client = app.test_client()
     assert client.get("/ibi/identifiers").status_code == 404
     assert client.get("/ibi/identifiers/openapi.json").status_code == 404
+
+
+def test_a_program_states_the_identifiers_of_its_items_in_other_systems(
+    new_program: Callable[..., Program],
+) -> None:
+    mine, theirs = new_program("ojs"), new_program("dspace")
+    doi = "doi:10.5281/zenodo.12"
+    record = {**RECORD, "same_as": ["https://doi.org/10.5281/zenodo.12", "hdl:20.500/1"]}
+    rep = new(mine, {"record": record})["rep"]
+    assert mine("GET", f"/{rep}").json["record"]["same_as"] == [doi, "hdl:20.500/1"]
+    refused = theirs("POST", json={"record": {"same_as": [doi]}})
+    assert refused.status_code == 409
+    assert f"{doi} already belongs to" in refused.json["detail"]
+    wrong = mine("POST", json={"record": {"same_as": ["rain"]}})
+    assert (wrong.status_code, wrong.json["field"]) == (422, "record.same_as[0]")
+    assert mine("PUT", f"/{rep}", {"record": RECORD}).status_code == 200
+    assert theirs("POST", json={"record": {"same_as": [doi]}}).status_code == 201

@@ -89,6 +89,9 @@ def records(draw: st.DrawFn) -> dict[str, Any]:
             dict[str, st.SearchStrategy[Any]](),
             optional={
                 "aliases": st.lists(others, max_size=3, unique=True),
+                "same_as": st.lists(
+                    numbers.map(lambda number: f"hdl:20.500.12345/{number}"), unique=True
+                ),
                 "timestamp": moments,
                 "transferable": st.booleans(),
                 "next_edition": numbers.map(lambda number: f"nextZ/{number}"),
@@ -236,6 +239,11 @@ def test_a_time_is_in_utc() -> None:
         ("ibip", ibip_of(7).lower(), ibip_of(7)),
         ("aliases", [B.upper(), "aBZc/1"], (B, "aBZc/1")),
         ("next_edition", B.upper(), B),
+        (
+            "same_as",
+            ["https://doi.org/10.1000/A", "ark:/12345/b"],
+            ("doi:10.1000/A", "ark:12345/b"),
+        ),
     ],
 )
 def test_identifiers_are_stored_in_canonical_case(field: str, value: Any, stored: Any) -> None:

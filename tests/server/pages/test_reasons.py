@@ -147,6 +147,8 @@ NOT_ON_PAGES = {
     "rep_required",
     "ibip_required",
     "not_canonical",
+    # the form takes no identifiers of other systems
+    *(code for code in ENGLISH if code.startswith("foreign_")),
 }
 BROWSER = "text/html,*/*;q=0.8"
 

@@ -25,6 +25,8 @@ from flask_ibi_archive.archive.items.locks import lock_items
 from flask_ibi_archive.archive.items.operations.context import note_import
 from flask_ibi_archive.archive.items.operations.updating import with_all_identifiers
 from flask_ibi_archive.archive.items.rules import RULES, find_broken_rule
+from flask_ibi_archive.archive.items.same_as import explain_taken, find_all_holders, keep_same_as
+from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.fields import FieldError, quoted
 from flask_ibi_archive.core.records.parse import check_record
@@ -76,6 +78,8 @@ class ItemBatch:
     _pending: list[PendingLine] = field(default_factory=list)
     #: The items that have keys of the batch, by their keys.
     _keys: dict[str, KeyHolder] = field(default_factory=dict)
+    #: The row IDs and the names of the items that have foreign identifiers, by their digests.
+    _aliases: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def write(self) -> None:
         """Write the items without their relations.
@@ -92,6 +96,10 @@ class ItemBatch:
         keys = [line.record.key for line in self.lines if line.record.key is not None]
         holders = find_holders(self.store.connection, self.store.archive_id, keys)
         self._keys = {key: one for key, one in holders.items() if one.item_id is not None}
+        digests = [
+            parse_foreign(text).digest for line in self.lines for text in line.record.same_as
+        ]
+        self._aliases = find_all_holders(self.store.connection, self.store.archive_id, digests)
         in_batch: dict[str, int] = {}
         new: list[Line] = []
         for line in self.lines:
@@ -99,6 +107,7 @@ class ItemBatch:
                 texts = line.record.identifiers
                 self._check(line, texts, in_batch, elsewhere)
                 if self._known.keys().isdisjoint(texts):
+                    self._check_same_as(line, 0)
                     new.append(line)
                 else:
                     self._write_existing(line)
@@ -161,6 +170,20 @@ class ItemBatch:
         ibi = line.record.identifiers[0]
         self._keys[key] = KeyHolder(key, holder.item_id if holder else 0, ibi, None)
 
+    def _check_same_as(self, line: Line, item_id: int) -> None:
+        """Check that no other item has a foreign identifier of a line.
+
+        :param item_id: the row ID of the item or stub that the line replaces; 0 for a new item.
+        :raises RecordError: if another item has the identifier.
+        """
+        for number, text in enumerate(line.record.same_as):
+            digest = parse_foreign(text).digest
+            own = (item_id, f"the item of line {line.number}")
+            holder = self._aliases.setdefault(digest, own)
+            if holder != own and (item_id == 0 or holder[0] != item_id):
+                reason = explain_taken(text, holder[1])
+                raise RecordError(self.name, line.number, f"same_as[{number}]", reason)
+
     def _write_existing(self, line: Line) -> None:
         """Handle a line whose identifiers belong to an item or a stub.
 
@@ -182,6 +205,7 @@ class ItemBatch:
         if items and (on_conflict != "update" or len(items) > 1 or in_this_file):
             raise self._build_conflict_error(line, len(items), in_this_file)
         owners = {item_id for item_id, _ in found}
+        self._check_same_as(line, min(items or owners))
         try:
             with self.errors.rolling_back_on_error(self.store.connection):
                 self._replace(line, min(items or owners), owners, bool(items))
@@ -205,7 +229,7 @@ class ItemBatch:
             lock_items(self.store.connection, [item_id])
             before = self.store.reader.read_record(item_id)
             record = with_all_identifiers(record, before)
-            record = replace(record, key=record.key or before.key)
+            record = replace(keep_same_as(record, before), key=record.key or before.key)
             check_record(record)
             self.store.copies.check_no_copies(item_id, record)
             self.store.relations.remove(item_id)

@@ -97,6 +97,9 @@ class ItemRecord(TypedDict, total=False):
     - ``formats``: the URLs of an item whose content type is Metadata, by format.
     - ``transferable``: False if the item must not be transferred to another Archive.
     - ``aliases``: further identifiers of the item.
+    - ``same_as``: identifiers of the item in other systems, such as ``["hdl:20.500.12345/678"]``,
+      and the addresses at which it used to be. Links to them lead to the item. Only one item of
+      the Archive may have each of them.
     - ``key``: where the item comes from, such as ``package:1a68``; see :meth:`Archive.deposit`. A
       row of a host's own model has its key by itself.
     """
@@ -120,6 +123,7 @@ class ItemRecord(TypedDict, total=False):
     formats: Mapping[str, str]
     transferable: bool
     aliases: Sequence[str]
+    same_as: Sequence[str]
     key: str | None
 
 

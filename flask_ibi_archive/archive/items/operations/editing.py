@@ -31,6 +31,7 @@ EDITABLE = (
     "title",
     "creators",
     "aliases",
+    "same_as",
     "content_type",
     "language",
     "transferable",

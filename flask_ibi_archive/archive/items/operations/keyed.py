@@ -69,7 +69,7 @@ def find_deposited(context: OperationContext, key: Any, reserved: str | None) ->
 
 
 def release_key(store: ItemStore, key: str) -> None:
-    """Take a key from the deleted item that has it, because a new item gets the key."""
+    """Remove a key from the deleted item that has it, because a new item gets the key."""
     holder = _find_holder(store, key)
     if holder is not None and holder.is_deleted:
         clear_keys(store.connection, store.archive_id, [holder])

@@ -9,8 +9,8 @@ Original for a time, but never two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -18,10 +18,14 @@ from sqlalchemy import Connection, delete, insert, inspect, select, update
 
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.items import ItemStore
-from flask_ibi_archive.archive.items.operations.transferring import give_up
+from flask_ibi_archive.archive.items.operations.transferring import Departure, give_up
 from flask_ibi_archive.archive.items.tables import AccessCount, Item, Offer, OfferedItem
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.record import Record
+from flask_ibi_archive.server.database.dialects import batched
+
+#: The number of items that are given up together.
+BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ def _keep(connection: Connection, moved: MovedItems, now: datetime) -> int:
         )
         connection.execute(update(OfferedItem).where(is_of_offer).values(open=False))
     owners = store.find_all_owners(moved.items)
-    given_up = 0
+    given_up = []
     for ibi, row in moved.items.items():
         item_id, state = owners.get(ibi, (0, ELSEWHERE))
         if state == ELSEWHERE:
@@ -124,8 +128,8 @@ def _keep(connection: Connection, moved: MovedItems, now: datetime) -> int:
         values = {**row, "offer_id": offer_id, "item_id": item_id}
         connection.execute(insert(OfferedItem).values(values))
         connection.execute(delete(AccessCount).where(AccessCount.item_id == item_id))
-        given_up += _give_up(store, item_id, moved.offer["taker"], moved.offer["leaves"], now)
-    return given_up
+        given_up.append(item_id)
+    return _give_up(store, given_up, moved.offer["taker"], moved.offer["leaves"], now)
 
 
 def _hold(connection: Connection, offer: Any, now: datetime) -> int:
@@ -133,22 +137,37 @@ def _hold(connection: Connection, offer: Any, now: datetime) -> int:
     store = ItemStore(connection, offer.archive_id)
     is_open = (OfferedItem.offer_id == offer.id, OfferedItem.open)
     items = connection.scalars(select(OfferedItem.item_id).where(*is_open)).all()
-    held = [
-        item_id for item_id in items if _give_up(store, item_id, offer.taker, State.COPY.value, now)
-    ]
+    held = _give_up(store, items, offer.taker, State.COPY.value, now)
+    if not held:
+        return 0
     connection.execute(update(OfferedItem).where(*is_open).values(status="restored", open=False))
-    return len(held)
+    return held
 
 
-def _give_up(store: ItemStore, item_id: int, to: str, leaves: str, now: datetime) -> bool:
-    """Give up an item, if the Archive has its Original or its tombstone; return whether it has."""
-    before = store.reader.read_record(item_id)
-    if not _is_own(before):
-        return False
-    copies = store.copies.find_copies_of([item_id]).get(item_id, {})
-    before = replace(before, transferable=True)  # it was transferable when it was moved
-    give_up(store, item_id, before, copies, to, leaves == State.COPY.value, now)
-    return True
+def _give_up(store: ItemStore, items: Sequence[int], to: str, leaves: str, now: datetime) -> int:
+    """Give up items of which the Archive has the Originals or tombstones; return their number.
+
+    It does not matter whether the items are transferable now: they were when they were moved.
+    """
+    if find_archives(store.connection, to):
+        return 0  # the other Archive is in this database, whose rules allow only one Original
+    keep_copy, count = leaves == State.COPY.value, 0
+    for batch in batched(items, BATCH):
+        copies = store.copies.find_copies_of(batch)
+        records = {
+            item_id: view.record
+            for item_id, view in store.reader.read_items(batch).items()
+            if view is not None and _is_own(view.record)
+        }
+        for item_id in copies.keys() & records.keys():
+            state = State.COPY if keep_copy else State.DELETED
+            departure = Departure(store, item_id, records.pop(item_id), state, copies[item_id])
+            departure.release()
+            departure.settle(to, now)
+            count += 1
+        give_up(store, records, to, keep_copy, now)
+        count += len(records)
+    return count
 
 
 def _is_own(record: Record) -> bool:

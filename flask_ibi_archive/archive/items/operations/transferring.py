@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from flask_ibi_archive.archive.items.archives import ServedArchive
-from flask_ibi_archive.archive.items.bulk import update_rows
-from flask_ibi_archive.archive.items.items import ItemStore
+from flask_ibi_archive.archive.items.items import Contents, ItemStore
 from flask_ibi_archive.archive.items.locks import lock_relations
 from flask_ibi_archive.archive.items.operations.context import (
     HasContext,
@@ -22,7 +20,6 @@ from flask_ibi_archive.archive.items.operations.context import (
 from flask_ibi_archive.archive.items.operations.description import Identified, require_ibi
 from flask_ibi_archive.archive.items.operations.life_cycle import add_tombstone
 from flask_ibi_archive.archive.items.operations.updating import Update, update_item, upsert_item
-from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State, next_state
 from flask_ibi_archive.core.records.record import Record, Tombstone
 from flask_ibi_archive.errors import RuleBroken, StorageError
@@ -73,7 +70,7 @@ def _transfer(
     item_id, _ = find_item(store, ibi)
     before = store.reader.read_record(item_id)
     copies = dict(store.copies.find_copies(item_id))
-    departure = plan_departure(store, item_id, before, copies, keep_copy)
+    departure = Departure(store, item_id, before, check_departure(before, keep_copy), copies)
     translations = store.relations.translations.find_others(item_id)
     record = replace(before, translations=translations, key=None)
     contents = store.get_contents(item_id)
@@ -137,43 +134,48 @@ class Departure:
 
 
 def give_up(
-    store: ItemStore,
-    item_id: int,
-    before: Record,
-    copies: Mapping[int, int],
-    to: str,
-    keep_copy: bool,
-    now: datetime,
+    store: ItemStore, items: Mapping[int, Record], to: str, keep_copy: bool, now: datetime
 ) -> None:
-    """Store that an Archive on another server has the Original of an item, or its tombstone.
+    """Store that an Archive on another server has the Originals of items, or their tombstones.
 
-    The parameters and the errors are those of :func:`plan_departure`.
+    The caller must have locked the items. They have no Copies in this database. They are written
+    together, which is many times faster than a departure of each.
 
+    :param items: the records of the items by their row IDs. :func:`check_departure` allows them.
     :param to: the service IBI of the other Archive.
+    :param keep_copy: True: Copies remain. False: tombstones remain.
     """
-    if before.state == State.DELETED.value:
-        tombstone = before.tombstone or Tombstone(f"transferred to {to}")
-        record = replace(before, tombstone=replace(tombstone, original_archive=to))
-        store.replace_records([(item_id, record, {})], now)
-        return
-    departure = plan_departure(store, item_id, before, copies, keep_copy)
-    departure.release()
-    departure.settle(to, now)
+    copied: list[int] = []
+    removed: list[tuple[int, Record, Contents]] = []
+    for item_id, before in items.items():
+        if before.state == State.DELETED.value:
+            tombstone = before.tombstone or Tombstone(f"transferred to {to}")
+            after = replace(before, tombstone=replace(tombstone, original_archive=to))
+            removed.append((item_id, after, {}))
+        elif keep_copy:
+            after = replace(before, state=State.COPY.value, original_archive=to)
+            copied.append(item_id)
+        else:
+            tombstone = Tombstone(f"transferred to {to}", original_archive=to)
+            after = add_tombstone(before, tombstone, now)
+            removed.append((item_id, after, {}))
+        note_change(store, before, after)
+    store.set_states(copied, State.COPY, to)
+    store.replace_records(removed, now)
 
 
-def leave_copies(store: ItemStore, items: Mapping[int, Record], to: str) -> None:
-    """Make Originals that have no Copies here Copies of those that another server has.
+def check_departure(before: Record, keep_copy: bool) -> State:
+    """Return the state of what remains of an Original that leaves its Archive.
 
-    :param items: the records of the Originals, by their row IDs. All are transferable.
-    :param to: the service IBI of the other Archive.
+    :raises ForbiddenMove: if the item is not an Original.
+    :raises StorageError: if the item is not transferable.
     """
-    state = State.COPY.value
-    rows: list[dict[str, Any]] = [
-        {"id": item_id, "state": state, "original_archive": to} for item_id in sorted(items)
-    ]
-    update_rows(store.connection, Item, rows)
-    for record in items.values():
-        note_change(store, record, replace(record, state=state))
+    ibi = before.identifiers[0]
+    event = Event.TRANSFER_KEEPING_COPY if keep_copy else Event.TRANSFER
+    new_state = next_state(State(before.state), event, ibi)
+    if not before.transferable:
+        raise StorageError(f"{ibi} is not transferable; set its field transferable to true first")
+    return new_state
 
 
 def take_back(store: ItemStore, item_id: int, service: str, now: datetime) -> None:
@@ -191,23 +193,3 @@ def take_back(store: ItemStore, item_id: int, service: str, now: datetime) -> No
     note_change(store, record, replace(record, state=State.ORIGINAL.value))
     for copy_id in copies:
         store.set_state(copy_id, State.COPY, service)
-
-
-def plan_departure(
-    store: ItemStore, item_id: int, before: Record, copies: Mapping[int, int], keep_copy: bool
-) -> Departure:
-    """Return how an Original leaves its Archive. Nothing is changed yet.
-
-    The caller must have locked the item, its Copies and their Archives. The parameters are those of
-    :class:`Departure`.
-
-    :param keep_copy: True: a Copy remains. False: a tombstone remains.
-    :raises ForbiddenMove: if the item is not an Original.
-    :raises StorageError: if the item is not transferable.
-    """
-    ibi = before.identifiers[0]
-    event = Event.TRANSFER_KEEPING_COPY if keep_copy else Event.TRANSFER
-    new_state = next_state(State(before.state), event, ibi)
-    if not before.transferable:
-        raise StorageError(f"{ibi} is not transferable; set its field transferable to true first")
-    return Departure(store, item_id, before, new_state, copies)

@@ -308,6 +308,33 @@ class File(Base):
     source_modified: Mapped[int | None] = mapped_column(Key)
 
 
+class SameAs(Base):
+    """An identifier of another system, or a former address, that belongs to an item.
+
+    The digest is that of the form in which identifiers are compared. An index of the digests is
+    small, whatever the length of an address.
+    """
+
+    __tablename__ = "ibi_same_as"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["item_id", "archive_id"],
+            ["ibi_item.id", "ibi_item.archive_id"],
+            name="fk_ibi_same_as_item",
+            ondelete="CASCADE",
+        ),
+        Index("ix_ibi_same_as_item", "item_id"),
+    )
+
+    #: The SHA-256 of the form for comparison, in hexadecimal digits.
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    archive_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    item_id: Mapped[int] = mapped_column(Key)
+    position: Mapped[int] = mapped_column(Integer)
+    #: The canonical spelling, which is shown.
+    text: Mapped[str] = mapped_column(Text)
+
+
 class Prefix(Base):
     """The last date that the temporal distributor issued under a prefix.
 

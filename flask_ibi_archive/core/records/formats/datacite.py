@@ -8,9 +8,12 @@ https://schema.datacite.org/meta/kernel-4.7/metadata.xsd.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from urllib.parse import unquote
 
+from flask_ibi_archive.core.identifiers.foreign import ForeignKind
 from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element
 from flask_ibi_archive.core.records.work import Grant, Work
 from flask_ibi_archive.core.records.work_types import WorkType
@@ -60,6 +63,16 @@ _CONTAINERS = {
 }
 
 
+#: The types of identifiers in other systems.
+_FOREIGN_TYPES = {
+    ForeignKind.HANDLE: "Handle",
+    ForeignKind.DOI: "DOI",
+    ForeignKind.ARK: "ARK",
+    ForeignKind.URN: "URN",
+    ForeignKind.ADDRESS: "URL",
+}
+
+
 def write_datacite(work: Work) -> str:
     """Return the DataCite document of a work."""
     lines = [
@@ -96,7 +109,7 @@ def _describe(work: Work) -> Iterator[str]:
     if work.language:
         yield element("language", work.language)
     yield from _group("alternateIdentifiers", _alternate_identifiers(work))
-    yield from _group("relatedIdentifiers", _related_identifiers(work))
+    yield from _group("relatedIdentifiers", chain(_same_as(work), _related_identifiers(work)))
     sizes = (f"{file.size} bytes" for file in work.files if file.size is not None)
     yield from _group("sizes", (element("size", size) for size in sizes))
     media_types = dict.fromkeys(file.media_type for file in work.files if file.media_type)
@@ -187,6 +200,17 @@ def _related_identifiers(work: Work) -> Iterator[str]:
                 "relationTypeInformation": information,
             }
             yield element("relatedIdentifier", unquote(doi) if doi else url, attributes)
+
+
+def _same_as(work: Work) -> Iterator[str]:
+    """Yield the identifiers of the work in other systems, except the DOI of the document itself."""
+    for alias in work.same_as:
+        if not work.is_doi(alias):
+            # DataCite writes Handles and DOIs without the name of the scheme
+            text = re.sub("^(hdl|doi):", "", alias.text)
+            kind = _FOREIGN_TYPES[alias.kind]
+            attributes = {"relatedIdentifierType": kind, "relationType": "IsIdenticalTo"}
+            yield element("relatedIdentifier", text, attributes)
 
 
 def _grant(grant: Grant) -> str:

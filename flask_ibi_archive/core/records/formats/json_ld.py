@@ -83,7 +83,7 @@ def describe_work(work: Work) -> dict[str, Any]:
         "keywords": [text for text, _ in work.subjects],
         "inLanguage": work.language,
         "license": work.licence_url,
-        "sameAs": work.doi_url,
+        "sameAs": _unwrap(work.same_as_uris),
         "isbn": work.isbn if type == "Book" else None,
         "isPartOf": work.container and _describe_container(work.container, work),
         "pagination": work.container and work.container.pages,
@@ -96,6 +96,11 @@ def describe_work(work: Work) -> dict[str, Any]:
         files: [_describe_file(file, type) for file in work.files],
     }
     return _omit_empty(found)
+
+
+def _unwrap(values: list[str]) -> list[str] | str:
+    """Return the only value of a list; other lists are returned unchanged."""
+    return values[0] if len(values) == 1 else values
 
 
 def _omit_empty(found: dict[str, Any]) -> dict[str, Any]:

@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
+from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.records.record import ELEMENTS, Text
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType, find_type
 from flask_ibi_archive.core.records.work_values import clean, find_doi, format_doi, is_url
+from flask_ibi_archive.errors import IdentifierError
 
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
@@ -84,8 +86,9 @@ def write_oai_dc(work: Work) -> str:
     """Return the Dublin Core of a work as an oai_dc document.
 
     The document also contains what the Archive knows, if the Dublin Core does not state it: the
-    language, a term for the type, who may read the files, and the end of an embargo. A bare DOI is
-    written as a URL. A work without a title has the title ``[Untitled]`` and its identifier.
+    identifiers in other systems, the language, a term for the type, who may read the files, and the
+    end of an embargo. A bare DOI is written as a URL. A work without a title has the title
+    ``[Untitled]`` and its identifier.
     """
     elements = {name: tuple(_link_dois(name, texts)) for name, texts in work.dublin_core.items()}
     for name, text in _list_missing(work):
@@ -113,6 +116,10 @@ def _list_missing(work: Work) -> Iterator[tuple[str, str]]:
         yield "title", f"[Untitled] {work.ibi}"
     if not work.dublin_core:
         yield "identifier", work.url
+    known = {_find_digest(text) for text, _ in work.dublin_core.get("identifier", ())}
+    for alias in work.same_as:
+        if alias.digest not in known:
+            yield "identifier", alias.url or alias.text
     if work.language and not stated["language"]:
         yield "language", work.language
     term = _TYPES.get(work.type)
@@ -122,6 +129,14 @@ def _list_missing(work: Work) -> Iterator[tuple[str, str]]:
         yield "rights", f"{_SEMANTICS}{work.access}Access"
     if work.access == "embargoed" and not any(_EMBARGO_END in text for text in stated["date"]):
         yield "date", f"{_EMBARGO_END}{work.available}"
+
+
+def _find_digest(text: str) -> str | None:
+    """Return the digest of an identifier of another system; None if a text is none."""
+    try:
+        return parse_foreign(text).digest
+    except IdentifierError:
+        return None
 
 
 def format_oai_dc(elements: Mapping[str, Iterable[tuple[str, str | None]]]) -> str:

@@ -1,0 +1,100 @@
+"""Former links: what a requested URL may mean if it is no persistent URL.
+
+The path may be a foreign identifier, such as ``/hdl:20.500.12345/678``, or the whole URL may be a
+former address of an item, such as ``http://old.example.org/handle/1/2?x=y``. The modifiers, the
+path and the query of a persistent URL may follow a foreign identifier, as in
+``/hdl:20.500.12345/678!:(oai_dc)``. But the identifier may contain the same characters. Therefore
+there are several candidates, the longest first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from flask_ibi_archive.core.identifiers.foreign import (
+    ForeignIdentifier,
+    parse_address,
+    parse_foreign_path,
+)
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
+from flask_ibi_archive.errors import ForeignIdentifierError, MalformedPersistentUrl
+
+#: The maximum number of places where the identifier in a URL may end.
+MAX_ENDS = 32
+
+#: Stands for the identifier of the item. What follows it is never part of a repository name.
+_PLACEHOLDER = "/8JMKD3MGP8W/34PGRBS"
+_NAMED = re.compile("/+(?:doi|hdl|ark|urn):", re.IGNORECASE)
+_ENDS = re.compile("[!+:/]")
+
+
+@dataclass(frozen=True, slots=True)
+class FormerLink:
+    """One meaning of a requested URL.
+
+    :param alias: the foreign identifier or the former address.
+    :param wanted: the persistent URL that the requested URL stands for. Its IBI is not that of the
+        item, which is not known yet.
+    :param rest: what follows the alias: modifier, path and query.
+    """
+
+    alias: ForeignIdentifier
+    wanted: PersistentUrl
+    rest: str
+
+
+def is_named(target: str) -> bool:
+    """Return whether a target begins with the scheme of a foreign identifier, as ``/doi:``."""
+    return _NAMED.match(target) is not None
+
+
+def find_former_links(target: str, bases: Sequence[str]) -> list[FormerLink]:
+    """Return what a requested URL may mean, the longest alias first.
+
+    A path may follow a foreign identifier directly, as in ``/hdl:20.500.12345/678/thesis.pdf``. It
+    may follow an address only after a modifier, since the path below an address is another page.
+
+    :param target: the path and the query, in ASCII. What a path may contain is not percent-encoded.
+    :param bases: the beginnings of the addresses of the target, such as ``http://old.example.org``.
+    """
+    path, mark, query = target.partition("?")
+    found = [_try_address(base + target, "") for base in bases] if mark else []
+    named = is_named(target)
+    for end in islice(_find_ends(path), MAX_ENDS):
+        rest = path[end:] + mark + query
+        if named:
+            found.append(_try_named(path[:end], rest))
+        if path[end : end + 1] != "/":
+            found.extend([_try_address(base + path[:end], rest) for base in bases])
+    return [link for link in found if link is not None]
+
+
+def _find_ends(path: str) -> Iterator[int]:
+    """Yield the positions where the identifier in a path may end, the last first."""
+    yield len(path)
+    for found in reversed([*_ENDS.finditer(path)]):
+        yield found.start()
+
+
+def _try_named(head: str, rest: str) -> FormerLink | None:
+    try:
+        return _create(parse_foreign_path(head.lstrip("/")), rest)
+    except ForeignIdentifierError:
+        return None
+
+
+def _try_address(address: str, rest: str) -> FormerLink | None:
+    try:
+        return _create(parse_address(address), rest)
+    except ForeignIdentifierError:
+        return None
+
+
+def _create(alias: ForeignIdentifier, rest: str) -> FormerLink | None:
+    try:
+        return FormerLink(alias, parse_persistent_target(_PLACEHOLDER + rest), rest)
+    except MalformedPersistentUrl:
+        return None

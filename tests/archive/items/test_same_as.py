@@ -1,0 +1,481 @@
+"""Identifiers of other systems and former addresses: stored, found, moved, and in one item only."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import delete, event, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from support.archives import SERVICE, archive_of, import_records
+from support.cases import for_each
+from support.commands import command, unchanged
+from support.operations import SECOND, make_archives
+from support.stores import rep_of
+from support.web import ask
+
+from flask_ibi_archive import signals
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.rules import explain_refusal
+from flask_ibi_archive.archive.items.tables import Item, SameAs
+from flask_ibi_archive.core.identifiers.foreign import parse_foreign
+from flask_ibi_archive.errors import RecordError, StorageError
+
+A, B, C = (rep_of(number) for number in range(3))
+DOI, HANDLE, ARK = "doi:10.5281/Zenodo.12", "hdl:20.500.12345/678", "ark:12345/x54xz321"
+URN, ADDRESS = "urn:nbn:br:bn-1", "http://old.example.org/handle/1/2?x=y"
+ALL = (DOI, HANDLE, ARK, URN, ADDRESS)
+#: Other spellings of the same.
+SPELLINGS = (
+    "https://doi.org/10.5281/zenodo.12",
+    "http://hdl.handle.net/20.500.12345/678",
+    "https://n2t.net/ark:/12345/x5-4xz-321",
+    "URN:NBN:BR:bn-1",
+    "https://OLD.example.org:443/handle/1/2?x=y",
+)
+OLD = datetime(2001, 1, 1, tzinfo=timezone.utc)
+
+
+def item(rep: str, *same_as: str, **fields: Any) -> dict[str, Any]:
+    """Return a record."""
+    return {"rep": rep, "same_as": [*same_as], "timestamp": "2001-01-01T00:00:00Z", **fields}
+
+
+def same_as(archive: Archive, ibi: str) -> tuple[str, ...]:
+    """Return the field of an item."""
+    view = archive.get(ibi)
+    assert view is not None
+    return view.record.same_as
+
+
+def find(archive: Archive, *texts: str) -> str | None:
+    """Return the identifier of the item that has one of the aliases."""
+    with archive.database.reading() as connection:
+        found = archive.items.find_by_alias(connection, [*map(parse_foreign, texts)])
+    return None if found is None else found[1]
+
+
+# --- one item ------------------------------------------------------------------------------------
+
+
+def test_an_item_is_found_by_every_spelling(archive: Archive) -> None:
+    minted = archive.deposit(title="A", same_as=[*ALL])
+    assert same_as(archive, minted.rep) == ALL
+    for text in (*ALL, *SPELLINGS):
+        assert find(archive, text) == minted.ibip
+    assert find(archive, "doi:10.5281/zenodo.13", "ark:12345/X54xz321") is None
+
+
+def test_the_first_of_several_aliases_counts(archive: Archive) -> None:
+    first, second = archive.deposit(same_as=[DOI]), archive.deposit(same_as=[HANDLE])
+    assert find(archive, ARK, HANDLE, DOI) == second.ibip
+    assert find(archive, DOI, HANDLE) == first.ibip
+
+
+def test_an_item_is_found_with_one_read_of_an_index(archive: Archive) -> None:
+    """Therefore the time does not depend on the number of aliases."""
+    archive.deposit(same_as=[*ALL])
+    statements: list[tuple[str, Any]] = []
+
+    def note(connection: Any, cursor: Any, statement: str, parameters: Any, *others: Any) -> None:
+        if "ibi_same_as" in statement:
+            statements.append((statement, parameters))
+
+    with archive.database.reading() as connection:
+        event.listen(connection, "before_cursor_execute", note)
+        archive.items.find_by_alias(connection, [parse_foreign(HANDLE), parse_foreign(ARK)])
+        event.remove(connection, "before_cursor_execute", note)
+        [(statement, parameters)] = statements
+        if connection.dialect.name == "sqlite":
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            text = "\n".join(row.detail for row in plan)
+            assert "SEARCH ibi_same_as USING INDEX" in text
+            assert "(digest=? AND archive_id=?)" in text
+            assert "SEARCH ibi_item USING INTEGER PRIMARY KEY" in text
+        else:
+            connection.exec_driver_sql("SET enable_seqscan = off")
+            plan = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
+            assert "ibi_same_as_pkey" in "\n".join(plan.scalars())
+
+
+def test_an_edit_replaces_the_list(archive: Archive) -> None:
+    minted = archive.deposit(same_as=[DOI, HANDLE])
+    archive.edit(minted.ibi, same_as=[SPELLINGS[1], ARK])
+    assert same_as(archive, minted.ibi) == (HANDLE, ARK)
+    archive.edit(minted.ibi, title="B")
+    assert same_as(archive, minted.ibi) == (HANDLE, ARK)
+    archive.edit(minted.ibi, same_as=[])
+    assert same_as(archive, minted.ibi) == ()
+    assert find(archive, HANDLE, ARK, DOI) is None
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "a text instead of a list": ({"a": 1}, "same_as"),
+    "no identifier": (["rain"], "same_as[0]"),
+    "an IBI": ([B], "same_as[0]"),
+    "an empty text": ([DOI, ""], "same_as[1]"),
+    "a number": ([7], "same_as[0]"),
+    "the same twice": ([DOI, HANDLE, SPELLINGS[0]], "same_as[2]"),
+}
+
+
+@for_each(("value", "field"), WRONG.values())
+def test_a_wrong_value_is_named(app: Flask, value: Any, field: str) -> None:
+    archive = archive_of(app)
+    with unchanged(app), pytest.raises(StorageError) as refused:
+        archive.deposit(same_as=value)
+    assert f": {field}: " in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+# --- an alias belongs to one item ----------------------------------------------------------------
+
+
+def test_an_alias_belongs_to_one_item(archive: Archive) -> None:
+    first, second = archive.deposit(same_as=[DOI]), archive.deposit()
+    for change in (
+        lambda: archive.deposit(same_as=[SPELLINGS[0]]),
+        lambda: archive.edit(second.ibi, same_as=[HANDLE, SPELLINGS[0]]),
+    ):
+        with pytest.raises(StorageError) as refused:
+            change()
+        assert str(refused.value) == (
+            f"same_as: doi:10.5281/zenodo.12 already belongs to {first.ibip}; "
+            "an alias belongs to one item of the Archive"
+        )
+    assert same_as(archive, second.ibi) == ()
+    archive.edit(first.ibi, same_as=[])
+    archive.edit(second.ibi, same_as=[DOI])
+    assert find(archive, DOI) == second.ibip
+
+
+def test_the_database_itself_refuses_an_alias_of_two_items(archive: Archive) -> None:
+    archive.deposit(same_as=[DOI])
+    other = archive.deposit()
+    with archive.database.reading() as connection:
+        item_id = connection.scalar(select(Item.id).where(Item.rep == other.rep))
+    digest = parse_foreign(DOI).digest
+    row = {"digest": digest, "archive_id": 1, "item_id": item_id, "position": 0, "text": DOI}
+    with pytest.raises(IntegrityError) as refused, archive.database.writing() as connection:
+        connection.execute(insert(SameAs).values(row))
+    assert str(explain_refusal(refused.value)) == (
+        "same_as: another item of this Archive already has one of the aliases"
+    )
+
+
+def test_the_aliases_go_with_the_row_of_their_item(archive: Archive) -> None:
+    minted = archive.deposit(same_as=[DOI])
+    with archive.database.writing() as connection:
+        connection.execute(delete(Item).where(Item.rep == minted.rep))
+    assert find(archive, DOI) is None
+    assert archive.deposit(same_as=[DOI])
+
+
+# --- removal, copies, transfers ------------------------------------------------------------------
+
+
+def test_a_removed_item_keeps_its_aliases(archive: Archive) -> None:
+    minted = archive.deposit(title="A", same_as=[DOI])
+    archive.delete(minted.ibi, "wrong", discard_description=True)
+    assert same_as(archive, minted.ibi) == (DOI,)
+    assert find(archive, DOI) == minted.ibip
+
+
+@pytest.mark.parametrize("keep_copy", [True, False])
+def test_aliases_move_with_the_item(new_app: Callable[..., Flask], keep_copy: bool) -> None:
+    first, second, *_ = make_archives(new_app, 3)
+    minted = first.deposit(same_as=[DOI, HANDLE])
+    first.make_copy(minted.ibi, SECOND)
+    assert same_as(second, minted.ibi) == (DOI, HANDLE)
+    first.edit(minted.ibi, same_as=[HANDLE])
+    first.make_copy(minted.ibi, SECOND)  # an alias that the Original has lost is lost
+    assert same_as(second, minted.ibi) == (HANDLE,)
+    first.transfer(minted.ibi, SECOND, keep_copy=keep_copy)
+    second.edit(minted.ibi, same_as=[HANDLE, ARK])
+    assert find(first, HANDLE) == find(second, HANDLE) == find(second, ARK) == minted.ibip
+    assert find(first, ARK) is None
+
+
+def test_a_copy_can_not_take_an_alias_of_another_item(new_app: Callable[..., Flask]) -> None:
+    first, second, *_ = make_archives(new_app, 3)
+    minted, theirs = first.deposit(same_as=[DOI]), second.deposit(same_as=[DOI])
+    for move in (first.make_copy, first.transfer):
+        with pytest.raises(StorageError, match=f"already belongs to {theirs.ibip}"):
+            move(minted.ibi, SECOND)
+    assert second.get(minted.ibi) is None
+    assert find(first, DOI) == minted.ibip
+
+
+# --- import and export ---------------------------------------------------------------------------
+
+
+def test_an_export_is_imported_again(app: Flask, tmp_path: Path) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, *ALL), item(B)])
+    [line, _] = command(app, "export").lines
+    assert json.loads(line)["same_as"] == [*ALL]
+    import_records(archive, [json.loads(line)], on_conflict="update")
+    assert same_as(archive, A) == ALL
+
+
+IMPORTS: dict[str, tuple[list[dict[str, Any]], str, int]] = {
+    "an alias of an earlier line": (
+        [item(B, ARK), item(C, HANDLE, "ark:/12345/x5-4xz321")],
+        "same_as[1]: ark:12345/x5-4xz321 already belongs to the item of line 1",
+        2,
+    ),
+    "an alias of an item of the Archive": (
+        [item(B), item(C, "hdl:20.500.12345/678", DOI.upper())],
+        f"same_as[1]: doi:10.5281/ZENODO.12 already belongs to {A}",
+        2,
+    ),
+    "an alias twice": ([item(B, HANDLE, HANDLE)], f"same_as[1]: '{HANDLE}' is already", 1),
+    "no alias": ([item(B), item(C, "rain")], "same_as[0]: 'rain' is not a foreign identifier", 2),
+}
+
+
+@for_each(("records", "message", "line"), IMPORTS.values())
+def test_an_import_names_line_and_field(
+    archive: Archive, records: list[dict[str, Any]], message: str, line: int
+) -> None:
+    import_records(archive, [item(A, DOI)], on_conflict="skip")
+    for on_conflict in ("error", "skip", "update"):
+        with pytest.raises(RecordError) as refused:
+            import_records(archive, records, on_conflict=on_conflict)
+        assert refused.value.line == line
+        assert f"line {line}, {message}" in str(refused.value)
+    assert archive.get(B) is None
+
+
+def test_an_update_keeps_the_aliases_that_the_item_has(archive: Archive) -> None:
+    """A file of another system does not know which old links the Archive keeps."""
+    import_records(archive, [item(A, DOI, HANDLE), item(B, ARK)])
+    import_records(archive, [item(A, URN, SPELLINGS[1]), item(B)], on_conflict="update")
+    assert same_as(archive, A) == (URN, HANDLE, DOI)
+    assert same_as(archive, B) == (ARK,)
+    with pytest.raises(RecordError, match=r"line 1, same_as\[0\].* already belongs to "):
+        import_records(archive, [item(A, ARK)], on_conflict="update")
+
+
+def test_a_skipped_line_may_name_an_alias_of_another_item(archive: Archive) -> None:
+    import_records(archive, [item(A, DOI), item(B)])
+    import_records(archive, [item(B, DOI)], on_conflict="skip")
+    assert same_as(archive, B) == ()
+
+
+def test_an_item_that_was_referred_to_gets_its_aliases(archive: Archive) -> None:
+    import_records(archive, [item(A, next_edition=B)])
+    import_records(archive, [item(B, DOI)])
+    assert find(archive, DOI) == B
+
+
+def test_a_backup_contains_the_aliases(app: Flask, tmp_path: Path) -> None:
+    archive = archive_of(app)
+    import_records(archive, [item(A, *ALL)])
+    assert command(app, "backup", tmp_path / "b.zip").status == 0
+    archive.edit(A, same_as=[])
+    command(app, "restore", tmp_path / "b.zip", "--replace", "--yes")
+    assert same_as(archive, A) == ALL
+    assert find(archive, DOI) == A
+
+
+# --- changes -------------------------------------------------------------------------------------
+
+
+def test_a_change_of_the_aliases_is_a_change_of_the_item(app: Flask, archive: Archive) -> None:
+    import_records(archive, [item(A)])
+    changed: list[Any] = []
+
+    def receive(sender: object, **values: Any) -> None:
+        changed.append((values["rep"], values["fields"]))
+
+    with signals.item_changed.connected_to(receive):
+        for words in (("add", A, DOI), ("remove", A, DOI)):
+            with archive.database.writing() as connection:
+                connection.execute(update(Item).where(Item.rep == A).values(timestamp=OLD))
+            assert command(app, "alias", *words).status == 0
+            view = archive.get(A)
+            assert view is not None
+            assert view.record.timestamp is not None
+            assert view.record.timestamp > OLD
+        archive.edit(A, same_as=[HANDLE])
+    assert changed == [(A, ("same_as",))] * 3
+
+
+def test_harvesters_get_an_item_again_whose_aliases_changed(app: Flask, archive: Archive) -> None:
+    import_records(archive, [item(A, metadata={"dc": {"title": ["x"]}})])
+    client = app.test_client()
+    query = "/ibi/oai?verb=ListRecords&metadataPrefix=oai_dc"
+
+    def harvest() -> str:
+        return client.get(query, base_url="http://mtc-m16c.sid.inpe.br").text
+
+    assert "doi.org" not in harvest()
+    assert command(app, "alias", "add", A, DOI, URN).status == 0
+    assert "<dc:identifier>https://doi.org/10.5281/Zenodo.12</dc:identifier>" in harvest()
+    assert f"<dc:identifier>{URN}</dc:identifier>" in harvest()
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+def run(app: Flask, *words: Any, stdin: bytes | None = None) -> Any:
+    return command(app, "alias", *words, stdin=stdin)
+
+
+def test_the_commands_add_list_and_remove(app: Flask) -> None:
+    import_records(archive_of(app), [item(A), item(B)])
+    assert run(app, "add", A, DOI, SPELLINGS[1]).lines == ["added 2, unchanged 0"]
+    assert run(app, "add", f"http://urlib.net/{A}", HANDLE, ADDRESS).lines == [
+        "added 1, unchanged 1"
+    ]
+    run(app, "add", B, "http://old.example.org/a,b")
+    listed = ["identifier,alias", *(f"{A},{text}" for text in (DOI, HANDLE, ADDRESS))]
+    assert run(app, "list", A).lines == listed
+    assert run(app, "list").lines == [*listed, f'{B},"http://old.example.org/a,b"']
+    assert json.loads(run(app, "list", B, "--json").data) == [
+        {"identifier": B, "alias": "http://old.example.org/a,b"}
+    ]
+    assert run(app, "remove", A.upper(), SPELLINGS[0], HANDLE).lines == ["removed 2"]
+    assert same_as(archive_of(app), A) == (ADDRESS,)
+    assert run(app, "add", B, DOI).lines == ["added 1, unchanged 0"]
+
+
+def test_the_options_of_add_and_edit(app: Flask, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a")
+    words = ("--same-as", DOI, "--same-as", SPELLINGS[1])
+    ibi = command(app, "add", tmp_path / "a.txt", *words).lines[0].split("\t")[0]
+    assert same_as(archive_of(app), ibi) == (DOI, HANDLE)
+    assert command(app, "edit", ibi, "--same-as", ARK).status == 0
+    assert same_as(archive_of(app), ibi) == (ARK,)
+    assert command(app, "edit", ibi, "--no-same-as").status == 0
+    assert same_as(archive_of(app), ibi) == ()
+    for wrong in (("edit", ibi), ("add", tmp_path / "a.txt")):
+        assert command(app, *wrong, "--same-as", "rain").usage.startswith("--same-as")
+
+
+REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
+    "add to an unknown item": (("add", C, DOI), "no item"),
+    "add to no identifier": (("add", "rain", DOI), "rain"),
+    "add to the service": (("add", SERVICE, DOI), "service item"),
+    "add to a Copy": (("add", B, DOI), "has the aliases of its Original"),
+    "add no alias": (("add", A, "rain"), "'rain' is not a foreign identifier"),
+    "remove what is not there": (("remove", A, DOI), f"the aliases are: {HANDLE}"),
+    "remove from a Copy": (("remove", B, ARK), "has the aliases of its Original"),
+    "remove from an unknown item": (("remove", C, DOI), "no item"),
+    "list an unknown item": (("list", C), "no item"),
+}
+
+
+@for_each(("words", "message"), REFUSED.values())
+def test_the_commands_refuse(app: Flask, words: tuple[str, ...], message: str) -> None:
+    far = "sid.inpe.br/mtc-m99@80/2009/07.21.13.00"
+    copy = item(B, ARK, state="Copy", original_archive=far)
+    import_records(archive_of(app), [item(A, HANDLE), copy], on_conflict="skip")
+    with unchanged(app):
+        assert message in run(app, *words).err
+
+
+def test_a_removed_item_can_get_and_lose_aliases(app: Flask) -> None:
+    """Its timestamp stays: it is the time of the removal."""
+    archive = archive_of(app)
+    import_records(archive, [item(A, HANDLE, state="Deleted")])
+    run(app, "add", A, DOI)
+    run(app, "remove", A, HANDLE)
+    view = archive.get(A)
+    assert view is not None
+    assert view.record.same_as == (DOI,)
+    assert view.record.timestamp == OLD
+
+
+def test_a_file_is_imported(app: Flask, tmp_path: Path) -> None:
+    import_records(archive_of(app), [item(A, DOI), item(B)])
+    (tmp_path / "a.csv").write_bytes(
+        "\ufeffIdentifier,Alias\r\n".encode()
+        + f"{A},{SPELLINGS[0]}\r\n{A.upper()}, {ARK}\r\n\r\n".encode()
+        + f'{B},"{HANDLE}"\r\n{B},{HANDLE}\r\n'.encode()
+    )
+    with unchanged(app):
+        dry = run(app, "import", tmp_path / "a.csv", "--dry-run")
+        assert dry.lines == ["would be added 2, unchanged 2"]
+    assert run(app, "import", tmp_path / "a.csv").lines == ["added 2, unchanged 2"]
+    assert same_as(archive_of(app), A) == (DOI, ARK)
+    assert same_as(archive_of(app), B) == (HANDLE,)
+    listed = run(app, "list").data.encode()
+    with unchanged(app):
+        assert run(app, "import", "-", stdin=listed).lines == ["added 0, unchanged 3"]
+
+
+def test_all_errors_of_a_file_are_listed_and_nothing_is_changed(app: Flask) -> None:
+    import_records(archive_of(app), [item(A, DOI), item(B)])
+    lines = [
+        f"{B},{ARK}",
+        f"{B},{SPELLINGS[0]}",
+        "rain,doi:10.1/x",
+        f"{B},rain",
+        B,
+        f"{C},{HANDLE}",
+        f"{A},{ARK}",
+        f"{SERVICE},{URN}",
+        f'{B},"hdl:1/2"3',
+    ]
+    expected = [
+        (2, "alias: doi:10.5281/zenodo.12 already belongs to " + A),
+        (3, "identifier: no item of this Archive"),
+        (4, "alias: 'rain' is not a foreign identifier"),
+        (5, "the line has 1 columns"),
+        (6, "identifier: no item of this Archive"),
+        (7, f"alias: {ARK} already belongs to {B}"),
+        (8, f"identifier: {SERVICE}: an Archive must have exactly one service item"),
+        (9, "the line is not CSV"),
+        (10, "the line is not UTF-8"),
+    ]
+    stdin = "\n".join(lines).encode() + f"\n{B},http://a.br/".encode() + b"\xe9\n"
+    with unchanged(app):
+        outcome = run(app, "import", "-", stdin=stdin)
+    assert outcome.status == 1
+    assert "standard input has 9 errors; nothing was changed" in outcome.err
+    found = sorted(outcome.out.splitlines(), key=lambda line: int(line.split()[3].strip(",:")))
+    for line, (number, reason) in zip(found, expected, strict=True):
+        assert line.startswith(f"standard input, line {number}")
+        assert reason in line
+
+
+@pytest.mark.one_database
+def test_the_pages_of_an_item_show_them(app: Flask) -> None:
+    import_records(archive_of(app), [item(A, *ALL, metadata={"dc": {"title": ["x"]}})])
+
+    def check(status: int) -> None:
+        page = ask(app, f"/col/{A}/")
+        assert page.status == status
+        assert "The same item in other systems" in page.text
+        for text in (DOI, HANDLE, ARK):
+            assert f'<a href="{parse_foreign(text).url}">{text}</a>' in page.text
+        for text in (URN, ADDRESS):
+            assert f"<code>{text}</code>" in page.text
+
+    check(200)
+    archive_of(app).delete(A, "wrong")
+    check(410)
+
+
+@pytest.mark.one_database
+@pytest.mark.slow
+def test_many_aliases_are_imported_in_bounded_memory(app: Flask, tmp_path: Path) -> None:
+    """The parsed lines alone would need more."""
+    import_records(archive_of(app), [item(rep_of(number)) for number in range(1000)])
+    count, file = 100_000, tmp_path / "many.csv"
+    with file.open("w") as lines:
+        for number in range(count):
+            lines.write(f"{rep_of(number % 1000)},hdl:20.500.12345/{number}\n")
+    tracemalloc.start()
+    assert run(app, "import", file).lines == [f"added {count}, unchanged 0"]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 25_000_000

@@ -1,0 +1,502 @@
+"""Links that are older than the Archive lead to its items, as their persistent URLs do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask, Response
+from hypothesis import given
+from hypothesis import strategies as st
+from support.accesses import stored
+from support.archives import archive_of, close, import_records, make_app, make_host
+from support.cases import for_each
+from support.databases import BACKENDS, new_database
+from support.resolving import statements_of
+from support.shelf import Shelf
+from support.web import (
+    CLOSED,
+    GONE,
+    INSIDE,
+    NEW,
+    OLD,
+    OUTSIDE,
+    PORTUGUESE,
+    REPORT,
+    REPORT_IBIP,
+    Answer,
+    add_resolver,
+    ask,
+    rep,
+    shelf,
+)
+from werkzeug.exceptions import NotFound
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+
+from flask_ibi_archive import IBIArchive
+from flask_ibi_archive.archive.service import local_resolution
+from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+
+NewApp = Callable[..., Flask]
+HOST = "http://mtc-m16c.sid.inpe.br"
+OLD_HOST = "old.example.org"
+WHEN = datetime(2009, 7, 21, 13, 23, 45, tzinfo=timezone.utc)
+SAME_AS: dict[str, list[str]] = {
+    REPORT: [
+        "hdl:20.500.12345/678",
+        "doi:10.5281/zenodo.1234567",
+        "ark:12345/x54xz321",
+        "urn:nbn:br:bn-123",
+        "http://old.example.org/handle/1/2",
+        "http://old.example.org:8080/jspui/handle/1/2",
+        "http://old.example.org/item?id=1&x=%C3%A9",
+        "http://old.example.org/Relat%C3%B3rio%20Final/",
+        "http://mtc-m16c.sid.inpe.br/papers/2009/report",
+        "http://mtc-m16c.sid.inpe.br/text/24",
+        "http://mtc-m16c.sid.inpe.br/repository/old/1",
+        "http://other.example.org/report",
+    ],
+    OLD: ["hdl:20.500.12345/old"],
+    NEW: ["hdl:20.500.12345/678!"],
+    GONE: ["hdl:20.500.12345/gone"],
+    CLOSED: ["hdl:20.500.12345/closed"],
+    rep(31): ["http://old.example.org/loop"],
+}
+FORMER = [OLD_HOST, f"{OLD_HOST}:8080"]
+REPORT_URL = f"{HOST}/col/{REPORT}/doc/report.pdf"
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    """Return the shelf with aliases, and an item whose file is at its former address."""
+    loop = {"path": "loop", "url": "http://old.example.org/loop"}
+    items = [*shelf(folder), {"rep": rep(31), "files": [loop]}]
+    return [{**item, "same_as": SAME_AS.get(item.get("rep", ""), [])} for item in items]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def old_place(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Path]]:
+    """The URL of a database and the folder with the shelf, whose items have aliases."""
+    folder = tmp_path_factory.mktemp("old")
+    with new_database(request.param, folder, ready=True) as uri:
+        app = make_app(uri, folder)
+        archive_of(app).init()
+        import_records(archive_of(app), records(folder / "sources"))
+        close(app)
+        yield uri, folder
+
+
+@pytest.fixture
+def old_with(old_place: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[NewApp]:
+    """A function that creates apps with these items, each with its own settings.
+
+    Accesses are not counted, because tests must not change the shared database.
+    """
+    monkeypatch.setattr(local_resolution, "count_after_response", lambda *parts: None)
+    made: list[Flask] = []
+
+    def make(**options: Any) -> Flask:
+        made.append(make_host(*old_place, **{"IBI_FORMER_HOSTS": FORMER, **options}))
+        return made[-1]
+
+    yield make
+    for app in made:
+        close(app)
+
+
+@pytest.fixture
+def old(old_with: NewApp) -> Flask:
+    """An app with these items."""
+    return old_with()
+
+
+def ask_at(app: Flask, host: str, target: str, method: str = "GET", **headers: str) -> Answer:
+    """Send a request to a host."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return ask(app, target, method, headers={"Host": host, **named})
+
+
+def location(answer: Answer) -> str:
+    """Check that an answer is a redirect and return its URL."""
+    assert answer.status == 302, (answer.status, answer.body)
+    return answer.headers["Location"]
+
+
+@pytest.mark.one_database
+@for_each(
+    "alias",
+    [
+        "hdl:20.500.12345/678",
+        "HDL:20.500.12345/678",
+        "hdl%3A20.500.12345%2F678",
+        "doi:10.5281/zenodo.1234567",
+        "doi:10.5281/ZENODO.1234567",
+        "doi:10.5281%2Fzenodo.1234567",
+        "hdl:10.5281/zenodo.1234567",
+        "ark:12345/x54xz321",
+        "ark:/12345/x54-xz321/",
+        "ark%3A%2F12345%2Fx54xz321",
+        "urn:nbn:br:bn-123",
+        "URN:NBN:BR:bn-123",
+        "urn%3Anbn%3Abr%3Abn-123",
+    ],
+)
+def test_each_spelling_of_an_alias_leads_to_the_item(old: Flask, alias: str) -> None:
+    assert location(ask(old, f"/{alias}")) == REPORT_URL
+    assert ask(old, f"/{alias}", "HEAD").status == 302
+    assert ask(old, f"/{alias}", "POST").status == 405
+
+
+@for_each(
+    "rest",
+    [
+        *(
+            "",
+            ":",
+            "%3A",
+            ":(oai_dc)",
+            "+(pt)",
+            "%2B(pt)",
+            "??",
+            "?x=1",
+            "?x=%C3%A9&y",
+            "/table.csv",
+        ),
+        *("+(pt):", ":(oai_dc)?y=2", "?ibiurl.verblist=GetFileList", "/Relat%C3%B3rio%20Final.txt"),
+        "?ibiurl.requireditemstatus=Original",
+    ],
+)
+def test_an_alias_leads_where_the_persistent_url_leads(old: Flask, rest: str) -> None:
+    expected = ask(old, f"/{REPORT}{rest}")
+    for alias in ("doi:10.5281/zenodo.1234567", "ark:/12345/x54xz321", "urn:nbn:br:bn-123"):
+        answer = ask(old, f"/{alias}{rest}")
+        assert location(answer) == location(expected)
+        assert dict(answer.headers) == dict(expected.headers)
+
+
+@pytest.mark.one_database
+def test_modifiers_work_behind_an_alias(old: Flask) -> None:
+    # the whole text is an alias of another item
+    assert location(ask(old, "/hdl:20.500.12345/678!")) == f"{HOST}/col/{NEW}/doc/page.html"
+    assert location(ask(old, "/hdl:20.500.12345/old!")) == f"{HOST}/col/{NEW}/doc/page.html"
+    assert location(ask(old, "/hdl:20.500.12345/old")) == f"{HOST}/col/{OLD}/doc/old.txt"
+    answer = ask(old, "/doi:10.5281/zenodo.1234567+", headers={"Accept-Language": "pt"})
+    assert location(answer) == f"{HOST}/col/{PORTUGUESE}/doc/new.txt"
+
+
+@for_each(
+    ("host", "target"),
+    [
+        (OLD_HOST, "/handle/1/2"),
+        ("OLD.example.org:80", "/handle/1/2"),
+        (OLD_HOST, "/handle/1/%32"),
+        (f"{OLD_HOST}:8080", "/jspui/handle/1/2"),
+        (OLD_HOST, "/item?id=1&x=%C3%A9"),
+        (OLD_HOST, "/item?id=1&x=%c3%a9"),
+        (OLD_HOST, "/Relat%C3%B3rio%20Final/"),
+        (OLD_HOST, "/hdl:20.500.12345/678"),
+        ("mtc-m16c.sid.inpe.br", "/papers/2009/report"),
+        ("mtc-m16c.sid.inpe.br", "/text/24"),  # the text of an IBIp that no server can have
+    ],
+)
+def test_former_addresses_lead_to_items(old: Flask, host: str, target: str) -> None:
+    assert location(ask_at(old, host, target)) == REPORT_URL
+    assert ask_at(old, host, target, "HEAD").status == 302
+    assert ask_at(old, host, target, "POST").status == 405
+
+
+@pytest.mark.one_database
+def test_modifiers_work_behind_an_address(old: Flask) -> None:
+    metadata = f"{HOST}/col/{REPORT}/metadata"
+    assert location(ask_at(old, OLD_HOST, "/handle/1/2:(oai_dc)")) == f"{metadata}?choice=oai_dc"
+    assert location(ask_at(old, OLD_HOST, "/handle/1/2?show=full")) == f"{REPORT_URL}?show=full"
+
+
+@pytest.mark.one_database
+@for_each(
+    ("host", "target"),
+    [
+        (OLD_HOST, "/handle/1/3"),
+        (OLD_HOST, "/handle/1/2/"),
+        (OLD_HOST, "/Handle/1/2"),
+        (OLD_HOST, "/handle/1/2/browse"),
+        (OLD_HOST, "/item?id=2"),
+        (OLD_HOST, "/papers/2009/report"),
+        (OLD_HOST, "/jspui/handle/1/2"),
+        (f"{OLD_HOST}:8080", "/handle/1/2"),
+        ("mtc-m16c.sid.inpe.br", "/handle/1/2"),
+        # nobody said that these hosts are ours
+        ("www.old.example.org", "/handle/1/2"),
+        ("other.example.org", "/report"),
+        ("other.example.org", "/papers/2009/report"),
+        ("mtc-m16c.sid.inpe.br", "/http://old.example.org/handle/1/2"),
+        ("mtc-m16c.sid.inpe.br", "//old.example.org/handle/1/2"),
+        ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/6"),
+        ("mtc-m16c.sid.inpe.br", "/hdl:"),
+        ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345"),
+        ("mtc-m16c.sid.inpe.br", "/doi:10.5281/%FF%00"),
+        ("mtc-m16c.sid.inpe.br", "/doi:10.5281/zenodo.1234567!x"),
+        ("mtc-m16c.sid.inpe.br", "/doi:10.5281/zenodo.1234567%0A"),
+        ("mtc-m16c.sid.inpe.br", "/ark:12345/X54XZ321"),
+        ("mtc-m16c.sid.inpe.br", "/urn:nbn:br:bn-123::"),
+        ("mtc-m16c.sid.inpe.br", "/10.5281/zenodo.1234567"),
+        ("mtc-m16c.sid.inpe.br", "/%00%FF"),
+        ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/678?servicesubject=urlRequest"),
+    ],
+)
+def test_other_paths_get_the_404_of_the_app(old: Flask, host: str, target: str) -> None:
+    answer = ask_at(old, host, target)
+    assert answer.status == 404
+    assert answer.body == ask_at(old, host, "/no/such/page").body
+    assert ask_at(old, host, target, "POST").status == 404
+
+
+@pytest.mark.one_database
+def test_an_app_answers_its_own_routes_at_a_former_host(old_with: NewApp) -> None:
+    def add(app: Flask) -> None:
+        app.add_url_rule("/handle/<int:prefix>/<int:number>", "own", lambda **given: "own page")
+
+    app = old_with(after=add)
+    assert ask_at(app, OLD_HOST, "/handle/1/2").text == "own page"
+    assert ask_at(app, OLD_HOST, "/ibi/health").status == 200
+
+
+@pytest.mark.one_database
+def test_a_malformed_host_is_refused(old: Flask) -> None:
+    assert ask_at(old, "old.example.org:x", "/handle/1/2").status == 400
+
+
+@pytest.mark.one_database
+def test_any_target_is_answered(old: Flask) -> None:
+    @given(
+        st.sampled_from(
+            [b"/hdl:20.500.12345/678", b"/doi:10.", b"/ark:", b"/urn:", b"/handle/1/2"]
+        ),
+        st.binary(max_size=20),
+    )
+    def check(start: bytes, rest: bytes) -> None:
+        answer = ask(old, start + rest, headers={"Host": OLD_HOST})
+        assert answer.status in (302, 400, 404)
+        if answer.status == 302:  # never to another place than those of the item
+            assert answer.headers["Location"].startswith((f"{HOST}/col/", "http://urlib.net/"))
+
+    check()
+
+
+@pytest.mark.one_database
+def test_a_very_long_target_is_answered(old: Flask) -> None:
+    for target in ("/hdl:1/" + "x" * 9000, "/hdl:1/" + "!/" * 4000, "/" + "a+" * 4000):
+        assert ask_at(old, OLD_HOST, target).status == 404
+
+
+# --- the same resolution as for persistent URLs
+
+
+@pytest.mark.one_database
+def test_an_item_that_is_removed_or_has_no_such_part_is_explained(old: Flask) -> None:
+    for alias, target, status in (
+        ("hdl:20.500.12345/gone", GONE, 410),
+        ("hdl:20.500.12345/678/none.pdf", f"{REPORT_IBIP}/none.pdf", 404),
+        ("hdl:20.500.12345/678+(fr)", f"{REPORT_IBIP}+(fr)", 404),
+    ):
+        answer, expected = (
+            ask(old, f"/{one}", headers={"Accept": "text/html"}) for one in (alias, target)
+        )
+        assert answer.status == expected.status == status
+        # the resolver does not know the alias
+        for link in re.findall(r'href="http://urlib.net[^"]*"', expected.text):
+            assert link in answer.text
+        assert "urlib.net/hdl" not in answer.text
+
+
+@pytest.mark.one_database
+def test_access_rules_apply(old: Flask) -> None:
+    for user in (INSIDE, OUTSIDE):
+        answer, expected = (
+            ask(old, f"/{one}", remote=user) for one in ("hdl:20.500.12345/closed", CLOSED)
+        )
+        assert answer.status == expected.status
+        assert answer.headers.get("Location") == expected.headers.get("Location")
+
+
+@pytest.mark.one_database
+def test_an_item_of_another_archive_is_left_to_the_resolver(old: Flask) -> None:
+    # the resolver does not know the aliases of this Archive
+    target = "/hdl:20.500.12345/678+(fr)?ibiurl.requireditemstatus=Original"
+    expected = location(ask(old, target.replace("/hdl:20.500.12345/678", f"/{REPORT_IBIP}")))
+    assert expected.startswith(f"http://urlib.net/{REPORT_IBIP}+(fr)?")
+    assert location(ask(old, target)) == expected
+
+
+@pytest.mark.one_database
+def test_a_file_at_its_former_address_is_a_loop(old: Flask) -> None:
+    assert ask_at(old, OLD_HOST, "/loop").status == 508
+    assert location(ask(old, f"/{rep(31)}")) == "http://old.example.org/loop"
+
+
+@pytest.mark.one_database
+def test_an_access_is_counted_once(new_app: NewApp, tmp_path: Path) -> None:
+    old = new_app(IBI_FORMER_HOSTS=FORMER)
+    archive_of(old).init()
+    import_records(archive_of(old), records(tmp_path / "sources"))
+    agent = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}
+    ask(old, "/hdl:20.500.12345/678", "HEAD", headers=agent)
+    assert stored(archive_of(old)) == []
+    ask(old, "/hdl:20.500.12345/678?x=1", headers=agent)
+    [row] = stored(archive_of(old))
+    assert (row["asked"], row["robot"]) == (REPORT, False)
+    assert row["persistent_url"] == f"{HOST}:80/{REPORT_IBIP}?x=1"
+    ask_at(old, OLD_HOST, "/handle/1/2:", **agent)
+    found = archive_of(old).statistics(REPORT)
+    assert (found.downloads, found.views) == (1, 1)
+
+
+@pytest.mark.one_database
+def test_a_query_with_a_registration_key_is_refused(old: Flask) -> None:
+    assert ask(old, "/hdl:20.500.12345/678?registrationkey=0123456789").status == 400
+
+
+# --- apps
+
+
+@pytest.mark.one_database
+def test_without_local_resolution_the_app_answers(old_with: NewApp) -> None:
+    app = old_with(IBI_LOCAL_RESOLUTION=False)
+    for host, target in (
+        ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/678"),
+        (OLD_HOST, "/handle/1/2"),
+    ):
+        assert ask_at(app, host, target).status == 404
+
+
+@pytest.mark.one_database
+def test_an_app_waits_for_the_database_only_for_former_links(
+    new_app: NewApp, tmp_path: Path
+) -> None:
+    missing = f"sqlite:///{tmp_path / 'empty.sqlite'}"
+    app = new_app(IBI_FORMER_HOSTS=FORMER, IBI_DATABASE_URI=missing)
+    # a crawler must not take it for a link that is dead
+    assert ask(app, "/hdl:20.500.12345/678").status == 503
+    assert ask_at(app, OLD_HOST, "/handle/1/2").status == 503
+    assert ask(app, "/no/such/page").status == 404
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("step", ["before", "after"])
+def test_a_resolver_of_the_same_app_resolves(old_with: NewApp, step: str) -> None:
+    def resolve(wanted: PersistentUrl, url: str, *more: Any) -> Response:
+        return Response(f"{wanted.ibi} {wanted.path} {url}")
+
+    app = old_with(**{step: lambda app: add_resolver(app, resolve)})
+    url = f"{HOST}:80/{REPORT_IBIP}"
+    answer = ask(app, "/hdl:20.500.12345/678/a.pdf")
+    assert answer.text == f"{REPORT_IBIP} /a.pdf {url}/a.pdf"
+    assert ask(app, "/papers/2009/report").text == f"{REPORT_IBIP}  {url}"
+    assert ask(app, "/text/24").text == f"{REPORT_IBIP}  {url}"
+    assert ask(app, f"/{REPORT}").text == f"{REPORT}  {HOST}:80/{REPORT}"
+    assert ask(app, "/hdl:20.500.12345/none").status == 404
+    # the resolver explains what is like a persistent URL
+    assert ask(app, "/sid.inpe.br/x").status == 400
+
+
+@pytest.mark.one_database
+@for_each("rule", ["/<path:page>", "/<path:page>/"])
+@for_each("step", ["before", "after"])
+def test_a_route_for_all_paths_leaves_aliases_to_the_archive(
+    old_with: NewApp, step: str, rule: str
+) -> None:
+    def add(app: Flask) -> None:
+        app.add_url_rule(rule, "own", lambda page: f"own {page}")
+
+    app = old_with(**{step: add})
+    end = "/" * rule.endswith("/")
+    assert location(ask(app, f"/ark:12345/x54xz321{end}")) == REPORT_URL
+    assert location(ask_at(app, OLD_HOST, "/Relat%C3%B3rio%20Final/")) == REPORT_URL
+    assert ask(app, f"/hdl:1/2{end}").text == "own hdl:1/2"
+    assert ask_at(app, OLD_HOST, f"/other{end}").text == "own other"
+    # a page of the app, although an item was there
+    assert ask(app, f"/papers/2009/report{end}").text == "own papers/2009/report"
+
+
+@pytest.mark.one_database
+def test_a_view_of_the_host_may_let_the_archive_answer(old_with: NewApp) -> None:
+    ibi = IBIArchive()
+
+    def show(**given: str) -> Any:
+        return ibi.answer_persistent_url() or "own page"
+
+    app = old_with(after=lambda app: app.add_url_rule("/<a>/<b>/<c>", "own", show))
+    assert location(ask(app, "/papers/2009/report")) == REPORT_URL
+    assert location(ask_at(app, OLD_HOST, "/handle/1/2")) == REPORT_URL
+    assert ask(app, "/handle/1/2").text == "own page"
+
+
+@pytest.mark.one_database
+def test_an_app_may_be_mounted_under_a_path(old_with: NewApp) -> None:
+    app = old_with()
+    outer = Flask("outer")
+    server = DispatcherMiddleware(NotFound(), {"/repository": app})
+    outer.wsgi_app = server  # type: ignore[method-assign]
+    mounted = REPORT_URL.replace("/col/", "/repository/col/")
+    assert location(ask(outer, "/repository/hdl:20.500.12345/678")) == mounted
+    # the web server of the former host adds the path
+    assert location(ask_at(outer, OLD_HOST, "/repository/handle/1/2")) == mounted
+    assert location(ask(outer, "/repository/old/1")) == mounted
+    assert ask(outer, "/repository/old/2").status == 404
+    assert ask(outer, "/old/1").status == 404
+
+
+class OldShelf(Shelf):
+    """A catalogue that finds items by their aliases."""
+
+    def find_same_as(self, alias: str) -> str | None:
+        """Return the identifier of the item with an alias."""
+        return next((one.get("rep") for one in self.shelf if alias in one.get("same_as", ())), None)
+
+
+def test_items_in_tables_of_the_host_have_aliases(
+    ibi_settings: dict[str, Any], tmp_path: Path
+) -> None:
+    for kind, status in ((OldShelf, 302), (Shelf, 404)):
+        app = Flask("host", instance_path=str(tmp_path / kind.__name__))
+        app.config.from_mapping(
+            ibi_settings, IBI_FORMER_HOSTS=OLD_HOST, IBI_ARCHIVE_ADDRESS="mtc-m16c.sid.inpe.br"
+        )
+        same_as = ["hdl:20.500.12345/678", "http://old.example.org/handle/1/2"]
+        item = {"rep": rep(1), "timestamp": WHEN, "title": "Snow", "same_as": same_as}
+        IBIArchive(app, catalogue=kind(item))  # type: ignore[arg-type]
+        archive_of(app).init()
+        for host, target in (
+            ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/678"),
+            (OLD_HOST, "/handle/1/2"),
+            (OLD_HOST, "/handle/1/2:(oai_dc)"),
+        ):
+            answer = ask_at(app, host, target)
+            assert answer.status == status, (kind, target)
+            if status == 302:
+                assert answer.headers["Location"].startswith(f"{HOST}/col/{rep(1)}/")
+        assert ask(app, "/hdl:20.500.12345/679").status == 404
+        close(app)
+
+
+def test_a_former_link_costs_one_more_statement(old: Flask) -> None:
+    database = archive_of(old).database
+    ask(old, f"/{REPORT}")
+    with statements_of(database) as sent:
+        for host, target, count in (
+            ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/6/a/b/c/d!:(oai_dc)+", 1),
+            ("mtc-m16c.sid.inpe.br", "/no/such/page", 1),
+            (OLD_HOST, "/item?id=3", 1),
+            ("no.example.org", "/no/such/page", 0),
+            ("mtc-m16c.sid.inpe.br", "/hdl:20.500.12345/678", 2),
+            (OLD_HOST, "/handle/1/2:(oai_dc)", 2),
+            ("mtc-m16c.sid.inpe.br", f"/{REPORT}", 1),
+        ):
+            sent.clear()
+            ask_at(old, host, target, "HEAD")
+            assert len(sent) == count, (target, sent)
