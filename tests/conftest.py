@@ -15,8 +15,6 @@ from unittest.mock import patch
 import pytest
 from flask import Flask
 from hypothesis import HealthCheck, settings
-from jinja2 import BytecodeCache
-from jinja2.bccache import Bucket
 from support.archives import archive_of, close, initialise, make_app
 from support.databases import BACKENDS, new_database
 from support.far import Far, far_server
@@ -41,25 +39,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-
-
-class CompiledTemplates(BytecodeCache):
-    """The templates that an app of this process has compiled, for the later apps."""
-
-    def __init__(self) -> None:
-        self.stored: dict[str, bytes] = {}
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """Read a template; Jinja compares it with its source."""
-        if bucket.key in self.stored:
-            bucket.bytecode_from_string(self.stored[bucket.key])
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Store a template."""
-        self.stored[bucket.key] = bucket.bytecode_to_string()
-
-
-Flask.jinja_options = {"bytecode_cache": CompiledTemplates()}
 
 # a slow machine is not a failure; CI tries four times as many examples (--hypothesis-profile)
 for profile, examples in (("quick", 25), ("thorough", 100)):

@@ -35,7 +35,7 @@ aliases_argument = click.argument("aliases", metavar="ALIAS...", nargs=-1, requi
 
 @click.group("alias")
 def alias_command() -> None:
-    """Let old links lead to items: Handles, DOIs, ARKs, URNs, former addresses.
+    """Let Handles, DOIs and former addresses lead to items.
 
     An alias such as hdl:20.500.12345/678 belongs to one item of the Archive. The records of items
     contain the aliases in the field same_as. (A further IBI of an item is not such an alias; see
