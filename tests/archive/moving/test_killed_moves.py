@@ -54,6 +54,7 @@ def write_records(folder: Path) -> Iterator[dict[str, Any]]:
         record: dict[str, Any] = {
             "rep": name(number),
             "metadata": {"dc": {"title": [f"Item {number}"], "creator": ["Silva, Ana"]}},
+            "same_as": [f"hdl:20.500.12345/{number}"],
         }
         if number % FILES == 0:
             path = folder / f"{number}.txt"
@@ -198,10 +199,9 @@ class Network:
             socket.create_connection((host, int(port))) as far,
         ):
             Thread(target=self._send, args=(near, far), daemon=True).start()
-            while data := far.recv(65536):
-                if self._is_lost():
-                    return
+            while (data := far.recv(65536)) and not self._is_lost():
                 near.sendall(data)
+            near.shutdown(socket.SHUT_RDWR)  # the other thread still reads from it
 
     def _send(self, near: socket.socket, far: socket.socket) -> None:
         with suppress(OSError):
@@ -254,6 +254,7 @@ class Probe:
             if answer.status_code != 302:
                 self.wrong.append(f"{ibi}: {answer.status_code} {answer.text[:200]}")
             self.asked += 1
+            self.stopped.wait(0.02)  # the servers have other work, too
 
 
 @contextmanager
@@ -319,7 +320,7 @@ def contents(archive: Archive) -> dict[str, Any]:
     found = {}
     for record in archive.list_records():
         files = {file.path: file.sha256 for file in record.files}
-        found[str(record.rep)] = (record.state, files, record.next_edition)
+        found[str(record.rep)] = (record.state, files, record.next_edition, record.same_as)
     return found
 
 
