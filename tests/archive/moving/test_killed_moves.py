@@ -193,15 +193,13 @@ class Network:
 
     def _relay(self, near: socket.socket) -> None:
         host, port = self.giver.address.split(":")
-        with (
-            closing(near),
-            suppress(OSError),
-            socket.create_connection((host, int(port))) as far,
-        ):
-            Thread(target=self._send, args=(near, far), daemon=True).start()
-            while (data := far.recv(65536)) and not self._is_lost():
-                near.sendall(data)
-            near.shutdown(socket.SHUT_RDWR)  # the other thread still reads from it
+        with closing(near):
+            with suppress(OSError), socket.create_connection((host, int(port))) as far:
+                Thread(target=self._send, args=(near, far), daemon=True).start()
+                while (data := far.recv(65536)) and not self._is_lost():
+                    near.sendall(data)
+            with suppress(OSError):
+                near.shutdown(socket.SHUT_RDWR)  # the other thread still reads from it
 
     def _send(self, near: socket.socket, far: socket.socket) -> None:
         with suppress(OSError):
