@@ -157,19 +157,22 @@ def _read(store: ItemStore, offer: KnownOffer, rows: Sequence[Any]) -> Iterator[
     items = store.reader.read_items([row.item_id for row in rows])
     for number, item_id in rows:
         item = items[item_id]
-        offered = None if item is None else show_item(number, item, offer)
+        offered = None if item is None else show_item(number, item, offer.taker)
         if offered is not None:
             yield offered
 
 
-def show_item(number: int, item: ItemView, offer: KnownOffer) -> OfferedRecord | None:
-    """Return an item as the taker sees it; None if it cannot be taken.
+def show_item(number: int, item: ItemView, other: str) -> OfferedRecord | None:
+    """Return an item as an offer describes it; None if it cannot be taken.
 
     The record lists the translations of the item, also if another item is the head of the group.
-    What was switched and remains as a Copy is shown as the Original that it was.
+    A Copy of an Original in the other Archive is shown as that Original: after the switch, the
+    giver has this Copy.
+
+    :param other: the service IBI of the other Archive.
     """
     record = item.record
-    if record.original_archive == offer.taker:
+    if record.original_archive == other:
         record = replace(record, state=State.ORIGINAL.value, original_archive=None)
     if record.state == State.COPY.value or _get_original_archive(record) is not None:
         return None

@@ -134,7 +134,7 @@ class _Switching:
         switched, leaving = {}, {}
         for number, item_id in items.items():
             view = views[item_id]
-            offered = None if view is None else show_item(number, view, self._offer)
+            offered = None if view is None else show_item(number, view, self._offer.taker)
             if view is None or offered is None:
                 self._refuse(number, "this Archive no longer has the Original")
             elif offered.version != versions[number]:

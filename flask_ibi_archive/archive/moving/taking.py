@@ -25,6 +25,7 @@ from flask_ibi_archive.archive.items.operations.updating import upsert_item
 from flask_ibi_archive.archive.items.relations import RelationBatch
 from flask_ibi_archive.archive.items.rules import explain_refusal
 from flask_ibi_archive.archive.moving.acceptances import find_accepted
+from flask_ibi_archive.archive.moving.giving import show_item
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.offers import OfferedRecord
@@ -204,8 +205,15 @@ class Page:
             new = []
         inserted = {item.number for item in new}
         for item in self.taken:
-            if item.number not in inserted:
+            if item.number not in inserted and not self._is_current(item):
                 self._upsert(item, contents[item.number], now)
+
+    def _is_current(self, item: OfferedRecord) -> bool:
+        """Return whether this Archive has a Copy of this version, as after a move to the giver."""
+        names = [text for text in item.record.identifiers if text in self.owners]
+        view = self._views.get(self.owners[names[0]][0]) if names else None
+        shown = None if view is None else show_item(item.number, view, self.giver)
+        return shown is not None and shown.version == item.version
 
     def _insert(
         self, items: Sequence[OfferedRecord], contents: Mapping[int, Contents], now: datetime
