@@ -30,7 +30,7 @@ picks = st.integers(0, 999)
 titles = st.sampled_from("ABC")
 states = st.sampled_from(("Original", "Original", "Draft", "Deleted"))
 #: What no repair can change: the state of an item that is public or was withdrawn.
-PERMANENT = ("can't be published again", "can't become Reserved again")
+PERMANENT = ("can't be published again", "can't return None or the state Reserved any more")
 
 
 class Repository(RuleBasedStateMachine):
