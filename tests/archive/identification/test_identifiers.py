@@ -131,6 +131,7 @@ def test_an_update_keeps_the_files_of_the_archive(
     assert answer.status_code == 200, answer.text
     file = served_app.test_client().get(f"/col/{item.rep}/doc/a.txt", buffered=True)
     assert file.data == b"rain"
+    shown = program("GET", f"/{item.ibi}").json["record"]  # with the timestamp of the update
     wrong = {**shown, "files": [{"path": "b.txt"}]}
     refused = program("PUT", f"/{item.ibi}", {"record": wrong})
     assert (refused.status_code, refused.json["field"]) == (422, "record.files[0].url")
