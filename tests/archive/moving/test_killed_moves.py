@@ -34,7 +34,7 @@ from support.web import query_of
 
 from flask_ibi_archive.archive.archive import Archive
 
-ITEMS = int(os.environ.get("IBI_TEST_MOVED_ITEMS", "2000"))
+ITEMS = int(os.environ.get("IBI_TEST_MOVED_ITEMS", "1000"))
 #: One of this number of items has a file.
 FILES = 10
 #: The number of times that each side is killed.
