@@ -39,7 +39,7 @@ SHOWN = (
 @click.argument("source", required=False, metavar="[ADDRESS|FOLDER|-]")
 @click.option("--dry-run", is_flag=True, help="Read the offer, and report conflicts only.")
 def accept_command(source: str | None, dry_run: bool) -> None:
-    """Take the items that an Archive on another server offers.
+    """Accept the items that an Archive on another server offers.
 
     The giver has created the offer with flask ibi offer, and sent its address. Without an argument,
     the command asks for this address and does not show it, because it ends with a secret. With -,
@@ -136,7 +136,7 @@ def _examine(incoming: IncomingOffer) -> int:
 
 
 def _accept(incoming: IncomingOffer) -> int:
-    """Take the items, and return the number of those that were not taken."""
+    """Accept the items, and return the number of those that were refused."""
     from flask_ibi_archive.archive.moving.accepting import Acceptor
     from flask_ibi_archive.archive.moving.folders import RECEIPT
     from flask_ibi_archive.archive.moving.offer_folder import FolderOffer

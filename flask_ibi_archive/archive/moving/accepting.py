@@ -81,7 +81,7 @@ class Acceptor:
         self.offer = self.incoming.description
 
     def run(self) -> Outcome:
-        """Take the items of the offer.
+        """Accept the items of the offer.
 
         :raises OfferError: if the offer cannot be accepted.
         :raises TransportError: if the giver cannot be reached. Accept the offer again later.
@@ -152,7 +152,7 @@ class Acceptor:
             yield from (StoredVersion(item.number, item.version) for item in page)
 
     def _take(self, items: Items, attempt: int = 1) -> None:
-        """Take items: receive their files, store them, and ask the giver to switch them."""
+        """Receive the files of items, store the items, and ask the giver to switch them."""
         readable, unreadable = separate(items)
         self._save(unreadable)
         with self.context.reading() as store:

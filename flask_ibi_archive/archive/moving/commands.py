@@ -319,7 +319,7 @@ def withdraw_command(offer: str, not_moved: bool) -> None:
 @offers_command.command("receipt")
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def receipt_command(path: Path) -> None:
-    """Give up the items that a receipt names, and write confirmation.json beside it.
+    """Switch the items that a receipt names, and write confirmation.json beside it.
 
     FILE is the receipt.json that the other Archive has written to the folder of an offer. Give
     confirmation.json to its administrator, who runs flask ibi accept again. The command can be

@@ -47,7 +47,7 @@ from flask_ibi_archive.signals import moved_away
 def switch_items(
     archive: HasContext, public_id: str, stored: Sequence[StoredVersion]
 ) -> list[SwitchAnswer]:
-    """Give up the Originals that the taker has stored, or note that it has taken copies.
+    """Switch the Originals that the taker has stored, or note that it has made Copies.
 
     :param public_id: the public id of the offer.
     :param stored: the items that the taker has stored, with their versions.

@@ -133,7 +133,7 @@ def _keep(connection: Connection, moved: MovedItems, now: datetime) -> int:
 
 
 def _hold(connection: Connection, offer: Any, now: datetime) -> int:
-    """Give up the items of an offer that was open; return their number."""
+    """Make the items of an offer that was open Copies; return their number."""
     store = ItemStore(connection, offer.archive_id)
     is_open = (OfferedItem.offer_id == offer.id, OfferedItem.open)
     items = connection.scalars(select(OfferedItem.item_id).where(*is_open)).all()
