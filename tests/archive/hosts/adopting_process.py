@@ -2,27 +2,40 @@
 
 ::
 
-    python adopting_process.py URI FOLDER RESUME BATCH
+    python adopting_process.py URI FOLDER RESUME BATCH [STATEMENT]
+
+It is killed before the SQL statement with this number.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
+from itertools import count
 from pathlib import Path
 
+from sqlalchemy import Engine, event
 from support.host_models import Host
 
 from flask_ibi_archive.archive.hosts import adopting
 
 
-def main(uri: str, folder: str, resume: str, batch: str) -> None:
+def main(uri: str, folder: str, resume: str, batch: str, last: str = "0") -> None:
     """Adopt, and write the number of rows after each batch; at the end, the counts."""
     adopting.BATCH = int(batch)
     host = Host(uri, Path(folder))
 
     def progress(done: int, total: int) -> None:
         print("progress", done, total, flush=True)
+
+    numbers = count(1)
+
+    @event.listens_for(Engine, "before_cursor_execute")
+    def count_statement(*values: object) -> None:
+        if next(numbers) == int(last):
+            os.kill(os.getpid(), signal.SIGKILL)
 
     before, start = _peak(), time.perf_counter()
     result = adopting.Adopter(
