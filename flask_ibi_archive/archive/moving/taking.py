@@ -24,8 +24,10 @@ from flask_ibi_archive.archive.items.operations.context import note_change
 from flask_ibi_archive.archive.items.operations.updating import upsert_item
 from flask_ibi_archive.archive.items.relations import RelationBatch
 from flask_ibi_archive.archive.items.rules import explain_refusal
+from flask_ibi_archive.archive.items.same_as import explain_taken, find_all_holders
 from flask_ibi_archive.archive.moving.acceptances import find_accepted
 from flask_ibi_archive.archive.moving.giving import show_item
+from flask_ibi_archive.core.identifiers.foreign import parse_foreign
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, Event, State
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.offers import OfferedRecord
@@ -69,6 +71,7 @@ class Page:
                 seen.update(dict.fromkeys(item.record.identifiers, item.number))
             else:
                 self.refusals[item.number] = reason
+        self._check_aliases()
         self._check_relations()
 
     def _find_reserved(self, texts: Sequence[str]) -> dict[str, str]:
@@ -128,6 +131,20 @@ class Page:
         ):
             return f"this Archive had the Original of {ibi}, and has removed it"
         return None
+
+    def _check_aliases(self) -> None:
+        """Refuse items with an alias that another item of this Archive has."""
+        digests = {
+            text: parse_foreign(text).digest for item in self.taken for text in item.record.same_as
+        }
+        connection, archive_id = self.store.connection, self.store.archive_id
+        holders = find_all_holders(connection, archive_id, digests.values())
+        for item in self.taken:
+            here = {self.owners[text][0] for text in item.record.identifiers if text in self.owners}
+            for text in item.record.same_as:
+                holder_id, holder = holders.get(digests[text], (0, ""))
+                if holder and holder_id not in here:
+                    self.refusals[item.number] = f"same_as: {explain_taken(text, holder)}"
 
     def _check_relations(self) -> None:
         """Refuse items that would change the relations of items that did not come from the giver.

@@ -453,6 +453,11 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
         "its identifiers belong to several items",
     ),
     "our Original as an alias": ([item(2)], item(1, aliases=[rep(2)]), "this Archive has"),
+    "an alias of our item": (
+        [item(2, same_as=["hdl:20.500.12345/1"])],
+        item(1, same_as=["https://hdl.handle.net/20.500.12345/1"]),
+        "hdl:20.500.12345/1 already belongs to",
+    ),
     "our item as a translation": (
         [item(2, language="pt")],
         item(1, language="en", translations={"pt": rep(2)}),
