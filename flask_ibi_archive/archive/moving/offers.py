@@ -151,9 +151,10 @@ def withdraw_offer(archive: HasContext, public_id: str, not_moved: bool = False)
             )
         if restored:
             _take_back(store, row.id, context.archive.service_ibi, now=context.now())
-        offer = store.connection
-        offer.execute(update(Offer).where(Offer.id == row.id).values(withdrawn_at=context.now()))
-        offer.execute(update(OfferedItem).where(OfferedItem.offer_id == row.id).values(open=False))
+        is_offered = OfferedItem.offer_id == row.id
+        store.connection.execute(update(OfferedItem).where(is_offered).values(open=False))
+        withdrawn = {"withdrawn_at": context.now()}
+        store.connection.execute(update(Offer).where(Offer.id == row.id).values(withdrawn))
 
 
 def _take_back(store: ItemStore, offer_id: int, service: str, now: datetime) -> None:
