@@ -34,8 +34,8 @@ from flask_ibi_archive.archive.items.file_io import Content
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.tables import File, Item, ItemIdentifier, SameAs
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records.description import Text as LanguageText
 from flask_ibi_archive.core.records.record import DublinCore, RelatedItem, RelationKind
-from flask_ibi_archive.core.records.record import Text as LanguageText
 from flask_ibi_archive.server.database.dialects import Key, run_on_postgresql
 
 #: The exceptions that are raised if a value in a row is malformed.

@@ -107,6 +107,7 @@ def describe_work(item: ItemView) -> Work:
         item.record,
         item.dublin_core,
         archive.config.persistent_url_base,
+        description=item.description,
         page_url=archive.addresses.item(item),
         files=[_describe_file(item, file) for file in item.record.files],
         title=item.title,
@@ -122,7 +123,8 @@ def describe_work(item: ItemView) -> Work:
 
 def _describe_file(item: ItemView, file: FileRecord) -> WorkFile:
     url = current_archive().addresses.file(item, file.path)
-    return WorkFile(file.path, url, find_media_type(file.path), item.sizes.get(file.path))
+    size = item.sizes.get(file.path)
+    return WorkFile(file.path, url, find_media_type(file.path), size, file.sha256)
 
 
 def draw_recent_months(found: Statistics, today: date) -> str | None:

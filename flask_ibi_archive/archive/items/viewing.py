@@ -154,6 +154,7 @@ def _describe(archive: Archive, item: ItemView) -> Work:
         record,
         elements,
         archive.config.persistent_url_base,
+        description=item.description,
         page_url=archive.addresses.item(record),
         files=_list_files(archive, item),
         metadata_language=item.metadata_language,
@@ -173,6 +174,7 @@ def _list_files(archive: Archive, item: ItemView) -> list[WorkFile]:
             file.path,
             file.url or archive.addresses.file(record, file.path),
             guess_type(file.path)[0],
+            sha256=file.sha256,
         )
         for file in record.files
     ]

@@ -8,13 +8,13 @@ from datetime import date
 
 from flask_ibi_archive.core.identifiers.foreign import ForeignIdentifier, parse_foreign
 from flask_ibi_archive.core.protocol.access import is_closed, may_read, networks_allow
+from flask_ibi_archive.core.records.description import Description, Text
 from flask_ibi_archive.core.records.record import (
     DublinCore,
     DublinCoreMetadata,
     FileRecord,
     Record,
     RelatedItem,
-    Text,
 )
 
 
@@ -72,6 +72,12 @@ class ItemView:
         if isinstance(metadata, DublinCoreMetadata):
             return metadata.elements
         return self.described_by or {}
+
+    @property
+    def description(self) -> Description | None:
+        """The description of the item in the model of DataCite; None if there is only Dublin Core."""
+        metadata = self.record.metadata
+        return metadata.work if isinstance(metadata, DublinCoreMetadata) else None
 
     @property
     def creators(self) -> list[str]:

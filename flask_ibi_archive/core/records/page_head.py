@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from flask_ibi_archive.core.records.description import IssuedDate
 from flask_ibi_archive.core.records.formats.json_ld import find_schema_type
 from flask_ibi_archive.core.records.record import ELEMENTS
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
-from flask_ibi_archive.core.records.work_values import IssuedDate, split_publisher
+from flask_ibi_archive.core.records.work_values import split_publisher
 from flask_ibi_archive.errors import one_line
 
 #: The types of works whose publisher is the institution of a report.
@@ -54,7 +55,7 @@ def list_meta_tags(work: Work, pdf_url: str | None = None) -> Iterator[MetaTag]:
 def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str, str | None]]:
     """Yield the names, without ``citation_``, and the values in the order of the guidelines."""
     yield "title", work.title
-    for author in work.authors:
+    for author in work.creators:
         yield "author", author.inverted
     yield "publication_date", _format_date(work.issued)
     if work.type.is_thesis:
@@ -73,7 +74,7 @@ def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str
     yield "isbn", work.isbn
     yield "doi", work.doi
     yield "language", work.language
-    for subject, _ in work.subjects:
+    for subject, *_ in work.subjects:
         yield "keywords", subject
     yield "abstract_html_url", work.page_url
     yield "pdf_url", pdf_url
@@ -170,7 +171,7 @@ def list_item_links(
         yield Link(page, "license", work.licence_url)
     for description in descriptions:
         yield Link(page, "describedby", description.url, description.media_type)
-    for author in work.authors:
+    for author in work.creators:
         if author.orcid_url is not None:
             yield Link(page, "author", author.orcid_url)
     for file in work.files:

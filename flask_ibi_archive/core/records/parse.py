@@ -14,6 +14,7 @@ from typing import Any
 from flask_ibi_archive.core.identifiers import Form
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import fields
+from flask_ibi_archive.core.records.description import Text
 from flask_ibi_archive.core.records.fields import FieldError, quoted, quoted_name
 from flask_ibi_archive.core.records.record import (
     ELEMENTS,
@@ -25,7 +26,6 @@ from flask_ibi_archive.core.records.record import (
     MetadataAddress,
     MetadataItem,
     Record,
-    Text,
     Tombstone,
 )
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from flask_ibi_archive.core.protocol.access import HIDDEN
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records.description import Description, Text
 
 #: The fifteen elements, in the order of the Dublin Core Metadata Element Set.
 ELEMENTS = (
@@ -26,8 +27,6 @@ NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LANGUAGE_TAG = re.compile(r"[A-Za-z]{1,8}(-[A-Za-z0-9]{1,8})*\Z")
 
 
-#: A value of a Dublin Core element, and the language of the value. The language may be None.
-Text = tuple[str, "str | None"]
 #: The values of each Dublin Core element. The elements are in the order of the standard.
 DublinCore = Mapping[str, tuple[Text, ...]]
 
@@ -66,9 +65,14 @@ class MetadataAddress:
 
 @dataclass(frozen=True, slots=True)
 class DublinCoreMetadata:
-    """Metadata that this Archive stores."""
+    """Metadata that this Archive stores.
+
+    :param elements: the Dublin Core. If there is a description, the Dublin Core is made from it.
+    :param work: the description in the model of DataCite; None if Dublin Core alone is given.
+    """
 
     elements: DublinCore
+    work: Description | None = None
 
 
 @dataclass(frozen=True, slots=True)

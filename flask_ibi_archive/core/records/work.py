@@ -10,7 +10,7 @@ Source for grants: OpenAIRE Guidelines for Literature Repositories 3.0, "Project
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from typing import Literal
 from urllib.parse import unquote
@@ -21,12 +21,17 @@ from flask_ibi_archive.core.identifiers.foreign import (
     parse_foreign,
 )
 from flask_ibi_archive.core.protocol.access import is_closed
-from flask_ibi_archive.core.records.record import ELEMENTS, LANGUAGE_TAG, DublinCore, Record, Text
-from flask_ibi_archive.core.records.work_types import CONTAINED, WorkType, find_best_type
+from flask_ibi_archive.core.records.description import (
+    Description,
+    Grant,
+    RelatedWork,
+    Subject,
+    Text,
+    Title,
+)
+from flask_ibi_archive.core.records.record import ELEMENTS, LANGUAGE_TAG, DublinCore, Record
+from flask_ibi_archive.core.records.work_types import CONTAINED, find_best_type
 from flask_ibi_archive.core.records.work_values import (
-    Container,
-    IssuedDate,
-    Name,
     clean,
     find_doi,
     find_isbn,
@@ -45,20 +50,6 @@ _PREFIX = "info:eu-repo/grantAgreement/"
 _FUNDERS = {"EC": "European Commission"}
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """A grant.
-
-    :param funder: the name of the funder, which may be an abbreviation.
-    :param number: the number of the grant.
-    :param title: the title or the acronym of the project, or None.
-    """
-
-    funder: str
-    number: str
-    title: str | None = None
-
-
 def parse_grant(text: str) -> Grant | None:
     """Parse a value such as ``info:eu-repo/grantAgreement/EC/FP7/244909``.
 
@@ -72,7 +63,7 @@ def parse_grant(text: str) -> Grant | None:
     if prefix.lower() != _PREFIX.lower() or len(parts) < 3 or not (parts[0] and parts[2]):
         return None
     title = next(filter(None, parts[4:6]), None)
-    return Grant(_FUNDERS.get(parts[0], parts[0]), parts[2], title)
+    return Grant(_FUNDERS.get(parts[0], parts[0]), parts[2], title, programme=parts[1] or None)
 
 
 #: The codes of ISO 639-2 that metadata often contain, and the language tags for them.
@@ -94,48 +85,35 @@ class WorkFile:
     :param url: the URL of the file.
     :param media_type: the media type such as ``application/pdf``, or None if unknown.
     :param size: the size in bytes, or None if unknown.
+    :param sha256: the SHA-256 checksum in hexadecimal digits, or None if unknown.
     """
 
     name: str
     url: str
     media_type: str | None = None
     size: int | None = None
+    sha256: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The bibliographic view of an item.
-
-    All texts contain only characters that XML allows. Languages are language tags such as
-    ``pt-BR``, or None.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work(Description):
+    """The bibliographic view of an item: its description, and what the Archive knows about it.
 
     :param ibi: the identifier that ``url`` contains.
     :param identifiers: all identifiers of the item.
     :param url: the persistent URL.
     :param page_url: the URL of the landing page.
     :param state: ``Original``, ``Copy`` or ``Deleted``.
-    :param title: the first title, on one line. If the Dublin Core states no title, a substitute.
-    :param has_title: False if the Dublin Core states no title.
-    :param other_titles: the titles after the first one.
-    :param authors: the creators.
-    :param type_text: the type in the words of the Dublin Core, or None. If the Dublin Core states a
-        URI, the name of the type.
-    :param publisher: the first publisher, or None.
-    :param issued: the date of publication, or None if no date is stated.
+    :param title: the first title, on one line. If the description states no title, a substitute.
+    :param has_title: False if the description states no title.
     :param deposited: the timestamp of the item, or None.
     :param access: who may read the files; None if it is unknown, or if there are no files.
     :param available: the first day on which readers may read the files, if there is an embargo.
-    :param abstracts: the descriptions.
     :param language: the language of the work.
     :param metadata_language: the language of the metadata.
-    :param rights: the statements about rights that are not a URL.
-    :param licence_url: the URL of the licence, or None.
     :param doi: the DOI such as ``10.1000/182``, or None. A DOI in the Dublin Core is preferred to
         one in ``same_as``.
     :param same_as: the identifiers of the item in other systems, and its former addresses.
-    :param container: the journal, book or proceedings with an article, chapter or paper.
-    :param related: the URLs in dc:relation, without the licence.
-    :param grants: the grants that paid for the work.
     :param next_edition: the persistent URL of the next edition.
     :param previous_edition: the persistent URL of the previous edition.
     :param translations: the languages and persistent URLs of the translations.
@@ -150,31 +128,14 @@ class Work:
     page_url: str
     state: str
     title: str
-    title_language: str | None = None
     has_title: bool = True
-    other_titles: tuple[Text, ...] = ()
-    authors: tuple[Name, ...] = ()
-    contributors: tuple[Name, ...] = ()
-    type: WorkType = WorkType.OTHER
-    type_text: str | None = None
-    publisher: str | None = None
-    issued: IssuedDate | None = None
     deposited: datetime | None = None
     access: Access | None = None
     available: date | None = None
-    abstracts: tuple[Text, ...] = ()
-    subjects: tuple[Text, ...] = ()
     language: str | None = None
     metadata_language: str | None = None
-    rights: tuple[Text, ...] = ()
-    licence_url: str | None = None
     doi: str | None = None
     same_as: tuple[ForeignIdentifier, ...] = ()
-    issn: str | None = None
-    isbn: str | None = None
-    container: Container | None = None
-    related: tuple[str, ...] = ()
-    grants: tuple[Grant, ...] = ()
     next_edition: str | None = None
     previous_edition: str | None = None
     translations: tuple[tuple[str, str], ...] = ()
@@ -182,6 +143,16 @@ class Work:
     files: tuple[WorkFile, ...] = ()
     archive_name: str | None = None
     dublin_core: DublinCore = field(default_factory=dict)
+
+    @property
+    def title_language(self) -> str | None:
+        """The language of the title, or None."""
+        return self.titles[0].lang if self.titles else None
+
+    @property
+    def other_titles(self) -> tuple[Title, ...]:
+        """The titles after the first one."""
+        return self.titles[1:]
 
     @property
     def doi_url(self) -> str | None:
@@ -206,7 +177,7 @@ class Work:
     @property
     def is_described(self) -> bool:
         """Whether the metadata state a title or an author."""
-        return self.has_title or bool(self.authors)
+        return self.has_title or bool(self.creators)
 
 
 def make_work(
@@ -214,6 +185,7 @@ def make_work(
     dublin_core: DublinCore,
     persistent_url_base: str,
     *,
+    description: Description | None = None,
     page_url: str | None = None,
     files: Iterable[WorkFile] = (),
     title: str | None = None,
@@ -228,9 +200,10 @@ def make_work(
     :param record: the record of the item.
     :param dublin_core: the Dublin Core that describes the item; ``{}`` if there is none.
     :param persistent_url_base: the beginning of persistent URLs, such as ``http://urlib.net``.
+    :param description: the description; None: it is read from the Dublin Core.
     :param page_url: the URL of the landing page; None: the persistent URL.
     :param files: the files that the reader may see.
-    :param title: the title if the Dublin Core has none; None: the identifier.
+    :param title: the title if the description has none; None: the identifier.
     :param metadata_language: the language of the metadata, if the metadata are an item.
     :param previous_edition: the identifier of the previous edition.
     :param translation_of: the identifier of the item of which the item is a translation.
@@ -238,55 +211,36 @@ def make_work(
     :param today: the current day (UTC), on which the embargo depends; None: the access is unknown.
     """
     is_data = record.content_type == "Data"
-    elements = _clean_elements(dublin_core)
-    values = {name: [text for text, _ in elements.get(name, ())] for name in ELEMENTS}
+    elements = clean_elements(dublin_core)
+    described = description or read_dublin_core(elements)
     ibi = record.ibip or record.identifiers[0]
-    titles = [(one_line(text), language) for text, language in elements.get("title", ())]
-    (first, language), *others = titles or [(one_line(clean(title or "")) or ibi, None)]
-    type_text, type = find_best_type(values["type"])
-    rights = [*values["rights"], *(text for text in values["relation"] if "/licenses/" in text)]
-    licence = next(filter(None, map(find_licence, rights)), None)
     same_as = tuple(map(parse_foreign, record.same_as))
+    stated = [text for text, _ in elements.get("identifier", ())]
     dois = [alias.text for alias in same_as if alias.kind is ForeignKind.DOI]
-    sources = [text for text in values["source"] if type in CONTAINED and _is_container(text)]
+    languages = (_language(text) for text, _ in elements.get("language", ()))
 
     def link(target: str | None) -> str | None:
         return None if target is None else f"{persistent_url_base}/{target}"
 
     return Work(
+        **{field.name: getattr(described, field.name) for field in fields(Description)},
         ibi=ibi,
         identifiers=record.identifiers,
         url=f"{persistent_url_base}/{ibi}",
         page_url=page_url or f"{persistent_url_base}/{ibi}",
         state=record.state,
-        title=first,
-        title_language=language,
-        has_title=bool(titles),
-        other_titles=tuple(others),
-        authors=tuple(map(parse_name, values["creator"])),
-        contributors=tuple(map(parse_name, values["contributor"])),
-        type=type,
-        type_text=type_text,
-        publisher=next(map(one_line, values["publisher"]), None),
-        issued=find_issued(values["date"]),
+        title=described.titles[0].value
+        if described.titles
+        else one_line(clean(title or "")) or ibi,
+        has_title=bool(described.titles),
         deposited=record.timestamp,
         access=_find_access(record, today) if is_data and today else None,
         available=record.embargo,
-        abstracts=elements.get("description", ()),
-        subjects=elements.get("subject", ()),
         # the language of a metadata item is not that of the work that it describes
-        language=(record.language if is_data else None)
-        or next(filter(None, map(_language, values["language"])), None),
+        language=(record.language if is_data else None) or next(filter(None, languages), None),
         metadata_language=metadata_language if is_data else record.language,
-        rights=tuple(text for text in elements.get("rights", ()) if not is_url(text[0])),
-        licence_url=licence,
-        doi=next(filter(None, map(find_doi, [*values["identifier"], *dois])), None),
+        doi=next(filter(None, map(find_doi, [*stated, *dois])), None),
         same_as=same_as,
-        issn=next(filter(None, map(find_issn, values["identifier"] + values["source"])), None),
-        isbn=next(filter(None, map(find_isbn, values["identifier"] + values["source"])), None),
-        container=parse_container(sources[0]) if sources else None,
-        related=tuple(filter(None, map(_link_related, values["relation"]))),
-        grants=tuple(filter(None, map(parse_grant, values["relation"]))),
         next_edition=link(record.next_edition),
         previous_edition=link(previous_edition),
         translations=tuple(
@@ -301,6 +255,33 @@ def make_work(
     )
 
 
+def read_dublin_core(elements: DublinCore) -> Description:
+    """Return the description that Dublin Core states in free text, as far as it is certain."""
+    values = {name: [text for text, _ in elements.get(name, ())] for name in ELEMENTS}
+    type_text, type = find_best_type(values["type"])
+    rights = [*values["rights"], *(text for text in values["relation"] if "/licenses/" in text)]
+    numbers = values["identifier"] + values["source"]
+    sources = [text for text in values["source"] if type in CONTAINED and _is_container(text)]
+    return Description(
+        titles=tuple(Title(one_line(text), lang) for text, lang in elements.get("title", ())),
+        creators=tuple(map(parse_name, values["creator"])),
+        contributors=tuple(map(parse_name, values["contributor"])),
+        type=type,
+        type_text=type_text,
+        publisher=next(map(one_line, values["publisher"]), None),
+        issued=find_issued(values["date"]),
+        container=parse_container(sources[0]) if sources else None,
+        abstracts=elements.get("description", ()),
+        subjects=tuple(Subject(*text) for text in elements.get("subject", ())),
+        rights=tuple(text for text in elements.get("rights", ()) if not is_url(text[0])),
+        licence_url=next(filter(None, map(find_licence, rights)), None),
+        issn=next(filter(None, map(find_issn, numbers)), None),
+        isbn=next(filter(None, map(find_isbn, numbers)), None),
+        related=tuple(filter(None, map(_find_related, values["relation"]))),
+        funding=tuple(filter(None, map(parse_grant, values["relation"]))),
+    )
+
+
 def _find_access(record: Record, today: date) -> Access | None:
     """Return who may read the files. An item with an access rule is restricted after an embargo."""
     if record.access is not None:
@@ -310,7 +291,7 @@ def _find_access(record: Record, today: date) -> Access | None:
     return "open" if record.files else None
 
 
-def _clean_elements(elements: Mapping[str, Iterable[Text]]) -> DublinCore:
+def clean_elements(elements: Mapping[str, Iterable[Text]]) -> DublinCore:
     """Return the elements without empty values, illegal characters and wrong languages."""
     cleaned: dict[str, tuple[Text, ...]] = {}
     for name in ELEMENTS:
@@ -336,9 +317,10 @@ def _is_container(text: str) -> bool:
     return not (is_url(text) or find_doi(text) or find_issn(text) or find_isbn(text))
 
 
-def _link_related(text: str) -> str | None:
-    """Return the URL of a related work, which is stated as a URL or as a DOI."""
+def _find_related(text: str) -> RelatedWork | None:
+    """Return a related work, which is stated as a URL or as a DOI."""
     doi = find_doi(text)
     if doi is not None:
-        return format_doi(doi)
-    return text.strip() if is_url(text) and "/licenses/" not in text else None
+        return RelatedWork(f"doi:{doi}", "DOI", format_doi(doi))
+    is_work = is_url(text) and "/licenses/" not in text
+    return RelatedWork(text.strip(), "URL", text.strip()) if is_work else None

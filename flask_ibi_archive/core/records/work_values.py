@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 from urllib.parse import quote
 
+from flask_ibi_archive.core.records.description import Container, IssuedDate, Name
 from flask_ibi_archive.core.records.record import NOT_XML
 from flask_ibi_archive.errors import one_line
 
@@ -19,40 +19,6 @@ from flask_ibi_archive.errors import one_line
 def clean(text: str) -> str:
     """Return a text in which U+FFFD replaces the characters that XML 1.0 does not allow."""
     return NOT_XML.sub("\ufffd", text)
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """The name of an author.
-
-    :param family: the family name of a person, or the complete name of an organisation.
-    :param given: the given names of a person; None for an organisation.
-    :param orcid: the ORCID of a person, such as ``0000-0002-1825-0097``, or None.
-    """
-
-    family: str
-    given: str | None = None
-    orcid: str | None = None
-
-    @property
-    def is_person(self) -> bool:
-        """Whether the name is certainly that of a person."""
-        return self.given is not None or self.orcid is not None
-
-    @property
-    def orcid_url(self) -> str | None:
-        """The ORCID as a URL."""
-        return None if self.orcid is None else f"https://orcid.org/{self.orcid}"
-
-    @property
-    def inverted(self) -> str:
-        """The name as in catalogues, such as ``Silva, Ana``."""
-        return self.family if self.given is None else f"{self.family}, {self.given}"
-
-    @property
-    def direct(self) -> str:
-        """The name as in a text, such as ``Ana Silva``."""
-        return self.family if self.given is None else f"{self.given} {self.family}"
 
 
 #: Matches an ORCID beside a name: a URL, a number after the word ORCID, or a number with hyphens.
@@ -93,34 +59,6 @@ def is_orcid(text: str) -> bool:
     for digit in text[:-1].replace("-", ""):
         total = (total + int(digit)) * 2
     return "0123456789X"[(12 - total % 11) % 11] == text[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class IssuedDate:
-    """The date of a work, as far as it is known.
-
-    :param text: the date as it is stated.
-    :param year: the year from 1 to 9999, or None.
-    :param is_approximate: True if the statement says that the year is approximate ("c. 1998").
-    """
-
-    text: str
-    year: int | None = None
-    month: int | None = None
-    day: int | None = None
-    is_approximate: bool = False
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        """The known parts: year, month and day; year and month; the year; or nothing."""
-        return tuple(part for part in (self.year, self.month, self.day) if part is not None)
-
-    @property
-    def iso(self) -> str | None:
-        """The date in ISO 8601, such as ``2009-07-21``, ``2009-07`` or ``2009``; or None."""
-        widths = (4, 2, 2)
-        known = [f"{part:0{width}}" for part, width in zip(self.parts, widths, strict=False)]
-        return "-".join(known) or None
 
 
 _ISO = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?(?:[T ][0-9:.]+.*)?")
@@ -259,31 +197,6 @@ def find_isbn(text: str) -> str | None:
     """Return the ISBN in a text such as ``ISBN 978-85-17-00001-1``."""
     found = _ISBN.fullmatch(text.strip())
     return found[1] if found else None
-
-
-@dataclass(frozen=True, slots=True)
-class Container:
-    """The journal, book or event that contains a work.
-
-    :param title: the title of the journal or book, or the name of the event.
-    :param place: the place of publication, or None.
-    """
-
-    title: str
-    place: str | None = None
-    volume: str | None = None
-    number: str | None = None
-    pages: str | None = None
-
-    @property
-    def first_page(self) -> str | None:
-        """The first page."""
-        return None if self.pages is None else self.pages.partition("-")[0]
-
-    @property
-    def last_page(self) -> str | None:
-        """The last page; None if there is only one."""
-        return None if self.pages is None else self.pages.partition("-")[2] or None
 
 
 _VOLUME = re.compile(r"\b(?:v|vol|volume)\b\.?\s*([0-9]+[A-Za-z]?|[IVXLCDM]+)\b", re.IGNORECASE)

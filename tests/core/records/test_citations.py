@@ -127,7 +127,7 @@ def test_there_are_forty_citations() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.about)
 def test_reference_managers_read_a_work_as_it_is(case: Case) -> None:
     work = make(**case.dc)
-    authors = [name.inverted for name in work.authors]
+    authors = [name.inverted for name in work.creators]
     year = None if work.year is None else str(work.year)
 
     bibtex = read_bibtex(work)
@@ -146,7 +146,7 @@ def test_reference_managers_read_a_work_as_it_is(case: Case) -> None:
     assert (str(csl.title), str(csl.URL)) == (work.title, work.url)
     found = csl.get("author", [])
     assert [(n.get("family") or n["literal"], n.get("given")) for n in found] == [
-        (name.family, name.given) for name in work.authors
+        (name.family, name.given) for name in work.creators
     ]
     if year is not None:
         assert str(csl.issued.year) == year

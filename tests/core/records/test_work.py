@@ -9,13 +9,11 @@ from hypothesis import given
 from support.cases import for_each
 from support.metadata import BASE, IBI, make, works
 
+from flask_ibi_archive.core.records.description import Container, IssuedDate, Name, Title
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.core.records.work_types import WorkType
 from flask_ibi_archive.core.records.work_values import (
-    Container,
-    IssuedDate,
-    Name,
     find_doi,
     find_isbn,
     find_issn,
@@ -280,7 +278,7 @@ def test_a_work_contains_what_the_record_states() -> None:
     assert (work.ibi, work.url) == (IBI, f"{BASE}/{IBI}")
     assert work.page_url == "https://a.example/col/x/"
     assert (work.title, work.title_language) == ("Chuva", "pt")
-    assert work.other_titles == (("Rain", "en"),)
+    assert work.other_titles == (Title("Rain", "en"),)
     assert (work.language, work.metadata_language) == ("pt", "es")
     assert (work.deposited, work.available) == (moment, date(2027, 1, 1))
     assert (work.next_edition, work.previous_edition) == (f"{BASE}/8J/2", f"{BASE}/8J/1")
@@ -302,13 +300,16 @@ def test_a_work_without_a_title_has_a_substitute() -> None:
 def test_related_works_have_urls_and_the_licence_is_none_of_them() -> None:
     licence = "https://creativecommons.org/licenses/by/4.0/"
     work = make(relation=["doi:10.1000/182", "http://a.example/x", "Chuva", licence])
-    assert work.related == ("https://doi.org/10.1000/182", "http://a.example/x")
+    assert [other.url for other in work.related] == [
+        "https://doi.org/10.1000/182",
+        "http://a.example/x",
+    ]
     assert work.licence_url == licence
 
 
 @given(works)
 def test_all_texts_of_a_work_are_legal_in_xml(work: Work) -> None:
-    texts = [work.title, *(name.inverted for name in work.authors)]
+    texts = [work.title, *(name.inverted for name in work.creators)]
     for values in (work.dublin_core or {}).values():
         texts += [text for text, _ in values]
     assert all(text.strip() for text in texts)

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.records.description import Text
 from flask_ibi_archive.core.records.fields import quoted
 from flask_ibi_archive.core.records.record import (
     AccessRule,
@@ -21,7 +22,6 @@ from flask_ibi_archive.core.records.record import (
     FileRecord,
     MetadataAddress,
     MetadataItem,
-    Text,
     Tombstone,
 )
 from flask_ibi_archive.errors import StorageError

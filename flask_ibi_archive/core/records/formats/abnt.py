@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
+from flask_ibi_archive.core.records.description import Container, IssuedDate, Name
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
-from flask_ibi_archive.core.records.work_values import Container, IssuedDate, Name, split_publisher
+from flask_ibi_archive.core.records.work_values import split_publisher
 
 Style = Literal["", "bold", "italic"]
 
@@ -103,14 +104,14 @@ def _describe(work: Work) -> Iterator[Part]:
 
 def _list_authors(work: Work) -> Iterator[Part]:
     """Yield the authors (8.1): of more than three authors, only the first one."""
-    if not work.authors:
+    if not work.creators:
         return
-    if len(work.authors) > MAX_AUTHORS:
-        yield Part(f"{_format_author(work.authors[0])} ")
+    if len(work.creators) > MAX_AUTHORS:
+        yield Part(f"{_format_author(work.creators[0])} ")
         yield Part("et al.", "italic")
         yield Part(" ")
     else:
-        yield Part(_end_sentence("; ".join(map(_format_author, work.authors))) + " ")
+        yield Part(_end_sentence("; ".join(map(_format_author, work.creators))) + " ")
 
 
 def _format_author(name: Name) -> str:
@@ -134,7 +135,7 @@ def _list_titles(work: Work, style: Style) -> Iterator[Part]:
     """
     # catalogues also write a space in front of the colon
     title, *subtitle = re.split(" ?: ", work.title, maxsplit=1)
-    if not work.authors and work.has_title:
+    if not work.creators and work.has_title:
         title, style = _capitalize_first_word(title), ""
     if subtitle:
         yield Part(title, style)

@@ -14,10 +14,11 @@ from itertools import chain
 from urllib.parse import unquote
 
 from flask_ibi_archive.core.identifiers.foreign import ForeignKind
+from flask_ibi_archive.core.records.description import Grant, Name
 from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element
-from flask_ibi_archive.core.records.work import Grant, Work
+from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import Name, find_doi, find_licence
+from flask_ibi_archive.core.records.work_values import find_doi, find_licence
 
 NAMESPACE = "http://datacite.org/schema/kernel-4"
 SCHEMA = "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd"
@@ -90,7 +91,7 @@ def _describe(work: Work) -> Iterator[str]:
     # the schema allows other types than DOI, and the OpenAIRE Guidelines for Data Archives use URL
     identifier, kind = (work.doi, "DOI") if work.doi else (work.url, "URL")
     yield element("identifier", identifier, {"identifierType": kind})
-    authors = work.authors or (Name(UNAVAILABLE),)
+    authors = work.creators or (Name(UNAVAILABLE),)
     yield from _group("creators", (_name("creator", author) for author in authors))
     yield from _group("titles", _titles(work))
     yield element("publisher", work.publisher or UNAVAILABLE)
@@ -99,7 +100,7 @@ def _describe(work: Work) -> Iterator[str]:
     yield element("resourceType", work.type_text or general["resourceTypeGeneral"], general)
     yield from _group(
         "subjects",
-        (element("subject", text, {"xml:lang": language}) for text, language in work.subjects),
+        (element("subject", text, {"xml:lang": language}) for text, language, *_ in work.subjects),
     )
     yield from _group(
         "contributors",
@@ -122,7 +123,7 @@ def _describe(work: Work) -> Iterator[str]:
             for text, language in work.abstracts
         ),
     )
-    yield from _group("fundingReferences", map(_grant, work.grants))
+    yield from _group("fundingReferences", map(_grant, work.funding))
     yield from _group("relatedItems", _related_items(work))
 
 
@@ -148,12 +149,12 @@ def _name(role: str, name: Name, attributes: str = "") -> str:
 
 def _titles(work: Work) -> Iterator[str]:
     yield element("title", work.title, {"xml:lang": work.title_language})
-    for title, language in work.other_titles:
+    for title in work.other_titles:
         # a title in another language is a translation
-        is_translated = None not in (language, work.title_language)
-        is_translated = is_translated and language != work.title_language
+        is_translated = None not in (title.lang, work.title_language)
+        is_translated = is_translated and title.lang != work.title_language
         kind = "TranslatedTitle" if is_translated else "AlternativeTitle"
-        yield element("title", title, {"titleType": kind, "xml:lang": language})
+        yield element("title", title.value, {"titleType": kind, "xml:lang": title.lang})
 
 
 def _year(work: Work) -> str:
@@ -189,7 +190,7 @@ def _related_identifiers(work: Work) -> Iterator[str]:
         (work.previous_edition, "IsNewVersionOf", None),
         (work.translation_of, "IsTranslationOf", None),
         *((url, "HasTranslation", None) for _, url in work.translations),
-        *((url, "Other", "dc:relation") for url in work.related),
+        *((other.url, "Other", "dc:relation") for other in work.related),
     ]
     for url, relation, information in related:
         if url is not None:
@@ -215,7 +216,7 @@ def _same_as(work: Work) -> Iterator[str]:
 
 def _grant(grant: Grant) -> str:
     title = "" if grant.title is None else element("awardTitle", grant.title)
-    funder, number = element("funderName", grant.funder), element("awardNumber", grant.number)
+    funder, number = element("funderName", grant.funder), element("awardNumber", grant.number or "")
     return f"<fundingReference>{funder}{number}{title}</fundingReference>"
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from flask_ibi_archive.core.records.description import Container, Name
 from flask_ibi_archive.core.records.work import Work, WorkFile
 from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
-from flask_ibi_archive.core.records.work_values import Container, Name
 
 _TYPES = {
     WorkType.ARTICLE: "ScholarlyArticle",
@@ -73,14 +73,14 @@ def describe_work(work: Work) -> dict[str, Any]:
             if value
         ],
         "name": work.title,
-        "alternateName": [title for title, _ in work.other_titles],
-        "author": [_describe_name(name) for name in work.authors],
+        "alternateName": [title.value for title in work.other_titles],
+        "author": [_describe_name(name) for name in work.creators],
         "contributor": [_describe_name(name) for name in work.contributors],
         "datePublished": issued and (issued.iso or issued.text),
         "dateModified": work.deposited and work.deposited.isoformat(),
         "publisher": work.publisher and {"@type": "Organization", "name": work.publisher},
         "description": "\n\n".join(text for text, _ in work.abstracts),
-        "keywords": [text for text, _ in work.subjects],
+        "keywords": [text for text, *_ in work.subjects],
         "inLanguage": work.language,
         "license": work.licence_url,
         "sameAs": _unwrap(work.same_as_uris),

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from xml.sax.saxutils import escape, quoteattr
 
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
-from flask_ibi_archive.core.records.record import ELEMENTS, Text
+from flask_ibi_archive.core.records.description import Text
+from flask_ibi_archive.core.records.record import ELEMENTS
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType, find_type
 from flask_ibi_archive.core.records.work_values import clean, find_doi, format_doi, is_url

@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from flask_ibi_archive.core.records.description import IssuedDate, Name
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
-from flask_ibi_archive.core.records.work_values import IssuedDate, Name, split_publisher
+from flask_ibi_archive.core.records.work_values import split_publisher
 from flask_ibi_archive.errors import one_line
 
 _BIBTEX_TYPES = {
@@ -79,13 +80,13 @@ def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
         "pages": container and container.pages,
         "type": work.type_text if kind.endswith(("thesis", "report")) else None,
         "abstract": work.abstracts[0][0] if work.abstracts else None,
-        "keywords": ", ".join(text for text, _ in work.subjects),
+        "keywords": ", ".join(text for text, *_ in work.subjects),
         "language": work.language,
         "isbn": work.isbn,
         "issn": work.issn,
     }
-    if work.authors:
-        yield "author", "{" + " and ".join(map(_format_name, work.authors)) + "}"
+    if work.creators:
+        yield "author", "{" + " and ".join(map(_format_name, work.creators)) + "}"
     for name, value in values.items():
         if value:
             yield name, "{" + escape(value) + "}"
@@ -160,7 +161,7 @@ def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
     yield "TY", _RIS_TYPES.get(work.type, "GEN")
     yield "ID", work.ibi
     yield "TI", work.title
-    yield from (("AU", author.inverted) for author in work.authors)
+    yield from (("AU", author.inverted) for author in work.creators)
     if work.issued is not None:
         # unknown parts of the date are empty
         year, month, day = (*map(str, work.issued.parts), "", "", "")[:3]
@@ -178,7 +179,7 @@ def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
     yield "CY", place
     yield "M3", work.type_text
     yield from (("AB", text) for text, _ in work.abstracts[:1])
-    yield from (("KW", text) for text, _ in work.subjects)
+    yield from (("KW", text) for text, *_ in work.subjects)
     yield "LA", work.language
     yield "SN", work.isbn or work.issn
     yield "DO", work.doi
@@ -221,7 +222,7 @@ def write_csl_json(work: Work) -> str:
         "id": work.ibi,
         "type": _CSL_TYPES.get(work.type, "document"),
         "title": work.title,
-        "author": [_format_csl_name(name) for name in work.authors],
+        "author": [_format_csl_name(name) for name in work.creators],
         "issued": work.issued and _format_csl_date(work.issued),
         "publisher": publisher,
         "publisher-place": place or (container and container.place),
@@ -231,7 +232,7 @@ def write_csl_json(work: Work) -> str:
         "page": container and container.pages,
         "genre": work.type_text,
         "abstract": "\n\n".join(text for text, _ in work.abstracts),
-        "keyword": ", ".join(text for text, _ in work.subjects),
+        "keyword": ", ".join(text for text, *_ in work.subjects),
         "language": work.language,
         "ISBN": work.isbn,
         "ISSN": work.issn,
