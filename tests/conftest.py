@@ -40,7 +40,7 @@ MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-# a slow machine is not a failure; CI tries four times as many examples (--hypothesis-profile)
+# a slow machine is not a failure; .ci/full tries four times as many examples (--hypothesis-profile)
 for profile, examples in (("quick", 25), ("thorough", 100)):
     settings.register_profile(
         profile,
