@@ -319,6 +319,54 @@ def test_a_changed_primary_key_changes_the_key_but_not_the_timestamp(host: Host)
     assert found.record.timestamp == item.record.timestamp
 
 
+def test_a_changed_primary_key_changes_the_key_of_a_reservation(host: Host) -> None:
+    row = host.add("draft", state="Draft")
+    ibi = row.ibi
+    row.id = 50
+    host.session.commit()
+    lose_columns(host)
+    assert adopt(host).out == "adopted 0, reconnected 1, refused 0\n"
+    assert identifiers_of(host) == {50: ibi}
+
+
+def test_a_draft_keeps_its_identifier_after_another_row_has_got_its_old_key(host: Host) -> None:
+    """All columns are lost after a bulk statement has changed a primary key."""
+    ibi = host.add("draft", state="Draft").ibi
+    run(host, update(host.Thesis).values(id=50))
+    found = f"Thesis 50: the reserved identifier {ibi} differs in: key"
+    assert compare(host).out.splitlines()[0] == found
+    assert compare(host, "--repair").out.splitlines()[0] == f"{found} (repaired)"
+    run(host, insert(host.Thesis).values(id=1, title="another draft", state="Draft"))
+    lose_columns(host)
+    kinds = [("no item", "Thesis 1"), ("lost identifier", "Thesis 50")]
+    assert compare_json(host, "--repair") == [(*one, True) for one in kinds]
+    identifiers = identifiers_of(host)
+    assert identifiers[50] == ibi
+    assert {one.ibip for one in host.archive.reservations()} == set(identifiers.values())
+    assert_agree(host)
+
+
+@pytest.mark.parametrize("batch", [2, 500])
+def test_shifted_primary_keys_keep_the_identifiers_of_drafts(
+    host: Host, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    """The key of each row was the key of another row before, also if that row is public."""
+    monkeypatch.setattr(comparing, "BATCH", batch)
+    states = ["Draft", "Original", "Draft", "Draft", "Original", "Draft"]
+    for state in states:
+        host.add(state, state=state)
+    before = identifiers_of(host)
+    run(host, update(host.Thesis).values(id=-host.Thesis.id))
+    run(host, update(host.Thesis).values(id=host.Thesis.id + 7))
+    kinds = [("record", f"Thesis {key}") for key in before]
+    assert sorted(compare_json(host)) == [(*one, False) for one in kinds]
+    assert sorted(compare_json(host, "--repair")) == [(*one, True) for one in kinds]
+    assert_agree(host)
+    lose_columns(host)
+    assert adopt(host).out == "adopted 0, reconnected 6, refused 0\n"
+    assert identifiers_of(host) == {7 - key: ibi for key, ibi in before.items()}
+
+
 def test_shifted_primary_keys_keep_their_identifiers(host: Host) -> None:
     first, second = host.add("first").ibi, host.add("second").ibi
     third = host.add("third").ibi
