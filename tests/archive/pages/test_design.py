@@ -190,6 +190,8 @@ def test_the_copy_button_copies_the_persistent_url(
 ) -> None:
     base = next(iter(sites))
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    # a button says for three seconds that it has copied, which a slow machine may miss
+    context.add_init_script("window.setTimeout = () => 0")
     page = context.new_page()
     page.set_default_timeout(1000 * PATIENCE)
     page.goto(f"{base}/col/{FIRST}/")
