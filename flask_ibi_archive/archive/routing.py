@@ -16,7 +16,14 @@ from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.archive.identification.api_keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type
 from flask_ibi_archive.archive.moving import views
-from flask_ibi_archive.archive.pages import crawl_lists, item_pages, metadata_pages
+from flask_ibi_archive.archive.pages import (
+    crawl_lists,
+    host_pages,
+    item_pages,
+    labels,
+    metadata_pages,
+    zip_files,
+)
 from flask_ibi_archive.archive.service.former_links import answer_unrouted_link
 from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
 from flask_ibi_archive.archive.service.request_counts import COUNTS, RequestCounts
@@ -65,6 +72,7 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
         ("landing", f"{item}/", item_pages.landing),
         ("file", f"{item}/doc/<path:path>", item_pages.file),
         ("files", f"{item}/files", item_pages.files),
+        ("zip_file", f"{item}/files.zip", zip_files.zip_file),
         ("metadata", f"{item}/metadata", metadata_pages.metadata),
         ("linkset", f"{item}/linkset", metadata_pages.linkset),
         ("statistics", f"{item}/statistics", statistics.item_statistics),
@@ -136,7 +144,8 @@ def _add_item_functions(state: BlueprintSetupState) -> None:
         {CONVERTER: flask_interfaces.IBIConverter, OWN_ITEM: flask_interfaces.OwnItemConverter}
     )
     app.jinja_env.globals["ibi_media_type"] = find_media_type
-    app.jinja_env.globals["ibi_file_type"] = item_pages.name_file_type
+    app.jinja_env.globals["ibi_file_type"] = labels.name_file_type
+    app.jinja_env.globals.update(host_pages.TEMPLATE_FUNCTIONS)
     app.extensions[SERVICE] = route_service_request
 
 

@@ -158,15 +158,18 @@ def page(template: str, status: int = 200, **values: object) -> Response:
     :param template: the name of the template.
     :param values: variables of the template.
     """
+    return render_page(template, status, **page_values(), **values)
+
+
+def page_values() -> dict[str, object]:
+    """Return the variables of all pages of the Archive."""
     archive = current_archive()
-    return render_page(
-        template,
-        status,
-        addresses=archive.addresses,
-        persistent_url_base=archive.config.persistent_url_base,
-        formats=archive.formats,
-        **values,
-    )
+    return {
+        "addresses": archive.addresses,
+        "persistent_url_base": archive.config.persistent_url_base,
+        "formats": archive.formats,
+        "contact": archive.config.archive_admin_email,
+    }
 
 
 def message(status: int, title: str, advice: str = "", **values: object) -> Response:

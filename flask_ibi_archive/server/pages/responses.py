@@ -95,6 +95,7 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
         find_environment().select_template(list_templates(template)),
         ibi_base=find_base_template(),
         lang=page_language(),
+        part=list_templates,
         site_name=shared_config().archive_name or gettext("Resolver of IBI identifiers"),
         home_url=_find_home_url(),
         stylesheet=find_static_url("ibi.css"),
@@ -104,6 +105,15 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
     response = make_response(html, status)
     set_language(response)
     return set_headers(response)
+
+
+def render_part(template: str, **values: object) -> str:
+    """Return a part of a page, for a page of the host.
+
+    :param template: the file name of the template; see :func:`render_page`.
+    """
+    found = find_environment().select_template(list_templates(template))
+    return render_template(found, lang=page_language(), part=list_templates, **values)
 
 
 def _find_home_url() -> str | None:
@@ -217,6 +227,18 @@ def set_headers(response: Response, policy: str | None = None, *, private: bool 
     current_request().environ[POLICY] = (
         shared_config().content_security_policy if policy is None else policy
     )
+    return response
+
+
+def allow_origins(response: Response) -> None:
+    """Let programs in browsers read a public response from any site (CORS)."""
+    response.headers["Access-Control-Allow-Origin"] = "*"
+    response.headers["Access-Control-Expose-Headers"] = "Link, ETag"
+
+
+def hide_from_search(response: Response) -> Response:
+    """Ask search engines not to list a page that repeats others, and return the response."""
+    response.headers["X-Robots-Tag"] = "noindex"
     return response
 
 
