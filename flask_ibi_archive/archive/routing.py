@@ -41,6 +41,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
 )
 from flask_ibi_archive.server.pages.requests import current_archive, current_request
 from flask_ibi_archive.server.pages.responses import add_static_files, health_response
+from flask_ibi_archive.server.pages.usual_paths import answer_usual_path, redirect_home
 from flask_ibi_archive.server.setting_values import parse_flag
 
 NAME = "ibi_archive"
@@ -65,7 +66,13 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
     blueprint.record_once(lambda state: state.app.extensions.update({COUNTS: RequestCounts()}))
-    answers = (explain_mistyped_address, answer_persistent_url, answer_unrouted_link)
+    blueprint.before_app_request(redirect_home)
+    answers = (
+        answer_usual_path,
+        explain_mistyped_address,
+        answer_persistent_url,
+        answer_unrouted_link,
+    )
     blueprint.record_once(lambda state: answer_first(state.app, *answers, before_resolver=True))
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
@@ -86,6 +93,9 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
     add_page(blueprint, "years", "/ibi/items", crawl_lists.show_years)
     add_page(blueprint, "year", "/ibi/items/<int:year>", crawl_lists.show_year)
+    add_page(blueprint, "undated", "/ibi/items/undated", crawl_lists.show_undated)
+    add_page(blueprint, "newest", "/ibi/newest", crawl_lists.show_newest)
+    add_page(blueprint, "feed", "/ibi/feed", crawl_lists.send_feed)
     add_page(blueprint, "sitemap", "/ibi/sitemap.xml", crawl_lists.send_sitemap)
     add_page(blueprint, "sitemap_part", "/ibi/sitemap/<int:number>", crawl_lists.send_sitemap_part)
     add_offers(blueprint)

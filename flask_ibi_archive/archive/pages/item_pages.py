@@ -28,7 +28,7 @@ from flask_ibi_archive.server.pages.requests import (
     read_query,
     request_path,
 )
-from flask_ibi_archive.server.pages.responses import set_headers
+from flask_ibi_archive.server.pages.responses import hide_from_search, set_headers
 from flask_ibi_archive.server.pages.texts import gettext, set_language
 
 SWATCHES = (draw_swatch(0), draw_swatch(1))
@@ -108,7 +108,7 @@ def _send_list(item: ItemView, form: str) -> Response:
         response = Response(body, content_type="application/json")
     if refusal:
         set_language(response)
-    return set_headers(response)
+    return machine_readable.share(hide_from_search(set_headers(response)), item)
 
 
 def _no_file_page(item: ItemView, title: str) -> Response:

@@ -33,7 +33,11 @@ from flask_ibi_archive.server.pages.requests import (
     read_query,
     user_address,
 )
-from flask_ibi_archive.server.pages.responses import hide_from_search, set_headers
+from flask_ibi_archive.server.pages.responses import (
+    hide_from_search,
+    make_conditional,
+    set_headers,
+)
 from flask_ibi_archive.server.pages.texts import gettext
 
 
@@ -105,7 +109,7 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     response = Response(body, content_type=f"{format.media_type}{charset}")
     pages.set_file_name(response, "inline", item.ibi, f".{format.extension}")
     url = current_archive().addresses.metadata(item, format.name)
-    share(hide_from_search(set_headers(response)), item)
+    share(hide_from_search(make_conditional(set_headers(response))), item)
     return add_part_links(response, item, "describes", url)
 
 

@@ -32,8 +32,8 @@ from flask_ibi_archive.errors import CannotWriteMetadata
 from flask_ibi_archive.server.pages.requests import current_archive, read_query, user_address
 from flask_ibi_archive.server.pages.texts import gettext, page_language
 
-#: The maximum numbers of files and of authors on the page; the other authors are folded.
-SHOWN_FILES, SHOWN_AUTHORS = 50, 10
+#: The maximum number of files on the page.
+SHOWN_FILES = 50
 #: The formats of reference managers.
 CITATION_FORMATS = ("bibtex", "ris", "csl-json")
 #: The parameter of the URL that names the style of the citation.
@@ -112,7 +112,7 @@ def describe_parts(shown: Shown) -> dict[str, Any]:
         "affiliations": list_affiliations(work.creators),
         "abstracts": sort_texts(work.abstracts),
         "shown_files": SHOWN_FILES,
-        "shown_authors": SHOWN_AUTHORS,
+        "shown_authors": pages.SHOWN_AUTHORS,
         "preview": find_preview(readable),
         "zip": zip_files.offer_zip(readable),
         "licence": name_licence(work.licence_url) if work.licence_url else "",
