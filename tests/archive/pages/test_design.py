@@ -210,12 +210,16 @@ def test_the_copy_button_copies_the_persistent_url(
         page.locator(f"button[data-copy=ibi-{name}]", has_text="Copied").wait_for()
         assert page.evaluate("navigator.clipboard.readText()").startswith(start)
     context.close()
-    # without JavaScript, the field with the URL remains, and there are no buttons
+    # without JavaScript, the URL remains, and there are no buttons
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.set_default_timeout(1000 * PATIENCE)
     page.goto(f"{base}/col/{FIRST}/")
-    assert page.locator("#ibi-url").input_value() == f"http://urlib.net/{IBIP}"
+    assert page.locator("#ibi-url").text_content() == f"http://urlib.net/{IBIP}"
     assert page.locator("#ibi-bibtex").input_value().startswith("@")
     assert not page.locator("button[data-copy]").first.is_visible()
+    # the style of the citation is chosen without JavaScript
+    page.locator("#ibi-cite").select_option("apa")
+    page.get_by_role("button", name="Show", exact=True).click()
+    assert page.locator("#ibi-citation").inner_text().startswith("Silva, A.")
     context.close()

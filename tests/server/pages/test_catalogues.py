@@ -27,7 +27,7 @@ pytestmark = pytest.mark.one_database
 ROOT = Path(__file__).parents[3]
 TEMPLATES = ROOT / "flask_ibi_archive/server/pages/templates"
 #: The words in templates that are the same in all languages.
-NAMES = {"ABNT", "NBR", "DOI", "IBI", "JSON", "ORCID", "XML", "http"}
+NAMES = {"ABNT", "NBR", "DOI", "IBI", "JSON", "ORCID", "Lattes", "ROR", "SHA", "XML", "http"}
 
 
 def commands() -> Iterator[list[str]]:
