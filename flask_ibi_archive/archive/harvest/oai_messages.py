@@ -20,7 +20,7 @@ from flask_ibi_archive.archive.items.access import logging_failure
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element
+from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import CannotFindSets, HarvestError
 

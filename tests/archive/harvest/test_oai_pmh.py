@@ -124,7 +124,7 @@ def test_a_record_says_who_may_read_the_files_unless_the_host_decides(
         return [one.text for one in harvest(app, **query).iter(f"{DC}{element}")]
 
     embargo = "info:eu-repo/date/embargoEnd/2026-03-02"
-    assert (read(public, "rights"), read(public, "language")) == ([f"{RIGHTS}openAccess"], ["en"])
+    assert (read(public, "rights"), read(public, "language")) == ([f"{RIGHTS}openAccess"], ["eng"])
     assert (read(closed, "rights"), read(closed, "date")) == (
         [f"{RIGHTS}embargoedAccess"],
         [embargo],

@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from flask_ibi_archive.core.protocol.relations import is_format
-from flask_ibi_archive.core.records.formats import datacite, json_ld, oai_dc, reference_managers
+from flask_ibi_archive.core.records.formats import (
+    datacite,
+    datacite_xml,
+    json_ld,
+    oai_dc,
+    reference_managers,
+)
 from flask_ibi_archive.core.records.work import Work
 
 __all__ = ["BUILT_IN", "FormatRegistry", "MetadataFormat", "Write"]
@@ -113,11 +119,18 @@ BUILT_IN = (
     MetadataFormat(
         "datacite",
         "application/vnd.datacite.datacite+xml",
-        datacite.write_datacite,
-        schema=datacite.SCHEMA,
-        namespace=datacite.NAMESPACE,
+        datacite_xml.write_datacite,
+        schema=datacite_xml.SCHEMA,
+        namespace=datacite_xml.NAMESPACE,
         extension="xml",
         label="DataCite",
+    ),
+    MetadataFormat(
+        "datacite-json",
+        "application/vnd.datacite.datacite+json",
+        datacite.write_datacite_json,
+        extension="json",
+        label="DataCite JSON",
     ),
     MetadataFormat(
         "json-ld",
