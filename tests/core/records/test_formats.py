@@ -12,7 +12,7 @@ from lxml import etree
 from rdflib import RDF, Graph, Literal, URIRef
 from rdflib.namespace import SDO
 from support.cases import for_each
-from support.metadata import BASE, IBI, load_schema, load_validator, make, works
+from support.metadata import BASE, IBI, SCHEMA_FILES, load_schema, load_validator, make, works
 
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat
 from flask_ibi_archive.core.records.record import AccessRule, FileRecord, Record
@@ -22,7 +22,7 @@ from flask_ibi_archive.core.records.work_types import WorkType
 # rdflib's own parser of JSON-LD uses the class
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")
 
-SCHEMAS = {name: load_schema(name) for name in ("oai_dc", "datacite")}
+SCHEMAS = {name: load_schema(name) for name in SCHEMA_FILES}
 WRITE = {format.name: format.write for format in BUILT_IN}
 DATACITE = "{http://datacite.org/schema/kernel-4}"
 
@@ -353,11 +353,12 @@ def test_the_orcid_of_a_person_is_an_identifier_in_datacite_and_json_ld() -> Non
 def test_the_built_in_formats_have_different_names_and_types() -> None:
     registry = FormatRegistry(BUILT_IN)
     assert [format.name for format in registry] == [
-        "oai_dc", "datacite", "datacite-json", "json-ld", "bibtex", "ris", "csl-json",
+        "oai_dc", "datacite", "datacite-json", "oai_openaire", "marcxml", "oai_etdms", "mtd3-br",
+        "json-ld", "bibtex", "ris", "csl-json",
     ]  # fmt: skip
     assert len({format.media_type for format in registry}) == len(registry) == len(BUILT_IN)
-    assert [format.name for format in registry if format.is_xml] == ["oai_dc", "datacite"]
-    assert registry.get("marcxml") is None
+    assert [format.name for format in registry if format.is_xml] == [*SCHEMA_FILES]
+    assert registry.get("mods") is None
 
 
 def test_a_format_of_the_host_is_added_or_replaces_another() -> None:

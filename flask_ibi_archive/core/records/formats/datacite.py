@@ -138,7 +138,7 @@ def describe_datacite(work: Work) -> Value:
         "geoLocations": (
             {"geoLocationPlace": text} for text, _ in work.coverage if not parse_date(text).iso
         ),
-        "fundingReferences": map(_describe_grant, work.funding),
+        "fundingReferences": map(describe_grant, work.funding),
         "relatedItems": _list_related_items(work),
     }
     return _omit_empty(
@@ -146,7 +146,7 @@ def describe_datacite(work: Work) -> Value:
         url=work.url,
         types={"resourceType": work.type_text or general, "resourceTypeGeneral": general},
         publisher={"name": split_publisher(work.publisher)[1] or UNAVAILABLE},
-        publicationYear=_format_year(work),
+        publicationYear=format_year(work),
         language=work.language,
         version=work.version,
         **{name: _list_once(values) for name, values in lists.items()},
@@ -222,7 +222,7 @@ def _find_title_type(title: Title, work: Work) -> str:
     return "TranslatedTitle" if is_translated else "AlternativeTitle"
 
 
-def _format_year(work: Work) -> str:
+def format_year(work: Work) -> str:
     """Return the year of publication; otherwise the year in which the Archive got the item."""
     if work.year is not None:
         return f"{work.year:04}"
@@ -355,7 +355,8 @@ def _list_descriptions(work: Work) -> Iterator[Value]:
             yield {"description": text, "descriptionType": "TechnicalInfo"}
 
 
-def _describe_grant(grant: Grant) -> Value:
+def describe_grant(grant: Grant) -> Value:
+    """Return the values of a grant."""
     kind = None
     if grant.funder_id is not None:
         kind = "ROR" if grant.funder_id.startswith("https://ror.org/") else "Crossref Funder ID"

@@ -64,7 +64,7 @@ def _write(work: Work) -> Iterator[str]:
     for name in (*_NAMES, *_TEXTS, *_LISTS):
         yield from write_group(name, values)
     yield from group("geoLocations", map(_write_place, values.get("geoLocations", ())))
-    yield from group("fundingReferences", map(_write_grant, values.get("fundingReferences", ())))
+    yield from group("fundingReferences", map(write_grant, values.get("fundingReferences", ())))
     yield from group("relatedItems", map(_write_related_item, values.get("relatedItems", ())))
 
 
@@ -111,17 +111,25 @@ def _write_place(location: Mapping[str, str]) -> str:
     return f"<geoLocation>{element('geoLocationPlace', location['geoLocationPlace'])}</geoLocation>"
 
 
-def _write_grant(grant: Mapping[str, str]) -> str:
-    parts = [element("funderName", grant["funderName"])]
+def write_grant(grant: Mapping[str, str], prefix: str = "", stream: str | None = None) -> str:
+    """Return a fundingReference.
+
+    :param grant: the values of the grant.
+    :param prefix: the prefix of the elements with a colon, or "".
+    :param stream: the funding programme, for which only OpenAIRE has an element; or None.
+    """
+    parts = [element(f"{prefix}funderName", grant["funderName"])]
     if "funderIdentifier" in grant:
         kind = {"funderIdentifierType": grant["funderIdentifierType"]}
-        parts.append(element("funderIdentifier", grant["funderIdentifier"], kind))
+        parts.append(element(f"{prefix}funderIdentifier", grant["funderIdentifier"], kind))
+    if stream is not None:
+        parts.append(element(f"{prefix}fundingStream", stream))
     if "awardNumber" in grant or "awardUri" in grant:
         award = {"awardURI": grant.get("awardUri")}
-        parts.append(element("awardNumber", grant.get("awardNumber", ""), award))
+        parts.append(element(f"{prefix}awardNumber", grant.get("awardNumber", ""), award))
     if "awardTitle" in grant:
-        parts.append(element("awardTitle", grant["awardTitle"]))
-    return f"<fundingReference>{''.join(parts)}</fundingReference>"
+        parts.append(element(f"{prefix}awardTitle", grant["awardTitle"]))
+    return f"<{prefix}fundingReference>{''.join(parts)}</{prefix}fundingReference>"
 
 
 def _write_related_item(item: Mapping[str, Any]) -> str:

@@ -83,6 +83,9 @@ class Term(NamedTuple):
     uri: str
 
 
+METADATA_ONLY = Term(
+    f"{SEMANTICS}closedAccess", "metadata only access", f"{_COAR}access_right/c_14cb"
+)
 _ACCESS: dict[AccessRight, Term] = {
     "open": Term(f"{SEMANTICS}openAccess", "open access", f"{_COAR}access_right/c_abf2"),
     "embargoed": Term(
@@ -91,9 +94,7 @@ _ACCESS: dict[AccessRight, Term] = {
     "restricted": Term(
         f"{SEMANTICS}restrictedAccess", "restricted access", f"{_COAR}access_right/c_16ec"
     ),
-    "metadata only": Term(
-        f"{SEMANTICS}closedAccess", "metadata only access", f"{_COAR}access_right/c_14cb"
-    ),
+    "metadata only": METADATA_ONLY,
 }
 
 
