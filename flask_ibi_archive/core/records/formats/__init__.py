@@ -46,6 +46,7 @@ class MetadataFormat:
         namespace.
     :param extension: the extension of files in the format, without a dot.
     :param label: the name of the format for readers.
+    :param only_theses: whether OAI-PMH provides only theses in the format.
     """
 
     name: str
@@ -55,6 +56,7 @@ class MetadataFormat:
     namespace: str | None = None
     extension: str = "txt"
     label: str = ""
+    only_theses: bool = False
 
     @property
     def is_xml(self) -> bool:
@@ -161,6 +163,7 @@ BUILT_IN = (
         namespace=theses.ETDMS_NAMESPACE,
         extension="xml",
         label="ETD-MS",
+        only_theses=True,
     ),
     MetadataFormat(
         "mtd3-br",
@@ -170,6 +173,7 @@ BUILT_IN = (
         namespace=theses.MTD_NAMESPACE,
         extension="xml",
         label="MTD3-BR",
+        only_theses=True,
     ),
     MetadataFormat(
         "json-ld",
