@@ -128,8 +128,12 @@ def _read_style(name: str, locale: str) -> Any:
 
 def _describe(work: Work, style: str, language: str, accessed: date | None) -> dict[str, Any]:
     """Return the CSL-JSON of a work for a citation, which differs from that for exchange."""
-    found = describe_csl(work) | {"language": work.language or "und"}
-    found.pop("custom", None)
+    from citeproc import VARIABLES
+
+    known = {"type", *(name.replace("_", "-") for name in VARIABLES)}
+    found = {name: value for name, value in describe_csl(work).items() if name in known}
+    # without a language, citeproc-py would write titles as in English
+    found["language"] = work.language or "und"
     found["title"] = found["title"].replace(" : ", ": ")  # the colon of catalogues
     found["id"] = work.ibi.lower()  # citeproc-py compares identifiers in lower case
     if found["type"] == "article-journal" and work.container is None:
