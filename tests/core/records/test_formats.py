@@ -337,9 +337,9 @@ def test_the_orcid_of_a_person_is_an_identifier_in_datacite_and_json_ld() -> Non
 def test_the_built_in_formats_have_different_names_and_types() -> None:
     registry = FormatRegistry(BUILT_IN)
     assert [format.name for format in registry] == [
-        "oai_dc", "datacite", "json-ld", "bibtex", "ris", "csl-json",
+        "oai_dc", "datacite", "json-ld", "turtle", "bibtex", "ris", "csl-json",
     ]  # fmt: skip
-    assert len({format.media_type for format in registry}) == len(registry) == 6
+    assert len({format.media_type for format in registry}) == len(registry) == 7
     assert [format.name for format in registry if format.is_xml] == ["oai_dc", "datacite"]
     assert registry.get("marcxml") is None
 
@@ -349,7 +349,7 @@ def test_a_format_of_the_host_is_added_or_replaces_another() -> None:
     mine = MetadataFormat("datacite", "application/xml", lambda work: b"<x/>")
     registry.add(mine)
     assert registry.get("datacite") is mine
-    assert len(registry) == 6
+    assert len(registry) == 7
 
 
 @pytest.mark.parametrize(
