@@ -82,7 +82,8 @@ def test_every_format_of_any_text_is_utf_8(work: Work) -> None:
 def test_json_ld_of_any_text_uses_terms_of_schema_org(work: Work) -> None:
     graph = read_json_ld(work)
     terms = {*graph.predicates(), *graph.objects(predicate=RDF.type)} - {RDF.type}
-    names = {str(term).removeprefix(str(SDO)) for term in terms}
+    # rdflib has a version of the vocabulary before 13.0
+    names = {str(term).removeprefix(str(SDO)) for term in terms} - {"funding"}
     assert names <= SDO.__annotations__.keys()
     assert graph.value(URIRef(work.url), SDO.name) == Literal(work.title)
     assert "<" not in text_of("json-ld", work)
