@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import bibtexparser
+from bibtexparser.entrypoint import parse_string
 from bibtexparser.middlewares.names import (
     parse_single_name_into_parts,
     split_multiple_persons_names,
 )
 from bibtexparser.model import DuplicateBlockKeyBlock, DuplicateFieldKeyBlock, ParsingFailedBlock
+from bibtexparser.model import Entry as BibtexEntry
 from pylatexenc.latex2text import LatexNodes2Text
 
 from flask_ibi_archive.core.records.fields import FieldError
@@ -125,18 +126,18 @@ def _read_blocks(text: str) -> Iterator[Entry]:
     line, seen = text.count("\n", 0, starts[0] if starts else 0) + 1, dict[str, int]()
     for first in range(0, len(others), _TOGETHER):
         part = "".join(others[first : first + _TOGETHER])
-        for block in bibtexparser.parse_string(before + part).blocks:
+        for block in parse_string(before + part).blocks:
             number = line + (block.start_line or 0) - before.count("\n")
             if isinstance(block, ParsingFailedBlock) and number >= line:
                 yield _refuse(number, block)
-            elif isinstance(block, bibtexparser.model.Entry) and block.key in seen:
+            elif isinstance(block, BibtexEntry) and block.key in seen:
                 yield Entry(
                     f"entry {block.key} (line {number})",
                     {},
                     block.key,
                     (FieldError("", f"the key is already in line {seen[block.key]}"),),
                 )
-            elif isinstance(block, bibtexparser.model.Entry):
+            elif isinstance(block, BibtexEntry):
                 seen[block.key] = number
                 yield _read_entry(number, block)
         line += part.count("\n")

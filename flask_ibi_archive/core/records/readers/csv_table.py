@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import chain
 
-from flask_ibi_archive.core.records.fields import FieldError, quoted
+from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.readers.entries import (
     Entry,
     Value,
@@ -43,8 +43,6 @@ def read_csv(
     columns: Mapping[str, str] | None = None,
     separator: str = SEPARATOR,
     ignored: Collection[str] = (),
-    *,
-    ignores_unknown: bool = False,
 ) -> WorksFile:
     """Return the works of a table.
 
@@ -53,12 +51,11 @@ def read_csv(
     :param columns: the fields of the columns whose names are not known, by the names of columns.
     :param separator: what separates several values in a cell.
     :param ignored: the names of columns that are not read.
-    :param ignores_unknown: whether columns with unknown names are not read either.
     :raises FieldError: if the table has no row, or no column with titles.
     """
     rows = _open(iter(lines), columns or {})
     header = [name.strip() for name in next(rows, [])]
-    found, errors = _find_columns(header, columns or {}, {*ignored}, ignores_unknown)
+    found, errors = _find_columns(header, columns or {}, ignored)
     if not any(column and column.field == "title" for column in found):
         raise (
             errors[0]
@@ -77,7 +74,7 @@ def read_csv(
 
 def _open(lines: Iterator[str], columns: Mapping[str, str]) -> Iterator[list[str]]:
     """Return the rows of a table with the delimiter that gives the most known columns."""
-    first = next(lines, "")
+    first = next(lines, "").removeprefix("\ufeff")
     if stated := _SEP.fullmatch(first):
         return csv.reader(lines, delimiter=stated[1], strict=True)
 
@@ -90,19 +87,19 @@ def _open(lines: Iterator[str], columns: Mapping[str, str]) -> Iterator[list[str
 
 
 def _find_columns(
-    header: list[str], columns: Mapping[str, str], ignored: set[str], ignores_unknown: bool
+    header: list[str], columns: Mapping[str, str], ignored: Collection[str]
 ) -> tuple[list[Column | None], list[FieldError]]:
     """Return what each column contains (None: it is not read), and the errors of the header."""
     found: list[Column | None] = []
     errors = [
         FieldError(name, f"the table has no such column; its columns are {', '.join(header)}")
-        for name in columns
+        for name in (*columns, *ignored)
         if name not in header
     ]
     taken: dict[Column, str] = {}
     for name in header:
         column = find_column(columns.get(name, name))
-        if name in ignored or (column is None and (ignores_unknown or not name)):
+        if name in ignored or not name:
             found.append(None)
             continue
         found.append(column)
@@ -122,8 +119,8 @@ def _explain_unknown(name: str) -> str:
     close = get_close_matches(fold(name), folded, n=1, cutoff=0.6)
     meant = f"; did you mean {folded[close[0]]}?" if close else ""
     return (
-        f"the column is unknown{meant} Use --map FIELD={quoted(name)[1:-1]}, or --ignore for a "
-        "column that is not to be read"
+        f"the column is unknown{meant}; say what it contains with --map FIELD=COLUMN, or leave it "
+        "out with --ignore COLUMN"
     )
 
 
