@@ -192,7 +192,7 @@ def _make_csl_item(dice: random.Random, number: int, kind: str) -> dict[str, Any
             "page": f"{number}-{number + 7}",
             "publisher": dice.choice(PUBLISHERS),
             "publisher-place": dice.choice(TOWNS),
-            "ISBN": "978-85-17-00001-1",
+            "ISBN": "978-3-16-148410-0",
         }
     elif kind in ("book", "collection", "report", "standard", "map", "thesis"):
         item |= {"publisher": dice.choice(PUBLISHERS), "publisher-place": dice.choice(TOWNS)}

@@ -53,8 +53,11 @@ def read_csv(
     :param ignored: the names of columns that are not read.
     :raises FieldError: if the table has no row, or no column with titles.
     """
-    rows = _open(iter(lines), columns or {})
-    header = [name.strip() for name in next(rows, [])]
+    try:
+        rows = _open(iter(lines), columns or {})
+        header = [name.strip() for name in next(rows, [])]
+    except csv.Error as error:
+        raise FieldError("", f"the first row is not CSV: {error}") from error
     found, errors = _find_columns(header, columns or {}, ignored)
     if not any(column and column.field == "title" for column in found):
         raise (
@@ -149,6 +152,8 @@ def _read_rows(
             for name, cell in zip(header, row, strict=True)
             if _REPLACEMENT in cell
         ]
+        if any(cell.strip() for name, cell in zip(header, row, strict=True) if not name):
+            wrong.append(FieldError("", "a cell is in a column that has no name in the first row"))
         if wrong:
             yield Entry(place, {}, "", tuple(wrong))
             continue

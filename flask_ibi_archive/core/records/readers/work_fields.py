@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from flask_ibi_archive.core.records.fields import quoted
-from flask_ibi_archive.core.records.work_values import find_licence, parse_date
+from flask_ibi_archive.core.records.work_values import find_licence
 
 
 class Column(NamedTuple):
@@ -108,13 +108,14 @@ def read_date(text: str) -> str:
     """
     if re.fullmatch(r"[0-9]{1,2}[/.][0-9]{1,2}[/.][0-9]{4}", text):
         day, month, year = (int(part) for part in re.split("[/.]", text))
-        if day <= 12 and month <= 12 and day != month:
+        if month > 12:
+            day, month = month, day
+        elif day <= 12 and day != month:
             raise ValueError(
                 f"{quoted(text)} may be {year}-{month:02}-{day:02} or {year}-{day:02}-{month:02}; "
                 "write the date as in 2009-07-21"
             )
-        if (iso := parse_date(text).iso) is not None and len(iso) == 10:
-            return iso
+        return f"{year}-{month:02}-{day:02}"
     if found := re.fullmatch(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?:[T ][0-9:.]+Z?)?", text):
         return f"{found[1]}-{int(found[2]):02}-{int(found[3]):02}"
     return re.sub(r"^\[?(?:c|ca|circa)\.? ?([0-9]{4})\]?$", r"c. \1", text)
