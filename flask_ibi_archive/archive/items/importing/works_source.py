@@ -46,8 +46,9 @@ def read_works(
     except FieldError as error:
         raise StorageError(f"{source.name}: {error}") from error
     except ModuleNotFoundError as error:
+        library = str(error.name).partition(".")[0]
         raise StorageError(
-            f"{source.name} can't be read without the library {error.name}; run: "
+            f"{source.name} can't be read without the library {library}; run: "
             "pip install 'flask_ibi_archive[imports]'"
         ) from error
     raise StorageError(
