@@ -14,7 +14,7 @@ from support.works import make_csl_items, make_rows, write_table
 from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.parse import parse_record
 from flask_ibi_archive.core.records.readers.bibtex import read_bibtex
-from flask_ibi_archive.core.records.readers.csl_json import read_csl_json, read_json_lines
+from flask_ibi_archive.core.records.readers.csl_items import read_csl_json, read_json_lines
 from flask_ibi_archive.core.records.readers.csv_table import read_csv
 from flask_ibi_archive.core.records.readers.entries import Entry, WorksFile, name_field
 from flask_ibi_archive.core.records.readers.ris import read_ris

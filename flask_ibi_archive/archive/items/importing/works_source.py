@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flask_ibi_archive.archive.items.importing.source import ImportSource
 from flask_ibi_archive.core.records.fields import FieldError
-from flask_ibi_archive.core.records.readers import csl_json, csv_table
+from flask_ibi_archive.core.records.readers import csl_items, csv_table
 from flask_ibi_archive.core.records.readers.entries import WorksFile
 from flask_ibi_archive.errors import StorageError
 
@@ -32,9 +32,9 @@ def read_works(
             lines = (line.decode("utf-8", "replace") for line in source.stream)
             return csv_table.read_csv(lines, columns, separator, ignored)
         if ending == ".jsonl":
-            return csl_json.read_json_lines(source.stream)
+            return csl_items.read_json_lines(source.stream)
         if ending == ".json":
-            return csl_json.read_csl_json(_read_text(source))
+            return csl_items.read_csl_json(_read_text(source))
         if ending == ".bib":
             from flask_ibi_archive.core.records.readers.bibtex import read_bibtex
 
