@@ -35,6 +35,7 @@ from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, form
 from flask_ibi_archive.errors import CannotWriteMetadata
 from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.server.pages.charts import draw_swatch
+from flask_ibi_archive.server.pages.negotiation import prefers_metadata
 from flask_ibi_archive.server.pages.requests import (
     current_archive,
     is_request_url,
@@ -230,17 +231,7 @@ def landing(item: ItemView) -> ResponseReturnValue:
     """
     readable = select_readable_files(item)
     work = pages.describe_work(readable)
-    chosen = machine_readable.choose_format(
-        request.accept_mimetypes, machine_readable.find_formats(item)
-    )
-    if chosen is None:
-        response = pages.message(
-            406, gettext("The item is not available in this form"), item=readable
-        )
-    elif chosen:
-        response = pages.redirect_to(current_archive().addresses.metadata(item, chosen), 303)
-    else:
-        response = landing_page(item, readable, work)
+    response = machine_readable.negotiate(item) or landing_page(item, readable, work)
     response.vary.add("Accept")
     return machine_readable.add_item_links(response, readable, work)
 
@@ -281,7 +272,11 @@ def landing_page(
 
 @pages.with_item
 def file(item: ItemView, path: str) -> ResponseReturnValue:
-    """Send a file of an item, or redirect to the server that has the file."""
+    """Send a file of an item, or redirect to the server that has the file.
+
+    A persistent URL leads to the only file of an item. Therefore a program that accepts metadata,
+    and not the type of the file, is redirected to the metadata.
+    """
     # Flask decodes the argument ``path`` as UTF-8, but a file name may have another encoding
     prefix = f"/{(request.view_args or {})['ibi']}/doc/".encode()
     raw = request_path().partition(prefix)[2]
@@ -291,6 +286,10 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
         return pages.restricted_page(item, access)
     if found is None:
         return _no_file_page(item, gettext("The item does not have this file"))
+    if prefers_metadata(request.accept_mimetypes, pages.find_media_type(found.path)) and (
+        chosen := machine_readable.negotiate(item)
+    ):
+        return chosen
     if found.url is not None and not is_request_url(
         found.url, current_archive().config.archive_address
     ):
@@ -309,6 +308,7 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
             )
         else:
             url = current_archive().addresses.file(item, found.path)
+            response.vary.add("Accept")
             return machine_readable.add_part_links(response, item, "collection", url)
     text = gettext("The content of this file is not available here")
     return _no_file_page(item, text)

@@ -22,7 +22,7 @@ from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.pages.machine_readable import choose_format
+from flask_ibi_archive.server.pages.negotiation import choose_format
 from flask_ibi_archive.core.records.formats import BUILT_IN
 from flask_ibi_archive.core.records.page_head import list_meta_tags
 from flask_ibi_archive.core.records.work import Work

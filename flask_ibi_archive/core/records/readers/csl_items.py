@@ -12,6 +12,7 @@ from typing import Any
 
 from flask_ibi_archive.core.records.fields import FieldError, quoted
 from flask_ibi_archive.core.records.parse import read_json
+from flask_ibi_archive.core.records.parse_description import WORK_FIELDS
 from flask_ibi_archive.core.records.readers.entries import (
     Entry,
     Value,
@@ -64,6 +65,7 @@ _NAMES = {
     "composer": "other_contributors",
     "editorial-director": "editors",
 }
+_DATES = {"issued": "issued", "submitted": "submitted", "available-date": "available"}
 #: The types of CSL, and the words for them that a description knows.
 _TYPES = {
     "article": "preprint",
@@ -112,12 +114,9 @@ _TYPES = {
     "performance": "other",
     "event": "other",
 }
-#: The types whose titles of containers are those of events.
-_IN_EVENTS = {"paper-conference", "speech"}
 _NAMED = [
-    *((name, Column(field)) for name, field in (_TEXTS | _NAMES).items()),
+    *((name, Column(field)) for name, field in (_TEXTS | _NAMES | _DATES).items()),
     ("type", Column("type")),
-    ("issued", Column("issued")),
     ("keyword", Column("subjects")),
 ]
 
@@ -165,9 +164,14 @@ def _read_item(place: str, item: Any) -> Entry:
         place += f" ({quoted(item['id'])[1:-1] if isinstance(item['id'], str) else item['id']})"
     name = str(item.get("id") or digest(json.dumps(item, sort_keys=True)))
     try:
-        return build_entry(place, name, _list_values(item))
+        entry = build_entry(place, name, _list_values(item))
     except FieldError as error:
         return Entry(place, {}, name, (error,))
+    if isinstance(custom := item.get("custom"), dict):
+        # what an export of this package states in the words of records
+        stated = {field: value for field, value in custom.items() if field in WORK_FIELDS}
+        entry.data["metadata"]["work"].update(stated)
+    return entry
 
 
 def _list_values(item: Mapping[str, Any]) -> Iterator[Value]:
@@ -180,8 +184,9 @@ def _list_values(item: Mapping[str, Any]) -> Iterator[Value]:
         if variable in _NAMES and isinstance(value, list):
             for name in value:
                 yield variable, Column(_NAMES[variable]), read_csl_name(variable, name)
-    if isinstance(date := item.get("issued"), dict):
-        yield "issued", Column("issued"), _read_date(date)
+    for variable, field in _DATES.items():
+        if isinstance(date := item.get(variable), dict):
+            yield variable, Column(field), _read_date(date)
     for variable, field in _TEXTS.items():
         value = item.get(variable)
         if isinstance(value, int | float):

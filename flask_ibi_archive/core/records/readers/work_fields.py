@@ -211,6 +211,16 @@ FIELDS: Mapping[str, WorkField] = {
         "year, publication date",
         convert=read_date,
     ),
+    "submitted": WorkField(
+        _WORK + "dates.submitted",
+        "data de submissão, fecha de envío, submission date",
+        convert=read_date,
+    ),
+    "available": WorkField(
+        _WORK + "dates.available",
+        "data de disponibilização, fecha de disponibilidad, date available",
+        convert=read_date,
+    ),
     "degree": WorkField(_WORK + "degree.name", "grau, título obtido, grado, degree name"),
     "degree_level": WorkField(
         _WORK + "degree.level", "nível, nível do grau, nivel, level", convert=_LEVELS
