@@ -80,6 +80,7 @@ def name(ibi: str) -> str:
 # --- the verbs -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_the_six_verbs(app: Flask, archive: Archive, method: str) -> None:
     item = deposit(archive)
@@ -95,6 +96,7 @@ def test_the_six_verbs(app: Flask, archive: Archive, method: str) -> None:
     assert [one.text for one in record.iter(f"{DC}identifier")] == [f"http://urlib.net/{item}"]
 
 
+@pytest.mark.slow_on_postgresql
 def test_identify_describes_the_archive(app: Flask, archive: Archive, clock: Clock) -> None:
     assert texts(harvest(app, verb="Identify"), "earliestDatestamp") == ["1970-01-01T00:00:00Z"]
     deposit(archive)
@@ -238,6 +240,7 @@ def test_hidden_items_are_not_disclosed(app: Flask, archive: Archive, clock: Clo
     assert harvest_all(app) == {shown: False}
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_has_the_dublin_core_of_its_metadata_item(
     app: Flask, archive: Archive, clock: Clock
 ) -> None:
@@ -258,6 +261,7 @@ def test_an_item_has_the_dublin_core_of_its_metadata_item(
     assert harvest_all(app) == {item: True}
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.usefixtures("parts_of_two")
 def test_an_item_with_a_malformed_row_is_skipped_and_not_reported_as_deleted(
     app: Flask, archive: Archive, caplog: pytest.LogCaptureFixture
@@ -276,6 +280,7 @@ def test_an_item_with_a_malformed_row_is_skipped_and_not_reported_as_deleted(
         assert find_errors(root) == ["cannotDisseminateFormat"]
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_whose_metadata_item_is_malformed_is_skipped(app: Flask, archive: Archive) -> None:
     about = deposit(archive, "Malformed", content_type="Metadata")
     _, item = [
@@ -421,6 +426,7 @@ def describe(**elements: list[str]) -> DublinCoreMetadata:
     return DublinCoreMetadata({"title": (("Rain", None),), **values})
 
 
+@pytest.mark.slow_on_postgresql
 def test_every_archive_has_sets_for_aggregators_and_types(
     app: Flask, archive: Archive, tmp_path: Path
 ) -> None:
@@ -435,6 +441,7 @@ def test_every_archive_has_sets_for_aggregators_and_types(
         assert list(harvest_all(app, set=spec)) == expected
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_set_of_the_host_replaces_one_with_the_same_name(
     app: Flask, archive: Archive, ibi: IBIArchive
 ) -> None:
@@ -445,6 +452,7 @@ def test_a_set_of_the_host_replaces_one_with_the_same_name(
     assert list(harvest_all(app, set="openaire")) == [ice]
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_without_a_title_is_harvested_when_it_has_one(
     app: Flask, archive: Archive, clock: Clock
 ) -> None:
@@ -462,6 +470,7 @@ def test_an_item_without_a_title_is_harvested_when_it_has_one(
     assert harvest_all(app) == {item: True}
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.usefixtures("parts_of_two")
 @pytest.mark.parametrize("prefix", ["oai_etdms", "mtd3-br"])
 def test_formats_of_theses_contain_theses_alone(app: Flask, archive: Archive, prefix: str) -> None:
@@ -485,6 +494,7 @@ def test_formats_of_theses_contain_theses_alone(app: Flask, archive: Archive, pr
     assert texts(record, "setSpec") == ["type:doctoral-thesis"]  # a hidden set is not shown
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.usefixtures("parts_of_two")
 def test_each_part_states_the_size_of_the_list_and_its_place(app: Flask, archive: Archive) -> None:
     for number in range(5):
@@ -509,6 +519,7 @@ def test_each_part_states_the_size_of_the_list_and_its_place(app: Flask, archive
     assert len(counts) == 1  # the token contains the size
 
 
+@pytest.mark.slow_on_postgresql
 def test_sets_are_defined_by_the_host(
     app: Flask, archive: Archive, ibi: IBIArchive, clock: Clock
 ) -> None:

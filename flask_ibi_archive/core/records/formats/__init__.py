@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from flask_ibi_archive.core.protocol.relations import is_format
 from flask_ibi_archive.core.records.formats import (
+    csl_json,
     datacite,
     datacite_xml,
     json_ld,
@@ -199,7 +200,7 @@ BUILT_IN = (
     MetadataFormat(
         "csl-json",
         "application/vnd.citationstyles.csl+json",
-        reference_managers.write_csl_json,
+        csl_json.write_csl_json,
         extension="json",
         label="CSL-JSON",
     ),
