@@ -426,6 +426,7 @@ def describe(**elements: list[str]) -> DublinCoreMetadata:
     return DublinCoreMetadata({"title": (("Rain", None),), **values})
 
 
+@pytest.mark.slow_on_postgresql
 def test_every_archive_has_sets_for_aggregators_and_types(
     app: Flask, archive: Archive, tmp_path: Path
 ) -> None:
@@ -440,6 +441,7 @@ def test_every_archive_has_sets_for_aggregators_and_types(
         assert list(harvest_all(app, set=spec)) == expected
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_set_of_the_host_replaces_one_with_the_same_name(
     app: Flask, archive: Archive, ibi: IBIArchive
 ) -> None:
@@ -450,6 +452,7 @@ def test_a_set_of_the_host_replaces_one_with_the_same_name(
     assert list(harvest_all(app, set="openaire")) == [ice]
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_without_a_title_is_harvested_when_it_has_one(
     app: Flask, archive: Archive, clock: Clock
 ) -> None:
@@ -467,6 +470,7 @@ def test_an_item_without_a_title_is_harvested_when_it_has_one(
     assert harvest_all(app) == {item: True}
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.usefixtures("parts_of_two")
 @pytest.mark.parametrize("prefix", ["oai_etdms", "mtd3-br"])
 def test_formats_of_theses_contain_theses_alone(app: Flask, archive: Archive, prefix: str) -> None:
@@ -490,6 +494,7 @@ def test_formats_of_theses_contain_theses_alone(app: Flask, archive: Archive, pr
     assert texts(record, "setSpec") == ["type:doctoral-thesis"]  # a hidden set is not shown
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.usefixtures("parts_of_two")
 def test_each_part_states_the_size_of_the_list_and_its_place(app: Flask, archive: Archive) -> None:
     for number in range(5):
