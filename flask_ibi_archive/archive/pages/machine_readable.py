@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from flask import Response, request
 from markupsafe import Markup
 
-from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
+from flask_ibi_archive.archive.items.pages import find_media_type, hide_access, redirect_to
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import page_head
 from flask_ibi_archive.core.records.formats.citations import BIBLIOGRAPHY, CITATION
@@ -136,7 +136,7 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
         # the original of a copy is in another Archive
         "canonical_url": work.url if work.state == State.COPY else work.page_url,
         "meta_tags": list(tags),
-        "json_ld": Markup(write_json_ld(work, indent=None)) if is_described else None,
+        "json_ld": Markup(write_json_ld(hide_access(work), indent=None)) if is_described else None,
     }
 
 
