@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 from support.commands import ROOT, Outcome, environment, python
-from support.loopback import free_ports
+from support.loopback import PATIENCE, free_ports
 
 PAGE = (ROOT / "docs/try-the-example.rst").read_text(encoding="utf-8")
 IBI = "8JMKD3MGP8W/35MMLL8"
@@ -48,7 +48,7 @@ class System:
         """Send a request to this computer, without following redirects."""
         parts = urlsplit(url)
         assert parts.hostname == "localhost"
-        connection = HTTPConnection("localhost", parts.port, timeout=30)
+        connection = HTTPConnection("localhost", parts.port, timeout=PATIENCE)
         try:
             target = f"{parts.path}?{parts.query}" if parts.query else parts.path
             connection.request("GET", target, headers=headers)
@@ -93,7 +93,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            rest, _ = process.communicate(timeout=60)
+            rest, _ = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     assert (process.returncode, rest.strip()) == (0, "")

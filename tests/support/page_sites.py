@@ -74,8 +74,10 @@ ARCHIVE_PAGES = {
     f"/col/{BARE}/statistics": 200,
     "/ibi/statistics": 200,
     "/ibi/items": 200,
-    "/ibi/items/2026": 200,
-    "/ibi/items/2026?after=2026-05-04T10:00:00%2B00:00_99": 200,
+    "/ibi/items/2025": 200,
+    "/ibi/items/undated": 200,
+    "/ibi/newest": 200,
+    "/ibi/newest?page=2": 200,
     f"/{IBIP}:(marcxml)": 404,
 }
 RESOLVER_PAGES = {

@@ -29,7 +29,13 @@ from flask_ibi_archive.core.records.description import (
     Text,
     Title,
 )
-from flask_ibi_archive.core.records.record import ELEMENTS, LANGUAGE_TAG, DublinCore, Record
+from flask_ibi_archive.core.records.record import (
+    ELEMENTS,
+    LANGUAGE_TAG,
+    DublinCore,
+    DublinCoreMetadata,
+    Record,
+)
 from flask_ibi_archive.core.records.work_types import CONTAINED, find_best_type
 from flask_ibi_archive.core.records.work_values import (
     FUNDERS,
@@ -191,6 +197,7 @@ def make_work(
     previous_edition: str | None = None,
     translation_of: str | None = None,
     archive_name: str | None = None,
+    publisher: str | None = None,
     today: date | None = None,
 ) -> Work:
     """Return the bibliographic view of an item.
@@ -206,9 +213,13 @@ def make_work(
     :param previous_edition: the identifier of the previous edition.
     :param translation_of: the identifier of the item of which the item is a translation.
     :param archive_name: the name of the repository.
+    :param publisher: the publisher if the metadata state none; None: the publisher is unknown.
     :param today: the current day (UTC), on which the embargo depends; None: the access is unknown.
     """
     is_data = record.content_type == "Data"
+    if publisher is not None and dublin_core and not dublin_core.get("publisher"):
+        dublin_core = {**dublin_core, "publisher": ((publisher, None),)}
+        description = description and replace(description, publisher=publisher)
     elements = clean_elements(dublin_core)
     described = description or read_dublin_core(elements)
     ibi = record.ibip or record.identifiers[0]
@@ -278,6 +289,15 @@ def read_dublin_core(elements: DublinCore) -> Description:
         related=tuple(filter(None, map(_find_related, values["relation"]))),
         funding=tuple(filter(None, map(parse_grant, values["relation"]))),
     )
+
+
+def find_year(metadata: DublinCoreMetadata) -> int | None:
+    """Return the year of publication that metadata state, or None."""
+    if metadata.work is not None:
+        issued = metadata.work.issued
+    else:
+        issued = find_issued([clean(text) for text, _ in metadata.elements.get("date", ())])
+    return None if issued is None else issued.year
 
 
 def _find_access(record: Record, today: date) -> Access | None:

@@ -85,6 +85,7 @@ def test_the_years_and_the_items_of_a_year(app: Flask) -> None:
     assert links(app, "/ibi/items/2024") == landing(5)
 
 
+@pytest.mark.slow_on_postgresql
 @for_each("path", ["2025", "2023", "2022", "0", "9999", "10000", "x", "2026/5"])
 def test_other_years_are_not_found(app: Flask, path: str) -> None:
     assert app.test_client().get(f"/ibi/items/{path}").status_code == 404
@@ -101,6 +102,7 @@ def test_a_long_list_has_several_pages(app: Flask, monkeypatch: pytest.MonkeyPat
     assert pages == [landing(4, 3), landing(2, 1), landing(0)]
 
 
+@pytest.mark.slow_on_postgresql
 @for_each(
     "page",
     ["99", "", "x", "2026_1", "2026-13-01T00:00:00Z_1", "2025-05-01T00:00:00Z_1",
@@ -110,6 +112,7 @@ def test_a_page_that_does_not_exist_is_not_found(app: Flask, page: str) -> None:
     assert app.test_client().get(f"/ibi/items/2026?page={page}").status_code == 404
 
 
+@pytest.mark.slow_on_postgresql
 @for_each("last", ["%00", "9" * 30, "%F3", "%C2%B2", "-1"])
 def test_a_position_without_an_item_is_no_error(app: Flask, last: str) -> None:
     page = f"2026-05-03T00:00:00Z_{last}"
@@ -154,6 +157,7 @@ def test_the_sitemap_contains_the_public_pages(app: Flask) -> None:
     assert text.count("<lastmod>2026-05-01T00:00:00Z</lastmod>") == 1
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_long_sitemap_has_an_index(app: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crawl_lists, "SITEMAP_SIZE", 2)
     kind, parts = locations(app, "/ibi/sitemap.xml")
@@ -163,6 +167,7 @@ def test_a_long_sitemap_has_an_index(app: Flask, monkeypatch: pytest.MonkeyPatch
     assert [url for _, urls in found for url in urls] == landing(0, 1, 2, 3, 4, 5)
 
 
+@pytest.mark.slow_on_postgresql
 @for_each("number", ["1", "4000", "184467440737094", "184467440737096", "1" + 18 * "0", "9" * 99])
 def test_other_sitemaps_are_not_found(app: Flask, number: str) -> None:
     assert app.test_client().get(f"/ibi/sitemap/{number}").status_code == 404
@@ -193,6 +198,7 @@ ADDRESSES = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow_on_postgresql
 @example("/ibi/items/2026", [("after", "0001-01-01T00:00:00%2B23:59_1")])
 @example("/ibi/items/2026", [("page", "0001-01-01T00:00:00%2B23:59_1")])
 @example("/ibi/sitemap/1000000000000000000", [])
@@ -208,6 +214,7 @@ def test_no_number_or_date_in_an_address_is_an_error_of_the_server(
     assert app.test_client().get(target).status_code < 500, target
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_empty_archive(new_app: Callable[..., Flask]) -> None:
     app = new_app()
     archive_of(app).init()
