@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from flask import Response, request
 from markupsafe import Markup
 
-from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
+from flask_ibi_archive.archive.items.pages import find_media_type, hide_access, redirect_to
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import page_head
 from flask_ibi_archive.core.records.formats.citations import BIBLIOGRAPHY, CITATION
@@ -141,7 +141,7 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
             if link.relation in ("cite-as", "describedby", "license")
         ],
         "meta_tags": [*tags, *page_head.list_open_graph(work, _find_image_url(item))],
-        "json_ld": Markup(write_json_ld(work, indent=None)) if is_described else None,
+        "json_ld": Markup(write_json_ld(hide_access(work), indent=None)) if is_described else None,
     }
 
 

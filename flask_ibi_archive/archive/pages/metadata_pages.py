@@ -11,6 +11,7 @@ from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
     check_access,
+    find_refusal,
     logging_failure,
     select_readable_files,
 )
@@ -56,7 +57,7 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     apply to them.
     """
     choice = read_query().get("choice") or None
-    if choice is None and (chosen := negotiate(item)):
+    if choice is None and find_refusal(item) is None and (chosen := negotiate(item)):
         return chosen
     if choice == CITATION and item.dublin_core:
         return _send_citation(item)

@@ -399,7 +399,7 @@ def test_hidden_items_show_nothing_in_links_tags_and_formats(
     closed = {**hidden, "rep": rep(2), "access": {"networks": [NETWORK]}}
     app = new_shelf([hidden, closed])
     for accept in ("text/html", *filter(None, FORMATS.values()), "image/png"):
-        for rest in ("", "linkset"):
+        for rest in ("", "linkset", "metadata", "metadata?choice=citation", "doc/report.pdf"):
             answer = ask(app, f"/col/{rep(1)}/{rest}", headers={"Accept": accept}, remote=OUTSIDE)
             assert answer.status == 403
             assert "Secret" not in answer.text
