@@ -286,7 +286,8 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
         return pages.restricted_page(item, access)
     if found is None:
         return _no_file_page(item, gettext("The item does not have this file"))
-    if prefers_metadata(request.accept_mimetypes, pages.find_media_type(found.path)) and (
+    file_type, offered = pages.find_media_type(found.path), machine_readable.find_offered(item)
+    if prefers_metadata(request.accept_mimetypes, file_type, offered) and (
         chosen := machine_readable.negotiate(item)
     ):
         return chosen

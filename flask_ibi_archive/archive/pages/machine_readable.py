@@ -17,6 +17,7 @@ from markupsafe import Markup
 from flask_ibi_archive.archive.items.pages import find_media_type, redirect_to
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import page_head
+from flask_ibi_archive.core.records.formats.citations import BIBLIOGRAPHY, CITATION
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.page_head import MetaTag, list_meta_tags
@@ -24,8 +25,6 @@ from flask_ibi_archive.core.records.record import MetadataAddress
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.resolution.persistent_url import add_query
 from flask_ibi_archive.server.pages.negotiation import (
-    BIBLIOGRAPHY,
-    CITATION,
     choose_format,
     find_citation_form,
 )
@@ -50,14 +49,18 @@ def find_formats(item: ItemView) -> dict[str, str | None]:
     return {name: known.get(name) for name in names}
 
 
+def find_offered(item: ItemView) -> dict[str, str | None]:
+    """Return the formats in which an item is described, and citations, by name."""
+    return find_formats(item) | ({CITATION: BIBLIOGRAPHY} if item.dublin_core else {})
+
+
 def negotiate(item: ItemView) -> Response | None:
     """Return the redirect to the metadata that the client prefers to a page.
 
     :returns: None if the client prefers a page. If it accepts nothing that the Archive has, the
         response lists what it has (406).
     """
-    accept, formats = request.accept_mimetypes, find_formats(item)
-    offered = formats | ({CITATION: BIBLIOGRAPHY} if item.dublin_core else {})
+    accept, offered = request.accept_mimetypes, find_offered(item)
     chosen = choose_format(accept, offered)
     if chosen == "":
         return None

@@ -25,11 +25,15 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.relations import Step, StepKind
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.core.records.formats.citations import STYLES, format_citation
+from flask_ibi_archive.core.records.formats.citations import (
+    BIBLIOGRAPHY,
+    CITATION,
+    format_citation,
+)
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import DublinCoreMetadata, MetadataItem
 from flask_ibi_archive.errors import CannotWriteMetadata
-from flask_ibi_archive.server.pages.negotiation import BIBLIOGRAPHY, CITATION, choose_media_type
+from flask_ibi_archive.server.pages.negotiation import choose_media_type, find_citation_form
 from flask_ibi_archive.server.pages.requests import (
     UNKNOWN_USER,
     current_archive,
@@ -98,10 +102,13 @@ def _metadata_page(item: ItemView) -> Response:
 
 @pages.describing
 def _send_citation(item: ItemView) -> Response:
-    """Return the citation of an item, in the style and the language that the query names."""
-    query = read_query()
-    style = query.get("style", next(iter(STYLES))).lower()
-    language = query.get("locale", page_language())
+    """Return the citation of an item, in the style and the language that the client names.
+
+    The query names them, or the Accept header of a program that comes from a persistent URL.
+    """
+    query, form = read_query(), find_citation_form(request.accept_mimetypes)
+    style = query.get("style", form.style).lower()
+    language = query.get("locale", form.locale or page_language())
     work = pages.describe_work(select_readable_files(item))
     try:
         text = format_citation(work, style, language, item.today)

@@ -17,11 +17,9 @@ from werkzeug.http import parse_options_header
 
 from flask_ibi_archive.core.protocol.relations import SHAPES, Relation, Step, StepKind, VerbList
 from flask_ibi_archive.core.records.formats import BUILT_IN
-from flask_ibi_archive.core.records.formats.citations import STYLES
+from flask_ibi_archive.core.records.formats.citations import BIBLIOGRAPHY, CITATION, STYLES
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 
-#: The name and the media type of a formatted citation, which is no format of the registry.
-CITATION, BIBLIOGRAPHY = "citation", "text/x-bibliography"
 #: Other media types of the formats, which programs send.
 ALIASES = {
     "application/xml": "oai_dc",
@@ -32,7 +30,8 @@ ALIASES = {
     "text/x-bibtex": "bibtex",
     "application/bibtex": "bibtex",
 }
-_KNOWN = {format.media_type for format in BUILT_IN} | set(ALIASES) | {BIBLIOGRAPHY}
+#: The media types of the metadata that every Archive writes.
+_KNOWN = {CITATION: BIBLIOGRAPHY, **{format.name: format.media_type for format in BUILT_IN}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,29 +86,35 @@ def find_citation_form(accept: MIMEAccept) -> CitationForm:
     return CitationForm(next(iter(STYLES)))
 
 
-def prefers_metadata(accept: MIMEAccept, file_type: str | None = None) -> bool:
+def prefers_metadata(
+    accept: MIMEAccept,
+    file_type: str | None = None,
+    formats: Mapping[str, str | None] = _KNOWN,
+) -> bool:
     """Return whether a client that asks for a work wants its metadata, and nothing else as much.
 
     A range such as ``application/*`` also means files, so that it does not ask for metadata.
 
     :param file_type: the media type of the work, or None if it is not known yet.
+    :param formats: the media types of the formats, by name.
     """
     ranges = _read_ranges(accept)
     best = max((quality for _, quality in ranges), default=0)
     wanted = {type.lower() for type, quality in ranges if quality == best}
-    return best > 0 and wanted <= _KNOWN and file_type not in wanted
+    known = {*ALIASES, *formats.values()}
+    return best > 0 and wanted <= known and file_type not in wanted
 
 
 def add_metadata_step(wanted: PersistentUrl) -> PersistentUrl:
-    """Return the persistent URL of the metadata instead, if the client of the request wants them.
+    """Return the persistent URL of the metadata in the format that the client of the request wants.
 
     A persistent URL that names a file, the list of files or metadata does not change.
     """
-    relation = wanted.verbs.relation
+    relation, accept = wanted.verbs.relation, request.accept_mimetypes
     names_part = bool(wanted.path) or wanted.verbs.file_list or f"{relation.shape}m" not in SHAPES
-    if names_part or not prefers_metadata(request.accept_mimetypes):
+    if names_part or not prefers_metadata(accept):
         return wanted
-    steps = (*relation.steps, Step(StepKind.METADATA))
+    steps = (*relation.steps, Step(StepKind.METADATA, choose_format(accept, _KNOWN)))
     return replace(wanted, verbs=VerbList(Relation(steps)))
 
 

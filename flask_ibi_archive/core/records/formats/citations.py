@@ -23,6 +23,9 @@ from flask_ibi_archive.core.records.formats.csl_json import describe_csl
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType
 
+#: The name and the media type of a formatted citation, which is no format of the registry, because
+#: it depends on the style, on the language and on the day.
+CITATION, BIBLIOGRAPHY = "citation", "text/x-bibliography"
 #: The names of the styles of CSL.
 _CSL_STYLES = {
     "apa": "apa",
