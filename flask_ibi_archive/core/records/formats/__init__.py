@@ -21,6 +21,7 @@ from flask_ibi_archive.core.records.formats import (
     openaire,
     reference_managers,
     theses,
+    turtle,
 )
 from flask_ibi_archive.core.records.work import Work
 
@@ -182,6 +183,13 @@ BUILT_IN = (
         json_ld.write_json_ld,
         extension="jsonld",
         label="JSON-LD",
+    ),
+    MetadataFormat(
+        "turtle",
+        "text/turtle",
+        turtle.write_turtle,
+        extension="ttl",
+        label="Turtle",
     ),
     MetadataFormat(
         "bibtex",
