@@ -113,9 +113,7 @@ def test_pages_downloads_and_url_lists_agree_on_each_day(
     assert (landing.status, "report.pdf" in landing.text) == (403 if is_hidden else 200, may_read)
     for choice in ("?choice=oai_dc", ""):
         metadata = ask(app, f"/col/{ibi}/metadata{choice}", remote=user)
-        if (
-            metadata.status == 302
-        ):  # to the landing page
+        if metadata.status == 302:  # to the landing page
             assert not choice
             assert not may_read
             metadata = landing
