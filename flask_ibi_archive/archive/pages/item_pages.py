@@ -125,16 +125,7 @@ def landing(item: ItemView) -> ResponseReturnValue:
     A program that prefers a metadata format to HTML is redirected to the metadata.
     """
     shown = record_page.show(item)
-    return add_record_links(answer_program(shown) or landing_page(shown), shown)
-
-
-def answer_program(shown: Shown) -> Response | None:
-    """Return the answer to a program that prefers a metadata format to the page of an item.
-
-    :returns: None if the client prefers the page.
-    """
-    response = machine_readable.negotiate(shown.item)
-    return response and machine_readable.share(response, shown.item)
+    return add_record_links(machine_readable.negotiate(item) or landing_page(shown), shown)
 
 
 def add_record_links(response: Response, shown: Shown) -> Response:

@@ -70,9 +70,9 @@ def negotiate(item: ItemView) -> Response | None:
     elif chosen == CITATION:
         form = find_citation_form(accept)
         query = {"style": form.style, **({"locale": form.locale} if form.locale else {})}
-        response = redirect_to(add_query(url, urlencode(query)), 303)
+        response = share(redirect_to(add_query(url, urlencode(query)), 303), item)
     else:
-        response = redirect_to(url, 303)
+        response = share(redirect_to(url, 303), item)
     response.vary.add("Accept")
     return response
 

@@ -122,7 +122,8 @@ def _send_citation(item: ItemView) -> Response:
         return set_headers(Response(text, status, content_type="text/plain; charset=utf-8"))
     response = Response(f"{text}\n", content_type=f"{BIBLIOGRAPHY}; charset=utf-8")
     url = current_archive().addresses.metadata(item, CITATION)
-    return add_part_links(set_headers(response), item, "describes", url)
+    share(hide_from_search(set_headers(response)), item)
+    return add_part_links(response, item, "describes", url)
 
 
 @pages.describing

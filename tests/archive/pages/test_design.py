@@ -106,7 +106,8 @@ class Reader:
             self._note(message.text)
 
     def _check_address(self, url: str) -> None:
-        if not url.startswith(f"{self.base}/"):
+        # the browser's own viewer shows the preview of a PDF
+        if not url.startswith((f"{self.base}/", "chrome-extension://", "chrome://")):
             self._note(f"requests {url}")
 
     def visit(self, base: str, path: str, status: int) -> None:
