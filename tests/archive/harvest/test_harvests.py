@@ -13,6 +13,7 @@ import pytest
 from flask import Flask
 from oaipmh_scythe import Scythe
 from oaipmh_scythe.exceptions import NoRecordsMatch
+from sickle import Sickle
 from support.archives import archive_of, close, import_records, make_app
 from support.clocks import Clock
 from support.harvesting import MORNING, harvest, parse, texts
@@ -166,3 +167,31 @@ def test_a_harvester_finds_the_formats_and_the_archive(app: Flask) -> None:
         record = scythe.get_record(identifier=header.identifier, metadata_prefix="oai_dc")
         assert record.metadata["title"] == ["Rain"]
         parse(app.test_client().get("/ibi/oai?verb=Identify").data)
+
+
+@pytest.mark.slow_on_postgresql
+def test_sickle_and_scythe_read_every_format_and_set(app: Flask) -> None:
+    archive = archive_of(app)
+    elements = {"title": (("Rain", None),), "type": (("doctoral thesis", None),)}
+    items = [
+        archive.deposit(ItemRecord(metadata=DublinCoreMetadata(elements))).ibip for _ in range(7)
+    ]
+    archive.deposit(ItemRecord(title="Snow"))
+    with serving(app) as address, Scythe(f"http://{address}/ibi/oai") as scythe:
+        sickle = Sickle(f"http://{address}/ibi/oai")
+        prefixes = [format.name for format in BUILT_IN if format.is_xml]
+        assert [one.metadataPrefix for one in sickle.ListMetadataFormats()] == prefixes
+        for prefix in prefixes:
+            # a list of several parts
+            for records in (
+                sickle.ListRecords(metadataPrefix=prefix, set="type:doctoral-thesis"),
+                scythe.list_records(metadata_prefix=prefix, set_="type:doctoral-thesis"),
+            ):
+                found = [record.header.identifier.split(":", 2)[2] for record in records]
+                assert found == items
+        for sets in (sickle.ListSets(), scythe.list_sets()):
+            specs = [one.setSpec for one in sets]
+            assert specs == ["openaire", "driver", "type:doctoral-thesis", "type:other"]
+        listed = sickle.ListIdentifiers(metadataPrefix="oai_dc")
+        assert listed.resumption_token.complete_list_size == "8"
+        assert len(list(listed)) == 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import json
 import os
 import random
 import re
@@ -19,7 +20,7 @@ from flask import Flask
 from sqlalchemy import select
 from support.archives import archive_of, paths_in_store, verify
 from support.commands import ROOT, Outcome, command
-from support.works import make_rows, write_table
+from support.works import make_csl_items, make_rows, write_table
 
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.items.exporting import export_records
@@ -28,6 +29,8 @@ from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
 from flask_ibi_archive.core.records import readers
 from flask_ibi_archive.core.records.fields import format_record
+from flask_ibi_archive.core.records.parse import parse_record
+from flask_ibi_archive.core.records.readers.csl_items import read_csl_json
 from flask_ibi_archive.signals import item_deposited, item_minted
 
 PROGRAM = Path(__file__).with_name("import_works_process.py")
@@ -353,3 +356,39 @@ def test_an_import_that_is_killed_gives_each_row_one_item(
     assert sorted(item["key"] for item in items) == [row["Código"] for row in rows]
     assert known.items() <= {item["key"]: item["ibip"] for item in items}.items()
     assert verify(archive_of(app)).faults == 0
+
+
+# --- CSL-JSON and back ---------------------------------------------------------------------------
+
+
+def normalise(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item of CSL-JSON as the export has it.
+
+    Its identifier and its URL are those of the new item. The variable ``custom`` says what the type
+    of CSL does not: whether a ``thesis`` is a doctoral thesis, for example.
+    """
+    return {name: value for name, value in item.items() if name not in ("id", "URL", "custom")}
+
+
+def test_a_library_of_csl_json_survives_the_import_and_the_export(
+    app: Flask, tmp_path: Path
+) -> None:
+    library = make_csl_items(200)
+    assert len({item["type"] for item in library}) == 20
+    path, out = tmp_path / "library.json", tmp_path / "new.csv"
+    path.write_text(json.dumps(library, ensure_ascii=False), "utf-8")
+    assert mint(app, path, "--identifiers", out).data == "added 200, updated 0, skipped 0\n"
+    web = app.test_client()
+    exported = []
+    for row, item in zip(read_table(out), library, strict=True):
+        answer = web.get(f"/col/{row['ibip']}/metadata?choice=csl-json")
+        [found] = json.loads(answer.text)
+        assert normalise(found) == normalise(item)
+        assert (found["id"], found["URL"]) == (row["ibip"], row["url"])
+        exported.append(found)
+    # what was exported is read again as the same description
+    again = [entry.data for entry in read_csl_json(json.dumps(exported)).entries]
+    first = [entry.data for entry in read_csl_json(json.dumps(library)).entries]
+    for one, other in zip(first, again, strict=True):
+        assert other["metadata"]["work"].pop("related")[0]["identifier"].startswith("http")
+        assert parse_record(other, has_identifier=False) == parse_record(one, has_identifier=False)
