@@ -70,7 +70,7 @@ def import_command(
     identifiers: Path | None,
     **options: Any,
 ) -> None:
-    """Import items from a JSON Lines file, or works without identifiers from a table.
+    """Import items from JSON Lines, or works from a table.
 
     FILE contains one item per line. The name - means standard input. If a line is wrong, no item is
     imported. The error names the file, the line and the field. Items may refer to each other in any
