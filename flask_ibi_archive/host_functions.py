@@ -166,15 +166,15 @@ def metadata_format(
     ::
 
         @ibi.metadata_format(
-            "marcxml",
-            media_type="application/marcxml+xml",
-            schema="http://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd",
-            namespace="http://www.loc.gov/MARC21/slim",
+            "mods",
+            media_type="application/mods+xml",
+            schema="http://www.loc.gov/standards/mods/v3/mods-3-7.xsd",
+            namespace="http://www.loc.gov/mods/v3",
         )
-        def write_marc(work: Work) -> str:
-            return render_template("marc.xml", work=work)
+        def write_mods(work: Work) -> str:
+            return render_template("mods.xml", work=work)
 
-    ``/col/<ibi>/metadata?choice=marcxml`` then contains the metadata. The landing page and its
+    ``/col/<ibi>/metadata?choice=mods`` then contains the metadata. The landing page and its
     Link header name the format, and programs can negotiate it. If the format has a schema and a
     namespace, OAI-PMH and the answers to resolvers name it, too. Register formats before the
     first request. A format with the name of another one replaces it.

@@ -167,7 +167,7 @@ def test_redirects_contain_the_path(mounted: Flask, target: str, location: str) 
 
 
 def test_links_of_alerts_contain_the_path(mounted: Flask) -> None:
-    links = Page(ask(mounted, f"{ROOT}/{REPORT}:(marcxml)", headers=BROWSER).text).links
+    links = Page(ask(mounted, f"{ROOT}/{REPORT}:(mods)", headers=BROWSER).text).links
     assert f"{ROOT}/{REPORT}:(oai_dc)" in links
     malformed = ask(mounted, f"{ROOT}/{REPORT}!!", headers=BROWSER).text
     assert f"<code>{HOST}:80{ROOT}/{REPORT}!!</code>" in malformed
