@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Row, Select, case, func, select
+from sqlalchemy import Connection, Row, case, func, select
 
 from flask_ibi_archive.archive.items.reading import ItemReader
 from flask_ibi_archive.archive.items.tables import (
@@ -179,7 +179,7 @@ class _Reader:
             file_check,
         )
 
-    def _execute(self, statement: Select[Any]) -> Sequence[Row[Any]]:
+    def _execute(self, statement: Any) -> Sequence[Row[Any]]:
         return self._connection.execute(statement).all()
 
     def _enter(self, rows: Sequence[Row[Any]]) -> list[Entry]:
@@ -193,7 +193,7 @@ class _Reader:
         return [item for item in users.values() if item is not None]
 
 
-def _select_embargoes(archive_id: int, today: date) -> Select[Any]:
+def _select_embargoes(archive_id: int, today: date) -> Any:
     """Return the statement for the embargoes that end soon, the next one first."""
     return (
         select(Item.id, Item.embargo, func.count().over().label("total"))
@@ -208,7 +208,7 @@ def _select_embargoes(archive_id: int, today: date) -> Select[Any]:
     )
 
 
-def _select_tombstones(archive_id: int) -> Select[Any]:
+def _select_tombstones(archive_id: int) -> Any:
     """Return the statement for the removed items, the last one first."""
     return (
         select(Item.id, Item.timestamp, TombstoneRow.reason, func.count().over().label("total"))
@@ -219,7 +219,7 @@ def _select_tombstones(archive_id: int) -> Select[Any]:
     )
 
 
-def _select_most_read(archive_id: int, today: date) -> Select[Any]:
+def _select_most_read(archive_id: int, today: date) -> Any:
     """Return the statement for the items with the most accesses in the last year."""
 
     def count(content_type: str) -> Any:
@@ -244,7 +244,7 @@ def _select_most_read(archive_id: int, today: date) -> Select[Any]:
     )
 
 
-def _select_failing_links(archive_id: int, failures: int) -> Select[Any]:
+def _select_failing_links(archive_id: int, failures: int) -> Any:
     """Return the statement for the broken links, the one that has failed longest first."""
     return (
         select(Link.url, Link.error, Link.failing_since, func.count().over().label("total"))
@@ -271,7 +271,7 @@ def _select_uses(archive_id: int, urls: Sequence[str]) -> Any:
     return select(*both[0].c).union(select(*both[1].c))
 
 
-def _select_owners(archive_id: int, identifiers: Sequence[str]) -> Select[Any]:
+def _select_owners(archive_id: int, identifiers: Sequence[str]) -> Any:
     """Return the statement for the row IDs of the items with some identifiers."""
     return select(ItemIdentifier.text, ItemIdentifier.item_id).where(
         ItemIdentifier.archive_id == archive_id, ItemIdentifier.text.in_(identifiers)

@@ -11,7 +11,7 @@ from flask_ibi_archive.archive.hosts.row_keys import build_prefix
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.joining import registration_state
 from flask_ibi_archive.archive.librarian import overview
-from flask_ibi_archive.archive.librarian.form_tokens import issue_token, is_token_valid
+from flask_ibi_archive.archive.librarian.form_tokens import is_token_valid, issue_token
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.item_view import ItemView
