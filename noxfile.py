@@ -3,7 +3,7 @@
 ``nox`` tests on each supported Python that is installed, ``nox -s lowest`` with the lowest versions
 that setup.cfg allows, and ``nox -s prereleases`` with the newest versions, released or not.
 ``nox -s hosts`` embeds the package in applications that others wrote, each in an environment of its
-own.
+own. ``.ci/full`` executes the sessions of the highest Python, ``lowest`` and ``hosts``.
 """
 
 from pathlib import Path

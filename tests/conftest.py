@@ -16,6 +16,7 @@ import pytest
 from flask import Flask
 from hypothesis import HealthCheck, settings
 from support.archives import archive_of, close, initialise, make_app
+from support.compiled_templates import share_compiled_templates
 from support.databases import BACKENDS, new_database
 from support.far import Far, far_server
 
@@ -40,7 +41,10 @@ MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-# a slow machine is not a failure; CI tries four times as many examples (--hypothesis-profile)
+# to compile the templates of each app takes a tenth of the time
+share_compiled_templates()
+
+# a slow machine is not a failure; .ci/full tries four times as many examples (--hypothesis-profile)
 for profile, examples in (("quick", 25), ("thorough", 100)):
     settings.register_profile(
         profile,

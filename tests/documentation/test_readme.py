@@ -1,4 +1,4 @@
-"""The commands of the README work in an empty clone. CI executes the second one, with all tests."""
+"""The commands of the README work in an empty clone. ``.ci/run`` executes the second one."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from flask_ibi_archive.archive.items.importing.importer import (
     open_source,
 )
 from flask_ibi_archive.errors import IBIError
-from support.databases import new_database
+from support.databases import Schemas, new_database, schema_of
 from support.loopback import HERE
 
 SERVICE = "sid.inpe.br/mtc-m18@80/2008/03.17.15.17"
@@ -115,13 +115,16 @@ def open_app(backend: str, folder: Path, **config: Any) -> Iterator[Flask]:
 def initialise(app: Flask, uri: str) -> None:
     """Initialise the Archive of an app of :func:`make_app` that has no other settings.
 
-    An SQLite file with such an Archive is copied: to initialise it takes longer than most tests.
+    A database with such an Archive is copied: to initialise it takes longer than most tests.
     """
     url = make_url(uri)
-    if url.database is None or url.get_backend_name() != "sqlite":
+    if url.get_backend_name() == "sqlite":
+        Path(str(url.database)).write_bytes(initialised_file())
+    elif Schemas.of_this_run().may_delete:
+        schemas = Schemas.of_this_run()
+        schemas.copy_rows(initialised_schema(), schema_of(uri))
+    else:
         archive_of(app).init()
-        return
-    Path(url.database).write_bytes(initialised_file())
     archive_of(app).files_folder.create()
 
 
@@ -136,6 +139,18 @@ def initialised_file() -> bytes:
         archive_of(app).init()
         close(app)
         return Path(str(make_url(uri).database)).read_bytes()
+
+
+@lru_cache
+def initialised_schema() -> str:
+    """Return the name of a PostgreSQL schema with an Archive, which no test changes."""
+    schemas = Schemas.of_this_run()
+    schema = schemas.take(True)
+    with tempfile.TemporaryDirectory() as folder:
+        app = make_app(schemas.url(schema), Path(folder))
+        archive_of(app).init()
+        close(app)
+    return schema
 
 
 def close(app: Flask) -> None:

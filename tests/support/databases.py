@@ -146,6 +146,19 @@ EMPTYING = """
 """
 
 
+#: Copies all rows of a schema, without triggers and checks of references, and the sequences.
+COPYING = """
+    DO $$
+    BEGIN
+        SET LOCAL session_replication_role = replica;
+        {inserts};
+        PERFORM setval(
+            CAST('{schema}.' || quote_ident(sequencename) AS regclass), last_value, true)
+           FROM pg_sequences WHERE schemaname = '{source}' AND last_value IS NOT NULL;
+    END $$
+"""
+
+
 class Schemas:
     """Schemas of one PostgreSQL database: faster to create than databases."""
 
@@ -203,6 +216,14 @@ class Schemas:
             else:
                 connection.execute(text(f"DROP SCHEMA IF EXISTS {schema} CASCADE"))
 
+    def copy_rows(self, source: str, schema: str) -> None:
+        """Copy all rows of a schema to another one, which is ready and empty."""
+        inserts = "; ".join(
+            f"INSERT INTO {schema}.{name} SELECT * FROM {source}.{name}" for name in metadata.tables
+        )
+        with self.engine.connect() as connection:
+            connection.execute(text(COPYING.format(schema=schema, source=source, inserts=inserts)))
+
     def _emptying(self, schema: str) -> str:
         """Return the statement that empties the tables; TRUNCATE takes longer than most tests."""
         tables = [f"{schema}.{name}" for name in metadata.tables]
@@ -221,6 +242,11 @@ class Schemas:
             version = text(f"SELECT version_num FROM {schema}.{migrate.VERSION_TABLE}")
             at_head = migrate.VERSION_TABLE in {name.split(" ")[0] for name in shape}
             return shape + list(connection.scalars(version)) if at_head else None
+
+
+def schema_of(uri: str) -> str:
+    """Return the name of the schema of a URL of :func:`new_database`."""
+    return str(make_url(uri).query["application_name"])
 
 
 @lru_cache

@@ -75,7 +75,7 @@ class ItemView:
 
     @property
     def description(self) -> Description | None:
-        """The description of the item in the model of DataCite; None if there is only Dublin Core."""
+        """The description of the item; None if only Dublin Core describes the item."""
         metadata = self.record.metadata
         return metadata.work if isinstance(metadata, DublinCoreMetadata) else None
 

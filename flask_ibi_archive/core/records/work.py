@@ -32,6 +32,8 @@ from flask_ibi_archive.core.records.description import (
 from flask_ibi_archive.core.records.record import ELEMENTS, LANGUAGE_TAG, DublinCore, Record
 from flask_ibi_archive.core.records.work_types import CONTAINED, find_best_type
 from flask_ibi_archive.core.records.work_values import (
+    FUNDERS,
+    GRANT_PREFIX,
     clean,
     find_doi,
     find_isbn,
@@ -45,10 +47,6 @@ from flask_ibi_archive.core.records.work_values import (
 )
 from flask_ibi_archive.errors import one_line
 
-_PREFIX = "info:eu-repo/grantAgreement/"
-#: The names of funders that metadata abbreviate.
-_FUNDERS = {"EC": "European Commission"}
-
 
 def parse_grant(text: str) -> Grant | None:
     """Parse a value such as ``info:eu-repo/grantAgreement/EC/FP7/244909``.
@@ -58,12 +56,12 @@ def parse_grant(text: str) -> Grant | None:
 
     :returns: None if the value is no grant.
     """
-    prefix, rest = text.strip()[: len(_PREFIX)], text.strip()[len(_PREFIX) :]
+    prefix, rest = text.strip()[: len(GRANT_PREFIX)], text.strip()[len(GRANT_PREFIX) :]
     parts = [unquote(part).strip() for part in rest.split("/")]
-    if prefix.lower() != _PREFIX.lower() or len(parts) < 3 or not (parts[0] and parts[2]):
+    if prefix.lower() != GRANT_PREFIX.lower() or len(parts) < 3 or not (parts[0] and parts[2]):
         return None
     title = next(filter(None, parts[4:6]), None)
-    return Grant(_FUNDERS.get(parts[0], parts[0]), parts[2], title, programme=parts[1] or None)
+    return Grant(FUNDERS.get(parts[0], parts[0]), parts[2], title, programme=parts[1] or None)
 
 
 #: The codes of ISO 639-2 that metadata often contain, and the language tags for them.

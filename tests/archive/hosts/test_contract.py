@@ -75,6 +75,7 @@ class Thesis(IdentifiedItem, db.Model):  # type: ignore[name-defined, misc]
         return record
 
 
+@pytest.mark.slow_on_postgresql
 class TestModels(CatalogueContract):
     """A host whose items are the rows of a model with IdentifiedItem."""
 
@@ -158,6 +159,7 @@ class TestOneFileForEachItem(CatalogueContract):
         reports.session.commit()
 
 
+@pytest.mark.slow_on_postgresql
 class TestOwnTables(CatalogueContract):
     """A host whose items are in its own tables (:mod:`support.library`)."""
 

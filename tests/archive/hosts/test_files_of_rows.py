@@ -66,6 +66,7 @@ def read_item(host: Host, row: Any) -> tuple[str, list[str | None]]:
     return item.title, contents
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_file_that_is_known_is_not_read_again(any_host: Host, opened: list[str]) -> None:
     row = add(any_host, opened)
     for change in ({"views": 1}, {"title": "On snow"}, {"views": 2}):
@@ -78,6 +79,7 @@ def test_a_file_that_is_known_is_not_read_again(any_host: Host, opened: list[str
     assert read_item(any_host, row) == ("On snow", ["rain"])
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_row_can_be_edited_when_its_file_is_gone(host: Host, opened: list[str]) -> None:
     row = add(host, opened)
     (host.folder / "a.pdf").rename(host.folder / "moved.pdf")
@@ -89,6 +91,7 @@ def test_a_row_can_be_edited_when_its_file_is_gone(host: Host, opened: list[str]
         host.session.commit()
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_row_can_be_edited_when_its_new_file_is_gone(host: Host) -> None:
     """Even if the file was so new when it was read that it might have changed once more."""
     row = host.add(pdf=write(host, "a.pdf", "rain", 2**60 * 3))
@@ -98,6 +101,7 @@ def test_a_row_can_be_edited_when_its_new_file_is_gone(host: Host) -> None:
     assert read_item(host, row) == ("On snow", ["rain"])
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("content", ["snow", "rain and snow"])
 def test_a_file_that_was_rewritten_is_read(host: Host, opened: list[str], content: str) -> None:
     row = add(host, opened)
@@ -111,6 +115,7 @@ def test_a_file_that_was_rewritten_is_read(host: Host, opened: list[str], conten
     assert opened == []
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_file_with_another_time_or_path_is_read_once(host: Host, opened: list[str]) -> None:
     row = add(host, opened)
     os.utime(host.folder / "a.pdf", ns=(OLD, OLD + 1))
@@ -128,6 +133,7 @@ def test_a_file_with_another_time_or_path_is_read_once(host: Host, opened: list[
     assert read_item(host, row) == ("On snow", ["rain"])
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_file_that_may_change_again_at_the_same_time_is_read_again(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +146,7 @@ def test_a_file_that_may_change_again_at_the_same_time_is_read_again(
     assert read_item(host, row) == ("On rain", ["snow"])
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_file_that_changes_while_it_is_read_is_read_again(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

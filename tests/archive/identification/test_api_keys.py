@@ -47,6 +47,7 @@ def run(app: Flask, *arguments: str) -> Any:
 # --- the commands --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_key_is_shown_once_and_stored_as_a_hash(served_app: Flask) -> None:
     created = run(served_app, "create", "--name", "ojs", "--may", "mint,deposit")
     assert created.exit_code == 0, created.output
@@ -60,6 +61,7 @@ def test_a_key_is_shown_once_and_stored_as_a_hash(served_app: Flask) -> None:
     assert key.removeprefix("ibi_") not in run(served_app, "list", "--json").output
 
 
+@pytest.mark.slow_on_postgresql
 def test_keys_are_listed_and_revoked(served_app: Flask, clock: list[datetime]) -> None:
     for name, period in (("ojs", "1y"), ("scanner", "1d"), ("java", "never")):
         run(served_app, "create", "--name", name, "--may", "mint,all", "--expires", period)
@@ -97,6 +99,7 @@ def test_a_wrong_argument_is_named(served_app: Flask, arguments: str, message: s
     assert list_keys(archive_of(served_app).database, archive_of(served_app).served().id) == []
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_renewed_key_keeps_what_its_program_has_made(served_app: Flask, program: Program) -> None:
     program("POST")
     renewed = run(served_app, "renew", "ojs", "--expires", "2y")
@@ -108,6 +111,7 @@ def test_a_renewed_key_keeps_what_its_program_has_made(served_app: Flask, progra
     assert "was revoked before" in run(served_app, "renew", "ojs").output
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_name_is_never_given_twice(served_app: Flask) -> None:
     archive = archive_of(served_app)
     place = archive.database, archive.served().id
@@ -162,6 +166,7 @@ def test_check_says_that_the_app_itself_answers_programs(new_app: Callable[..., 
 # --- wrong keys ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_key_is_needed_and_only_read_from_the_header(served_app: Flask, program: Program) -> None:
     client, key = served_app.test_client(), program.key
     for headers, query in (
@@ -176,6 +181,7 @@ def test_a_key_is_needed_and_only_read_from_the_header(served_app: Flask, progra
         assert answer.headers["WWW-Authenticate"] == 'Bearer realm="identifiers"'
 
 
+@pytest.mark.slow_on_postgresql
 def test_revoked_expired_and_unknown_keys_are_refused_alike(
     served_app: Flask, new_program: Callable[..., Program], clock: list[datetime]
 ) -> None:
@@ -249,6 +255,7 @@ def test_many_processes_together_never_exceed_the_limit(
     assert waits.index(30) >= least * 0.6  # the first that is refused
 
 
+@pytest.mark.slow_on_postgresql
 def test_wrong_keys_are_limited_and_right_ones_are_not(
     served_app: Flask, program: Program, clock: list[datetime]
 ) -> None:
@@ -282,6 +289,7 @@ def test_old_counts_are_deleted(served_app: Flask, program: Program, clock: list
 # --- secrets -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_no_message_contains_the_key(
     served_app: Flask, program: Program, caplog: pytest.LogCaptureFixture
 ) -> None:

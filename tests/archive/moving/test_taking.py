@@ -77,6 +77,7 @@ def test_all_kinds_of_items_move_with_what_belongs_to_them(archive: Archive) -> 
     assert (count, finished is not None) == (7, True)
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_copy_stays_a_copy(archive: Archive) -> None:
     with taking(archive, Giver(shelf(), kind="copy")) as taker:
         assert taker.run() == Outcome(9, 0, 0)
@@ -89,6 +90,7 @@ def test_a_copy_stays_a_copy(archive: Archive) -> None:
     assert removed.record.tombstone.original_archive == FAR_SERVICE
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_dry_run_changes_nothing(archive: Archive) -> None:
     import_records(archive, [item(2)])
     with taking(archive, Giver(shelf())) as taker:
@@ -112,6 +114,7 @@ def test_the_number_of_steps(archive: Archive) -> None:
     assert len(giver.requests) == STEPS
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_taker_that_is_killed_at_each_step_in_turn_goes_on(archive: Archive, when: str) -> None:
     giver = Giver(shelf())
@@ -251,6 +254,7 @@ def test_a_giver_that_is_slow_is_asked_about_fewer_items(archive: Archive) -> No
     assert sizes == [50, 12, 12, 12, 12, 2]
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_rest_of_a_file_is_read_by_range(archive: Archive) -> None:
     content = bytes(range(256)) * 4096
     giver = Giver([item(1, files=[{"path": "big", "content": content}])])
@@ -275,6 +279,7 @@ def test_the_rest_of_a_file_is_read_by_range(archive: Archive) -> None:
     assert all(ranges)
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_file_goes_on_where_a_killed_taker_stopped(archive: Archive) -> None:
     from werkzeug import Response
 
@@ -301,6 +306,7 @@ def test_a_file_goes_on_where_a_killed_taker_stopped(archive: Archive) -> None:
     assert (first, second >= 200_000) == (0, True)  # older versions of urllib3 lose a block
 
 
+@pytest.mark.slow_on_postgresql
 def test_what_was_switched_is_completed_after_the_offer_has_ended(archive: Archive) -> None:
     giver = Giver(shelf())
     with taking(archive, giver) as taker:
@@ -398,6 +404,7 @@ def refuse_all_but_switches(giver: Giver) -> Any:
 # --- changes at the giver ------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_that_changes_before_the_switch_is_read_again(archive: Archive) -> None:
     giver = Giver(shelf())
 
@@ -413,6 +420,7 @@ def test_an_item_that_changes_before_the_switch_is_read_again(archive: Archive) 
     assert found.record.language == "fr"
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_that_changes_each_time_stays_at_the_giver(archive: Archive) -> None:
     giver = Giver(shelf())
     languages = iter(["fr", "es", "de", "it", "pl", "sv", "da", "fi", "nl"])
@@ -430,6 +438,7 @@ def test_an_item_that_changes_each_time_stays_at_the_giver(archive: Archive) -> 
         assert taker.run() == Outcome(9, 0, 0)
 
 
+@pytest.mark.slow_on_postgresql
 def test_what_the_giver_refuses_stays_there(archive: Archive) -> None:
     with taking(archive, Giver([item(1), item(2, transferable=False)])) as taker:
         assert taker.run() == Outcome(1, 0, 1)
@@ -476,6 +485,7 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("case", REFUSED)
 def test_an_item_that_would_change_our_items_is_refused(archive: Archive, case: str) -> None:
     ours, offered, reason = REFUSED[case]
@@ -488,6 +498,7 @@ def test_an_item_that_would_change_our_items_is_refused(archive: Archive, case: 
     assert [one.record for one in archive.find() if one.record.rep != rep(9)] == before
 
 
+@pytest.mark.slow_on_postgresql
 def test_our_service_is_not_replaced(archive: Archive) -> None:
     service = archive.served().rep
     with taking(archive, Giver([item(1, rep=service)])) as taker:
@@ -495,6 +506,7 @@ def test_our_service_is_not_replaced(archive: Archive) -> None:
         assert "is the service of this Archive" in taker.refused[str(service)]
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_reserved_identifier_is_not_taken(archive: Archive) -> None:
     reserved = archive.reserve()
     with taking(archive, Giver([item(1, rep=reserved.rep), item(2)])) as taker:
@@ -503,12 +515,14 @@ def test_a_reserved_identifier_is_not_taken(archive: Archive) -> None:
         assert "is reserved for a draft" in taker.refused[reserved.rep]
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_identifier_that_is_offered_twice_is_refused_once(archive: Archive) -> None:
     with taking(archive, Giver([item(1), item(1)])) as taker:
         assert taker.run() == Outcome(1, 0, 1)
         assert taker.refused == {rep(1): f"{rep(1)} is already the item 1 of the offer"}
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_relation_to_our_item_that_exists_already_is_kept(archive: Archive) -> None:
     import_records(archive, [item(2, language="pt", translations={"en": rep(1)})])
     offered = item(1, language="en", translations={"pt": rep(2)})
@@ -519,6 +533,7 @@ def test_a_relation_to_our_item_that_exists_already_is_kept(archive: Archive) ->
     assert [one.ibi for one in found.related] == [rep(2)]
 
 
+@pytest.mark.slow_on_postgresql
 def test_items_that_come_later_replace_their_stubs(archive: Archive) -> None:
     records = [item(1, next_edition=rep(2)), item(2, next_edition=rep(3)), item(3)]
     with taking(archive, Giver(records, page=1)) as taker:
@@ -531,6 +546,7 @@ def test_items_that_come_later_replace_their_stubs(archive: Archive) -> None:
 # --- a hostile giver -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_file_that_is_not_the_stated_one_is_refused(archive: Archive) -> None:
     giver = Giver([item(1, files=[FILE]), item(2)])
     right = giver.contents[1, "report.pdf"]
@@ -548,6 +564,7 @@ def test_a_file_that_is_not_the_stated_one_is_refused(archive: Archive) -> None:
         assert taker.run() == Outcome(2, 0, 0)
 
 
+@pytest.mark.slow_on_postgresql
 def test_more_bytes_than_the_offer_states_are_not_stored(archive: Archive) -> None:
     giver = Giver([item(1, files=[FILE]), item(2)], stated={"bytes": 10})
     with taking(archive, giver) as taker:
@@ -647,6 +664,7 @@ def test_the_secret_is_in_a_header_only(
     assert error.value.__context__ is None
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_line_that_cannot_be_read_is_refused_alone(archive: Archive) -> None:
     from werkzeug import Response
 

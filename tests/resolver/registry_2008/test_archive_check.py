@@ -253,6 +253,7 @@ def setting(uri: str) -> Iterator[Setting]:
         yield Setting(database)
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_archive_that_answered_lately_may_have_any_identifier(setting: Setting) -> None:
     setting.silent = {2}
     for days, expected in ((0, "unavailable"), (DAYS, "unavailable"), (DAYS + 0.01, "")):
@@ -268,6 +269,7 @@ def test_an_archive_that_answered_lately_may_have_any_identifier(setting: Settin
     assert error.value.retry_after == RETRY_AFTER
 
 
+@pytest.mark.slow_on_postgresql
 @for_each(
     "ibi",
     [
@@ -293,6 +295,7 @@ def test_an_archive_that_is_down_for_weeks_may_have_what_it_minted_or_what_has_a
     assert setting.refuses(ibi) == ""
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_host_of_the_actor_is_enough_unless_an_archive_has_the_prefix(setting: Setting) -> None:
     setting.silent = {1, 2, 3}
     assert setting.refuses("dpi.inpe.br/hermes/2026/11.23.10.00") == ""
@@ -302,6 +305,7 @@ def test_the_host_of_the_actor_is_enough_unless_an_archive_has_the_prefix(settin
     assert setting.refuses("dpi.inpe.br/hermes/2026/11.23.10.01") == "unavailable"
 
 
+@pytest.mark.slow_on_postgresql
 def test_what_an_archive_has_or_had_is_refused_even_if_the_archive_is_excluded(
     setting: Setting,
 ) -> None:
@@ -322,6 +326,7 @@ def test_what_an_archive_has_or_had_is_refused_even_if_the_archive_is_excluded(
     assert setting.refuses(FOREIGN) == ""
 
 
+@pytest.mark.slow_on_postgresql
 def test_only_a_new_registration_with_an_identifier_asks_the_archives(setting: Setting) -> None:
     assert setting.refuses(FOREIGN) == setting.refuses(None) == ""
     assert setting.asked == [FOREIGN]
@@ -335,6 +340,7 @@ def test_only_a_new_registration_with_an_identifier_asks_the_archives(setting: S
     assert setting.refuses(FOREIGN, setting.other) == ""
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_hint_for_a_registered_document_is_kept(setting: Setting) -> None:
     assert setting.refuses(FOREIGN) == ""
     setting.hint(FOREIGN)
@@ -367,6 +373,7 @@ def test_an_identifier_belongs_to_one_actor_or_to_one_document(setting: Setting)
     assert setting.refuses(FOREIGN) == "conflict"
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_documents_of_a_cancelled_actor_free_their_identifiers(setting: Setting) -> None:
     assert setting.refuses(FOREIGN) == ""
     with setting.database.writing() as connection:
@@ -375,6 +382,7 @@ def test_the_documents_of_a_cancelled_actor_free_their_identifiers(setting: Sett
     assert setting.refuses(FOREIGN, setting.other) == ""
 
 
+@pytest.mark.slow_on_postgresql
 def test_nobody_can_register_the_identifier_of_the_resolver(setting: Setting) -> None:
     service = setting.registry.config.service_ibi
     message = f"{service} is the service of this resolver; send another identifier, or none"

@@ -139,6 +139,7 @@ def test_a_migration_in_batch_mode_keeps_the_children(flask: Command, db: Any, t
     assert (thesis.author, thesis.views, len(thesis.chapters)) == ("Silva, Ana", 0, 2)
 
 
+@pytest.mark.slow_on_postgresql
 def test_rows_can_be_changed_after_a_downgrade_and_an_upgrade(
     flask: Command, db: Any, thesis: Any
 ) -> None:
@@ -149,6 +150,7 @@ def test_rows_can_be_changed_after_a_downgrade_and_an_upgrade(
     assert db.session.scalar(text("SELECT title FROM thesis")) == "On snow"
 
 
+@pytest.mark.slow_on_postgresql
 def test_all_tables_can_be_removed_and_created_again(flask: Command, db: Any, thesis: Any) -> None:
     assert flask("db", "downgrade", "base")[0] == 0
     assert not {"thesis", "chapter", "user"} & set(inspect(db.engine).get_table_names())
@@ -156,6 +158,7 @@ def test_all_tables_can_be_removed_and_created_again(flask: Command, db: Any, th
     assert count(db, "thesis") == 0
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_new_table_is_all_that_a_migration_contains(
     flask: Command, db: Any, department: Any
 ) -> None:
@@ -174,6 +177,7 @@ def test_a_new_table_is_all_that_a_migration_contains(
         db.metadata.remove(table)
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_revision_of_the_database_is_the_newest_one(db: Any, department: Any) -> None:
     heads = ScriptDirectory(str(department.migrations)).get_heads()
     assert db.session.scalars(text("SELECT version_num FROM alembic_version")).all() == heads
@@ -182,6 +186,7 @@ def test_the_revision_of_the_database_is_the_newest_one(db: Any, department: Any
 # --- rows ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_deleting_a_thesis_deletes_its_chapters(db: Any, thesis: Any) -> None:
     db.session.execute(text("DELETE FROM review"))
     db.session.delete(thesis)
@@ -189,12 +194,14 @@ def test_deleting_a_thesis_deletes_its_chapters(db: Any, thesis: Any) -> None:
     assert (count(db, "thesis"), count(db, "chapter"), count(db, "advisor")) == (0, 0, 1)
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_removed_chapter_is_deleted(db: Any, thesis: Any) -> None:
     del thesis.chapters[0]
     db.session.commit()
     assert db.session.scalars(text("SELECT title FROM chapter")).all() == ["Drops"]
 
 
+@pytest.mark.slow_on_postgresql
 def test_deleting_an_advisor_keeps_the_thesis(db: Any, thesis: Any) -> None:
     db.session.delete(thesis.advisor)
     db.session.commit()
@@ -227,6 +234,7 @@ def test_a_bulk_update_changes_all_rows(db: Any, department: Any, thesis: Any) -
     assert (found.rowcount, thesis.year) == (1, 2027)
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_bulk_delete_deletes_all_rows(db: Any, department: Any, thesis: Any) -> None:
     db.session.execute(text("DELETE FROM review"))
     found = db.session.execute(sql_delete(department.module.Thesis))
@@ -234,6 +242,7 @@ def test_a_bulk_delete_deletes_all_rows(db: Any, department: Any, thesis: Any) -
     assert (found.rowcount, count(db, "thesis")) == (1, 0)
 
 
+@pytest.mark.slow_on_postgresql
 def test_many_rows_are_inserted_together(db: Any, department: Any) -> None:
     model = department.module.Thesis
     rows = [{"title": f"Thesis {n}", "author": "A", "version": 1} for n in range(50)]
@@ -243,6 +252,7 @@ def test_many_rows_are_inserted_together(db: Any, department: Any) -> None:
     assert count(db, "thesis") == 51
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_rollback_leaves_nothing(db: Any, department: Any, thesis: Any) -> None:
     thesis.title = "On snow"
     db.session.add(department.module.Thesis(title="New", author="A"))
@@ -276,6 +286,7 @@ def test_the_session_works_again_after_an_error(db: Any, department: Any, thesis
     assert (count(db, "advisor"), thesis.title) == (1, "On snow")
 
 
+@pytest.mark.slow_on_postgresql
 def test_two_editors_do_not_overwrite_each_other(db: Any, thesis: Any) -> None:
     db.session.refresh(thesis)
     db.session.execute(text("UPDATE thesis SET version = version + 1, title = 'On ice'"))
@@ -285,6 +296,7 @@ def test_two_editors_do_not_overwrite_each_other(db: Any, thesis: Any) -> None:
     db.session.rollback()
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_version_counts_changes(db: Any, thesis: Any) -> None:
     before = thesis.version
     thesis.title = "On snow"
@@ -292,6 +304,7 @@ def test_the_version_counts_changes(db: Any, thesis: Any) -> None:
     assert (before, thesis.version) == (1, 2)
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_hook_of_the_session_stamps_changed_rows(db: Any, thesis: Any) -> None:
     assert thesis.updated is not None
     db.session.execute(text("UPDATE thesis SET updated = NULL"))
@@ -301,6 +314,7 @@ def test_the_hook_of_the_session_stamps_changed_rows(db: Any, thesis: Any) -> No
     assert thesis.updated is not None
 
 
+@pytest.mark.slow_on_postgresql
 def test_other_connections_see_rows_after_the_commit(db: Any, department: Any) -> None:
     db.session.add(department.module.Thesis(title="On rain", author="A"))
     db.session.flush()
@@ -312,6 +326,7 @@ def test_other_connections_see_rows_after_the_commit(db: Any, department: Any) -
         assert other.scalar(found) == 1
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_row_without_a_thesis_costs_the_statements_it_needs(db: Any, department: Any) -> None:
     with statements(db) as seen:
         db.session.add(department.module.Page(path="about", text="About us"))
@@ -344,6 +359,7 @@ def test_the_page_of_a_thesis_counts_views(client: FlaskClient, thesis: Any) -> 
         assert "<li>Clouds</li><li>Drops</li>" in page
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_page_of_a_thesis_needs_few_statements(
     client: FlaskClient, db: Any, thesis: Any
 ) -> None:
@@ -539,6 +555,7 @@ def test_the_administration_lists_adds_edits_and_deletes_theses(
 # --- the command line ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_command_import_adds_theses(flask: Command, tmp_path: Path) -> None:
     file = tmp_path / "theses.json"
     file.write_text(json.dumps([{"title": f"Thesis {n}", "author": "A"} for n in range(3)]))
@@ -548,6 +565,7 @@ def test_the_command_import_adds_theses(flask: Command, tmp_path: Path) -> None:
     assert flask("theses", "import", "missing.json")[0] == 2
 
 
+@pytest.mark.slow_on_postgresql
 def test_the_command_purge_deletes_the_theses_of_a_year(
     flask: Command, db: Any, thesis: Any
 ) -> None:
@@ -567,6 +585,7 @@ def test_the_commands_and_the_shell_are_those_of_the_app(flask: Command, app: Fl
 # --- several apps --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_two_apps_of_one_process_share_the_database(department: Any, db: Any, thesis: Any) -> None:
     other = department.create()
     db.session.rollback()
