@@ -12,6 +12,8 @@ from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.joining import registration_state
 from flask_ibi_archive.archive.librarian import overview
 from flask_ibi_archive.archive.librarian.form_tokens import is_token_valid, issue_token
+from flask_ibi_archive.archive.librarian.item_form import ItemForm
+from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.fields import FieldError
 from flask_ibi_archive.core.records.item_view import ItemView
@@ -45,6 +47,10 @@ CHANGES = {
 #: The name of the field with the token, and the message about a wrong token.
 TOKEN = "ibi_token"
 EXPIRED = translatable("The form was open too long, or was sent by another site. Send it again.")
+CHANGED_MEANWHILE = translatable(
+    "The item was changed while the form was open. Your text is below. Compare it with the page of "
+    "the item, and send the form again to replace the other change."
+)
 
 
 def admin_page() -> Response:
@@ -61,7 +67,7 @@ def admin_page() -> Response:
 def _answer() -> Response:
     query = read_query()
     if current_archive().items.records is None:
-        for name, show in (("withdraw", withdraw_page),):
+        for name, show in (("edit", edit_page), ("withdraw", withdraw_page)):
             if name in query:
                 item = find_editable(query[name])
                 return item if isinstance(item, Response) else show(item)
@@ -115,6 +121,37 @@ def follows_row(item: ItemView) -> bool:
     """Return whether an item follows a row of the host's own models."""
     key = item.record.key or ""
     return any(key.startswith(build_prefix(mapper)) for mapper in identified_models)
+
+
+def edit_page(item: ItemView) -> Response:
+    """Show the form that edits an item, and change the item if the form is sent."""
+    form = ItemForm.of_item(item)
+    version = format_timestamp(item.record.timestamp) if item.record.timestamp else ""
+    errors: dict[str, list[str]] = {}
+    if request.method == "POST":
+        form.read(request.form)
+        errors = check_token()
+        if not errors and request.form.get("version") != version:
+            errors = {"": [gettext(CHANGED_MEANWHILE)]}
+        errors = errors or _edit(item, form)
+        if not errors:
+            return redirect_after("edited", item)
+    return render("admin_edit", item=item, form=form, version=version, errors=errors)
+
+
+def _edit(item: ItemView, form: ItemForm) -> dict[str, list[str]]:
+    """Change an item, and return the errors by field."""
+    changes = form.make_changes()
+    errors = form.find_errors(changes)
+    if errors:
+        return errors
+    try:
+        current_archive().without_session().edit(item.ibi, **changes)
+    except NotReady:
+        raise
+    except IBIError as error:
+        return {form.find_field(name): texts for name, texts in locate_error(error).items()}
+    return {}
 
 
 def withdraw_page(item: ItemView) -> Response:
