@@ -198,7 +198,11 @@ WRONG_LINES = {
         "metadata",
         "one of the fields ibi, dc, url and work",
     ),
-    "metadata of no kind": (item(B, metadata={}), "metadata", "one of the fields ibi, dc, url and work"),
+    "metadata of no kind": (
+        item(B, metadata={}),
+        "metadata",
+        "one of the fields ibi, dc, url and work",
+    ),
     "Dublin Core with an unknown element": (
         item(B, metadata={"dc": {"titel": ["x"]}}),
         "metadata.dc.titel",
