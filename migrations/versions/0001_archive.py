@@ -369,6 +369,7 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("access_networks", sa.Text()),
         sa.Column("access_others", sa.String(8)),
         sa.Column("dublin_core", sa.JSON()),
+        sa.Column("work", sa.JSON()),
         sa.Column("embargo", sa.Date()),
         sa.Column("host_key", HOST_KEY),
         sa.UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
@@ -414,6 +415,7 @@ def define_tables(dialect: str) -> sa.MetaData:
             " + (CASE WHEN dublin_core IS NULL THEN 0 ELSE 1 END) <= 1",
             name="ck_ibi_item_metadata",
         ),
+        sa.CheckConstraint("work IS NULL OR dublin_core IS NOT NULL", name="ck_ibi_item_work"),
         sa.CheckConstraint(
             "(access_networks IS NULL) = (access_others IS NULL)"
             " AND (access_others IS NULL OR access_others IN ('metadata', 'none'))",

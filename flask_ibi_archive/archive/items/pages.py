@@ -117,6 +117,7 @@ def describe_work(item: ItemView) -> Work:
         ),
         translation_of=item.original,
         archive_name=archive.config.archive_name,
+        publisher=archive.config.publisher,
         today=item.today,
     )
 

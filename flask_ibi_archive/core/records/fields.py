@@ -29,6 +29,7 @@ from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol import languages
 from flask_ibi_archive.core.protocol.hosts import check_url
 from flask_ibi_archive.core.protocol.relations import is_format
+from flask_ibi_archive.core.records.description import Description
 from flask_ibi_archive.core.records.format_description import format_description
 from flask_ibi_archive.core.records.record import (
     NOT_XML,
@@ -406,6 +407,8 @@ def _format_value(value: Any) -> Any:
         if value.work is not None:
             return {"work": format_description(value.work)}
         return {"dc": format_dublin_core(value.elements)}
+    if isinstance(value, Description):
+        return {"work": format_description(value)}
     if isinstance(value, tuple):
         return [_format_value(member) for member in value]
     if isinstance(value, Mapping):

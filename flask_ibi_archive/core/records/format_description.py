@@ -74,6 +74,8 @@ def _format_fields(given: Mapping[str, Any]) -> dict[str, Any]:
 def _format_list(value: Any) -> Any:
     if isinstance(value, str | Mapping | Name | Title | Subject | RelatedWork | Grant):
         return [_format_value(value)]
+    if isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value):
+        return value  # two texts, or one text and its language
     return [_format_value(member) for member in value] if isinstance(value, list | tuple) else value
 
 

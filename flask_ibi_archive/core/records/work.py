@@ -191,6 +191,7 @@ def make_work(
     previous_edition: str | None = None,
     translation_of: str | None = None,
     archive_name: str | None = None,
+    publisher: str | None = None,
     today: date | None = None,
 ) -> Work:
     """Return the bibliographic view of an item.
@@ -206,9 +207,13 @@ def make_work(
     :param previous_edition: the identifier of the previous edition.
     :param translation_of: the identifier of the item of which the item is a translation.
     :param archive_name: the name of the repository.
+    :param publisher: the publisher if the metadata state none; None: the publisher is unknown.
     :param today: the current day (UTC), on which the embargo depends; None: the access is unknown.
     """
     is_data = record.content_type == "Data"
+    if publisher is not None and dublin_core and not dublin_core.get("publisher"):
+        dublin_core = {**dublin_core, "publisher": ((publisher, None),)}
+        description = description and replace(description, publisher=publisher)
     elements = clean_elements(dublin_core)
     described = description or read_dublin_core(elements)
     ibi = record.ibip or record.identifiers[0]
