@@ -372,6 +372,7 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("work", sa.JSON()),
         sa.Column("embargo", sa.Date()),
         sa.Column("host_key", HOST_KEY),
+        sa.Column("issued_year", sa.Integer()),
         sa.UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
         sa.UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
         sa.UniqueConstraint("edition_series_id", "edition_no", name="uq_ibi_item_edition"),
@@ -457,6 +458,7 @@ def define_tables(dialect: str) -> sa.MetaData:
             postgresql_where=sa.text("is_service"),
         ),
         sa.Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
+        sa.Index("ix_ibi_item_year", "archive_id", "issued_year", "id"),
         sa.Index(
             "uq_ibi_item_key",
             "archive_id",

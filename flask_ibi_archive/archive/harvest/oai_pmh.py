@@ -28,7 +28,12 @@ from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.errors import CannotWriteMetadata, ConfigError, HarvestError, NotReady
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive
-from flask_ibi_archive.server.pages.responses import RETRY_AFTER, set_headers
+from flask_ibi_archive.server.pages.responses import (
+    RETRY_AFTER,
+    allow_origins,
+    hide_from_search,
+    set_headers,
+)
 
 #: The number of records in a response.
 PART = 100
@@ -62,7 +67,9 @@ def answer_harvester() -> Response:
         return unavailable_page(error)
     repeated = messages.select_repeatable(arguments)
     text = messages.write_response(base_url, response_date, repeated, body)
-    return set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
+    response = set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
+    allow_origins(response)
+    return hide_from_search(response)
 
 
 def current_sets() -> HarvestSets:

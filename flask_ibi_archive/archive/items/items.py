@@ -37,6 +37,7 @@ from flask_ibi_archive.core.records.record import (
     MetadataAddress,
     Record,
 )
+from flask_ibi_archive.core.records.work import find_year
 from flask_ibi_archive.server.database.dialects import batched, is_one_of
 from flask_ibi_archive.signals import Notice
 
@@ -404,4 +405,5 @@ def _columns(record: Record, now: datetime) -> dict[str, Any]:
         "access_others": record.access and record.access.others,
         "embargo": record.embargo,
         "host_key": record.key,
+        "issued_year": find_year(metadata) if isinstance(metadata, DublinCoreMetadata) else None,
     }

@@ -43,6 +43,8 @@ from flask_ibi_archive.server.pages.texts import format_date, format_number, get
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
 
+#: The maximum number of authors at the beginning of a page; the others are folded.
+SHOWN_AUTHORS = 10
 #: The number of months in the chart of the landing page, and the height of the chart in pixels.
 MONTHS, CHART_HEIGHT = 12, 90
 
@@ -159,15 +161,18 @@ def page(template: str, status: int = 200, **values: object) -> Response:
     :param template: the name of the template.
     :param values: variables of the template.
     """
+    return render_page(template, status, **page_values(), **values)
+
+
+def page_values() -> dict[str, object]:
+    """Return the variables of all pages of the Archive."""
     archive = current_archive()
-    return render_page(
-        template,
-        status,
-        addresses=archive.addresses,
-        persistent_url_base=archive.config.persistent_url_base,
-        formats=archive.formats,
-        **values,
-    )
+    return {
+        "addresses": archive.addresses,
+        "persistent_url_base": archive.config.persistent_url_base,
+        "formats": archive.formats,
+        "contact": archive.config.archive_admin_email,
+    }
 
 
 def message(status: int, title: str, advice: str = "", **values: object) -> Response:
@@ -263,16 +268,19 @@ def tombstone(item: ItemView) -> Response:
     instead = (facts.successor if facts else None) or item.record.next_edition
     stated_title = item.stated_title if is_visible else None
     stated = facts.citation if facts else None
+    work = describe_work(item) if is_visible and item.dublin_core else None
     response = page(
         "tombstone",
         410,
         item=item,
-        is_described=is_visible and bool(item.dublin_core),
+        is_described=work is not None,
+        work=work,
+        shown_authors=SHOWN_AUTHORS,
         stated_title=stated_title,
         stated_citation=stated,
         # the words of citations in the style of ABNT are Portuguese
         citation_language="pt" if stated is None else None,
-        citation=cite(describe_work(item), has_address=False) if stated_title else (),
+        citation=cite(work, has_address=False) if work and stated_title else (),
         replacing=[
             other for other in item.related if other.ibi in (instead, item.record.next_edition)
         ],

@@ -7,7 +7,7 @@ caching of the metadata pages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flask import Response, request
@@ -20,10 +20,10 @@ from flask_ibi_archive.core.records import page_head
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.page_head import MetaTag, list_meta_tags
-from flask_ibi_archive.core.records.record import MetadataAddress
+from flask_ibi_archive.core.records.record import FileRecord, MetadataAddress
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.server.pages.requests import current_archive, is_request_url
-from flask_ibi_archive.server.pages.responses import set_headers
+from flask_ibi_archive.server.pages.responses import allow_origins, set_headers
 
 PDF = "application/pdf"
 #: Other media types of the formats, which programs send.
@@ -117,23 +117,49 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
     return {
         # the original of a copy is in another Archive
         "canonical_url": work.url if work.state == State.COPY else work.page_url,
-        "meta_tags": list(tags),
+        "head_links": [
+            link
+            for link in page_head.list_item_links(work, list_descriptions(item))
+            if link.relation in ("cite-as", "describedby", "license")
+        ],
+        "meta_tags": [*tags, *page_head.list_open_graph(work, _find_image_url(item))],
         "json_ld": Markup(write_json_ld(work, indent=None)) if is_described else None,
     }
 
 
 def _find_pdf_url(item: ItemView) -> str | None:
-    """Return the URL of the PDF that the Archive sends; None if there is none.
+    """Return the URL of the PDF that the Archive sends; None if there is none."""
+    return _find_url(item, lambda media_type: media_type == PDF)
 
-    Of several PDF files, the target file has precedence.
-    """
-    archive = current_archive()
-    target = item.record.target_path
+
+def _find_image_url(item: ItemView) -> str | None:
+    """Return the URL of an image that the Archive sends; None if there is none."""
+    return _find_url(item, lambda media_type: media_type in ("image/png", "image/jpeg"))
+
+
+def _find_url(item: ItemView, is_wanted: Callable[[str], bool]) -> str | None:
+    files = (file for file in list_own_files(item) if is_wanted(find_media_type(file.path)))
+    return next((current_archive().addresses.file(item, file.path) for file in files), None)
+
+
+def list_own_files(item: ItemView) -> Iterator[FileRecord]:
+    """Yield the files that the Archive itself sends, the target file first."""
+    archive, target = current_archive(), item.record.target_path
     for file in sorted(item.record.files, key=lambda file: file.path != target):
         is_here = file.url is None or is_request_url(file.url, archive.config.archive_address)
-        if file.source is not None and is_here and find_media_type(file.path) == PDF:
-            return archive.addresses.file(item, file.path)
-    return None
+        if file.source is not None and is_here:
+            yield file
+
+
+def share(response: Response, item: ItemView) -> Response:
+    """Let programs in browsers read a response from any site, and return the response (CORS).
+
+    What depends on the reader's network is not shared: another site that the reader visits could
+    read it. Browsers send no cookies with these requests.
+    """
+    if item.record.access is None:
+        allow_origins(response)
+    return response
 
 
 def linkset_response(item: ItemView, work: Work) -> Response:

@@ -15,8 +15,11 @@ from flask_ibi_archive.archive.items.access import (
     select_readable_files,
 )
 from flask_ibi_archive.archive.items.viewing import find_metadata_url
-from flask_ibi_archive.archive.pages.item_pages import landing_page
-from flask_ibi_archive.archive.pages.machine_readable import add_part_links, linkset_response
+from flask_ibi_archive.archive.pages.machine_readable import (
+    add_part_links,
+    linkset_response,
+    share,
+)
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.relations import Step, StepKind
 from flask_ibi_archive.core.protocol.states import State
@@ -30,7 +33,11 @@ from flask_ibi_archive.server.pages.requests import (
     read_query,
     user_address,
 )
-from flask_ibi_archive.server.pages.responses import set_headers
+from flask_ibi_archive.server.pages.responses import (
+    hide_from_search,
+    make_conditional,
+    set_headers,
+)
 from flask_ibi_archive.server.pages.texts import gettext
 
 
@@ -74,15 +81,15 @@ def _metadata_page(item: ItemView) -> Response:
     """Return the page of the metadata.
 
     If the network of the user or an embargo closes the files, the persistent URL of the item leads
-    to this address. Then the user sees the landing page, which states the reason, with all
-    metadata.
+    to this address. Then the user is redirected to the landing page, which states the reason, and
+    which the host may have replaced by its own.
     """
-    readable = select_readable_files(item)
+    addresses, readable = current_archive().addresses, select_readable_files(item)
     if item.record.state == State.DELETED or item.allows(user_address()):
-        response = pages.page("metadata", item=readable)
+        response = hide_from_search(pages.page("metadata", item=readable))
     else:
-        response = landing_page(item, readable, pages.describe_work(readable), shows_metadata=True)
-    return add_part_links(response, item, "describes", current_archive().addresses.metadata(item))
+        response = pages.redirect_to(addresses.item(item))
+    return add_part_links(response, item, "describes", addresses.metadata(item))
 
 
 @pages.describing
@@ -102,7 +109,8 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
     response = Response(body, content_type=f"{format.media_type}{charset}")
     pages.set_file_name(response, "inline", item.ibi, f".{format.extension}")
     url = current_archive().addresses.metadata(item, format.name)
-    return add_part_links(set_headers(response), item, "describes", url)
+    share(hide_from_search(make_conditional(set_headers(response))), item)
+    return add_part_links(response, item, "describes", url)
 
 
 @pages.with_item
@@ -110,7 +118,7 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
 def linkset(item: ItemView) -> ResponseReturnValue:
     """Send the typed links of an item (RFC 9264)."""
     readable = select_readable_files(item)
-    return linkset_response(readable, pages.describe_work(readable))
+    return share(linkset_response(readable, pages.describe_work(readable)), item)
 
 
 def _linked_metadata(

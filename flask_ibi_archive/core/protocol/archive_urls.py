@@ -92,6 +92,10 @@ class ArchiveUrls:
         """Return the URL of the typed links of an item (RFC 9264)."""
         return f"{self.base}/col/{item.rep or item.ibip}/linkset"
 
+    def zip_file(self, item: Named) -> str:
+        """Return the URL of all files of an item as one ZIP file."""
+        return f"{self.base}/col/{item.rep or item.ibip}/files.zip"
+
     def archive_statistics(self) -> str:
         """Return the URL of the access statistics of the Archive."""
         return f"{self.base}/ibi/statistics"

@@ -29,7 +29,13 @@ from flask_ibi_archive.core.records.description import (
     Text,
     Title,
 )
-from flask_ibi_archive.core.records.record import ELEMENTS, LANGUAGE_TAG, DublinCore, Record
+from flask_ibi_archive.core.records.record import (
+    ELEMENTS,
+    LANGUAGE_TAG,
+    DublinCore,
+    DublinCoreMetadata,
+    Record,
+)
 from flask_ibi_archive.core.records.work_types import CONTAINED, find_best_type
 from flask_ibi_archive.core.records.work_values import (
     FUNDERS,
@@ -283,6 +289,15 @@ def read_dublin_core(elements: DublinCore) -> Description:
         related=tuple(filter(None, map(_find_related, values["relation"]))),
         funding=tuple(filter(None, map(parse_grant, values["relation"]))),
     )
+
+
+def find_year(metadata: DublinCoreMetadata) -> int | None:
+    """Return the year of publication that metadata state, or None."""
+    if metadata.work is not None:
+        issued = metadata.work.issued
+    else:
+        issued = find_issued([clean(text) for text, _ in metadata.elements.get("date", ())])
+    return None if issued is None else issued.year
 
 
 def _find_access(record: Record, today: date) -> Access | None:

@@ -102,7 +102,8 @@ def is_unrouted() -> bool:
     # werkzeug may find no route if the Host header is malformed
     if isinstance(request.routing_exception, NotFound | BadHost | RequestRedirect):
         return True
-    return request.endpoint == STATIC and has_only_resolver()
+    has_static_files = Path(str(current_app.static_folder)).is_dir()
+    return request.endpoint == STATIC and not has_static_files and has_only_resolver()
 
 
 def has_catch_all_route() -> bool:
@@ -181,14 +182,14 @@ def has_only_resolver() -> bool:
     """Return whether the resolver is the only part of the app that has routes.
 
     In such an app, each path without a route is meant as a persistent URL. Flask's route for static
-    files does not count if the folder of static files does not exist.
+    files does not count.
     """
     extensions = current_app.extensions
     if RESOLVER_EXTENSION not in extensions or EXTENSION in extensions:
         return False
     endpoints = {rule.endpoint for rule in current_app.url_map.iter_rules()}
     others = {one for one in endpoints if not one.startswith(f"{RESOLVER_EXTENSION}.")}
-    return others <= {STATIC} and not (others and Path(str(current_app.static_folder)).is_dir())
+    return others <= {STATIC}
 
 
 def is_plausible_ibi(ibi: Identifier, target: str) -> bool:

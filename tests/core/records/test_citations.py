@@ -29,11 +29,8 @@ from support.citations import CASES, Case
 from support.metadata import make, one_line, texts
 
 from flask_ibi_archive.core.records.formats.abnt import cite
-from flask_ibi_archive.core.records.formats.reference_managers import (
-    write_bibtex,
-    write_csl_json,
-    write_ris,
-)
+from flask_ibi_archive.core.records.formats.csl_json import write_csl_json
+from flask_ibi_archive.core.records.formats.reference_managers import write_bibtex, write_ris
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType
 from flask_ibi_archive.core.records.work_values import parse_name

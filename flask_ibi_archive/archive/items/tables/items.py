@@ -192,6 +192,7 @@ class Item(Base):
         Index("ix_ibi_item_archive", "archive_id", "id"),
         Index("ix_ibi_item_metadata", "metadata_item_id"),
         Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
+        Index("ix_ibi_item_year", "archive_id", "issued_year", "id"),
         Index(
             "uq_ibi_item_service",
             "archive_id",
@@ -247,6 +248,8 @@ class Item(Base):
     #: Where the item comes from, such as ``thesis:7``: the key that the host gave, or the table and
     #: the primary key of its row.
     host_key: Mapped[str | None] = mapped_column(HostKey)
+    #: The year of publication in the own description of the item, for the list by year.
+    issued_year: Mapped[int | None] = mapped_column(Integer)
 
 
 class ItemIdentifier(Base):

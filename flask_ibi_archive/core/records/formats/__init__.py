@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from flask_ibi_archive.core.protocol.relations import is_format
-from flask_ibi_archive.core.records.formats import datacite, json_ld, oai_dc, reference_managers
+from flask_ibi_archive.core.records.formats import (
+    csl_json,
+    datacite,
+    json_ld,
+    oai_dc,
+    reference_managers,
+)
 from flask_ibi_archive.core.records.work import Work
 
 __all__ = ["BUILT_IN", "FormatRegistry", "MetadataFormat", "Write"]
@@ -143,7 +149,7 @@ BUILT_IN = (
     MetadataFormat(
         "csl-json",
         "application/vnd.citationstyles.csl+json",
-        reference_managers.write_csl_json,
+        csl_json.write_csl_json,
         extension="json",
         label="CSL-JSON",
     ),
