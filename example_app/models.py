@@ -106,18 +106,15 @@ class Publication(IdentifiedItem, Model):
     def ibi_record(self) -> ItemRecord:
         """Describe the item of this publication for the Archive."""
         folder = Path(current_app.config["UPLOAD_FOLDER"])
-        advisors = [as_contributor(one, "advisor") for one in parse_lines("creators", self.advisor)]
-        committee = parse_lines("creators", self.committee)
         titles = [{"value": self.title, "lang": self.language}]
         abstracts = [{"value": self.abstract, "lang": self.language}] if self.abstract else []
-        institution = parse_lines("creators", self.institution)
         record = ItemRecord(
             state="Original",
             titles=[*titles, *parse_lines("titles", self.other_titles)],
             creators=parse_lines("creators", self.authors),
             contributors=[
-                *advisors,
-                *(as_contributor(one, "committee member") for one in committee),
+                *name_contributors("advisor", self.advisor),
+                *name_contributors("committee member", self.committee),
             ],
             type=self.kind,
             issued=str(self.year),
@@ -126,7 +123,7 @@ class Publication(IdentifiedItem, Model):
                 "name": self.degree,
                 "level": self.level,
                 "programme": self.programme,
-                "institution": institution[0] if institution else None,
+                "institution": self.institution,
                 "defended": self.defended,
             },
             container={
@@ -191,9 +188,12 @@ class Publication(IdentifiedItem, Model):
         return user.is_librarian or (self.status == "draft" and self.is_managed_by(user))
 
 
-def as_contributor(name: str | dict[str, Any], role: str) -> dict[str, Any]:
-    """Return a person as a contributor with a role."""
-    return {**({"name": name} if isinstance(name, str) else name), "role": role}
+def name_contributors(role: str, lines: str | None) -> list[dict[str, Any]]:
+    """Return the persons in some lines as contributors with a role."""
+    names = (
+        {"name": one} if isinstance(one, str) else one for one in parse_lines("creators", lines)
+    )
+    return [{**name, "role": role} for name in names]
 
 
 def search(text: str) -> Select[Any]:

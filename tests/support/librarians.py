@@ -31,7 +31,9 @@ def read_fields(html: str) -> dict[str, Any]:
     """Return the values of the fields of a form, of which several may have the same name."""
     form = html[html.index("<form") :]
     found: dict[str, Any] = {}
-    for name, value in re.findall(r'<input[^>]* name="([^"]+)"[^>]* value="([^"]*)"', form):
+    # a browser sends no box that is not ticked
+    inputs = re.findall(r'<input(?![^>]*checkbox)[^>]* name="([^"]+)"[^>]* value="([^"]*)"', form)
+    for name, value in inputs:
         found.setdefault(name, []).append(value)
     for name, value in re.findall(
         r'<textarea[^>]* name="([^"]+)"[^>]*>\n(.*?)</textarea>', form, re.S

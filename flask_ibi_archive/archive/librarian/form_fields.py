@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal
 
-from flask_ibi_archive.archive.pages.item_pages import TYPE_NAMES
-from flask_ibi_archive.core.records.description import AccessRight, DegreeLevel
+from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.core.records.record import ELEMENTS
 from flask_ibi_archive.reasons import translatable
 
@@ -40,26 +39,10 @@ class FormField:
     label: str
     control: Control = "line"
     hint: str = ""
-    choices: Mapping[str, str] | None = None
+    choices: Mapping[Any, str] | None = None
     role: str | None = None
     is_required: bool = False
 
-
-_LEVELS = {
-    "bachelor": translatable("Bachelor"),
-    "specialist": translatable("Specialist"),
-    "master": translatable("Master"),
-    "doctoral": translatable("Doctorate"),
-    "postdoctoral": translatable("Postdoctoral"),
-}
-_RIGHTS = {
-    "open": translatable("open"),
-    "embargoed": translatable("embargoed"),
-    "restricted": translatable("restricted"),
-    "metadata only": translatable("metadata only"),
-}
-assert (*_LEVELS,) == get_args(DegreeLevel)
-assert (*_RIGHTS,) == get_args(AccessRight)
 
 #: The sections of the form with the fields of a description.
 WORK_SECTIONS: Mapping[str, tuple[FormField, ...]] = {
@@ -75,7 +58,7 @@ WORK_SECTIONS: Mapping[str, tuple[FormField, ...]] = {
             "type",
             translatable("Type"),
             "choice",
-            choices={t.value: n for t, n in TYPE_NAMES.items()},
+            choices={type.value: name for type, name in labels.TYPES.items()},
         ),
         FormField(
             "issued",
@@ -117,7 +100,7 @@ WORK_SECTIONS: Mapping[str, tuple[FormField, ...]] = {
     ),
     translatable("Degree"): (
         FormField("degree.name", translatable("Degree")),
-        FormField("degree.level", translatable("Level"), "choice", choices=_LEVELS),
+        FormField("degree.level", translatable("Level"), "choice", choices=labels.LEVELS),
         FormField("degree.programme", translatable("Postgraduate programme")),
         FormField(
             "degree.institution",
@@ -145,7 +128,7 @@ WORK_SECTIONS: Mapping[str, tuple[FormField, ...]] = {
             translatable("Licence"),
             hint=translatable("An SPDX identifier such as CC-BY-4.0, or an address."),
         ),
-        FormField("access_right", translatable("Access"), "choice", choices=_RIGHTS),
+        FormField("access_right", translatable("Access"), "choice", choices=labels.ACCESS),
         FormField("rights", translatable("Rights"), "texts"),
         FormField(
             "funding",

@@ -8,6 +8,7 @@ Flask-WTF, the forms contain its token, too.
 from __future__ import annotations
 
 import secrets
+from typing import Any
 
 from flask import session
 from itsdangerous import BadData, URLSafeTimedSerializer
@@ -35,4 +36,5 @@ def is_token_valid(token: str) -> bool:
 
 
 def _serializer() -> URLSafeTimedSerializer:
-    return URLSafeTimedSerializer(list(current_archive().config.secret_keys), salt=KEY)
+    keys: list[Any] = [*current_archive().config.secret_keys]
+    return URLSafeTimedSerializer(keys, salt=KEY)

@@ -33,6 +33,7 @@ from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.parse import find_errors
 from flask_ibi_archive.core.records.record import DublinCoreMetadata
 from flask_ibi_archive.core.records.work import read_dublin_core
+from flask_ibi_archive.server.pages.texts import gettext
 
 #: What a field contains: a text, or texts with their languages.
 Typed = str | list[tuple[str, str]]
@@ -113,7 +114,9 @@ class ItemForm:
         for error in find_errors(json.dumps({**self._identifiers(), **stated})):
             place = error.field.removeprefix(f"metadata.{self.kind}").lstrip(".")
             errors.setdefault(self.find_field(place), []).append(error.reason)
-        return errors
+        required = [field.name for field in self.fields if field.is_required]
+        missing = [name for name in required if not self.values[name]]
+        return {**errors, **{name: [gettext("Fill in this field.")] for name in missing}}
 
     def find_field(self, place: str) -> str:
         """Return the name of the field that contains a place in the JSON; "" if there is none.

@@ -146,15 +146,11 @@ class _Reader:
         failures = self._archive.config.link_failures
         links = self._execute(_select_failing_links(self._archive_id, failures))
         uses = self._execute(_select_uses(self._archive_id, [link.url for link in links]))
-        file_check = self._connection.execute(
-            select(FileCheck.checked_at, FileCheck.files, FileCheck.faults, FileCheck.faulty).where(
-                FileCheck.archive_id == self._archive_id
-            )
-        ).one_or_none()
+        checks = self._execute(_select_file_check(self._archive_id))
+        file_check = checks[0] if checks else None
         faulty = [] if file_check is None else file_check.faulty[:SHOWN]
-        owners = dict(
-            self._execute(_select_owners(self._archive_id, [one["ibi"] for one in faulty]))
-        )
+        owner_rows = self._execute(_select_owners(self._archive_id, [one["ibi"] for one in faulty]))
+        owners: dict[str, int] = {row.text: row.item_id for row in owner_rows}
         rows = (*embargoes, *tombstones, *most_read, *uses)
         ids = {*(row.id for row in rows), *owners.values()}
         reader = ItemReader(
@@ -269,6 +265,12 @@ def _select_uses(archive_id: int, urls: Sequence[str]) -> Any:
     )
     both = files.subquery(), metadata.subquery()
     return select(*both[0].c).union(select(*both[1].c))
+
+
+def _select_file_check(archive_id: int) -> Any:
+    """Return the statement for the result of the last check of all files."""
+    columns = FileCheck.checked_at, FileCheck.files, FileCheck.faults, FileCheck.faulty
+    return select(*columns).where(FileCheck.archive_id == archive_id)
 
 
 def _select_owners(archive_id: int, identifiers: Sequence[str]) -> Any:

@@ -46,8 +46,8 @@ CHANGES = {
     "edited": translatable("The item was changed: {item}"),
     "withdrawn": translatable("The item was withdrawn: {item}"),
 }
-#: The name of the field with the token, and the message about a wrong token.
-TOKEN = "ibi_token"
+#: The names of the hidden fields, and the message about a wrong token.
+TOKEN, VERSION = "ibi_token", "ibi_version"
 EXPIRED = translatable("The form was open too long, or was sent by another site. Send it again.")
 CHANGED_MEANWHILE = translatable(
     "The item was changed while the form was open. Your text is below. Compare it with the page of "
@@ -134,7 +134,7 @@ def edit_page(item: ItemView) -> Response:
     if request.method == "POST":
         form.read(request.form)
         errors = check_token()
-        if not errors and request.form.get("version") != version:
+        if not errors and request.form.get(VERSION) != version:
             errors = {"": [gettext(CHANGED_MEANWHILE)]}
         errors = errors or _edit(item, form)
         if not errors:
@@ -219,6 +219,7 @@ def render(template: str, **values: Any) -> Response:
         status,
         base=find_base(),
         token_name=TOKEN,
+        version_name=VERSION,
         token=issue_token(),
         **values,
     )

@@ -132,7 +132,7 @@ def test_a_changed_field_is_stored_and_the_others_stay(
 @for_each(
     ("field", "typed", "message"),
     [
-        ("titles", "", "a work needs a title"),
+        ("titles", "", "Fill in this field."),
         ("creators", "Silva, Ana; 0000-0002-1825-0098", "0000-0002-1825-0098"),
         ("contributors.committee", "A, B; 0000-0000", "0000-0000"),
         ("contributors", "painter: Silva, Ana", "painter"),
@@ -140,7 +140,7 @@ def test_a_changed_field_is_stored_and_the_others_stay(
         ("degree.defended", "31/12/2024", "31/12/2024"),
         ("licence", "free", "free"),
         ("related", "nothing at all", "nothing at all"),
-        ("dates", "sometime: 2024", "sometime"),
+        ("dates", "sometime: 2024", "the known fields are accepted"),
         ("item.language", "Klingon", "Klingon"),
         ("item.embargo", "soon", "soon"),
         ("item.same_as", "doi:none", "doi:none"),
@@ -224,7 +224,7 @@ def test_a_change_by_another_person_is_not_overwritten_unseen(
     archive: Archive, librarian: Librarian, thesis: str
 ) -> None:
     form = read_fields(librarian.get(f"?edit={thesis}"))
-    form["version"] = "2020-01-01T00:00:00Z"
+    form["ibi_version"] = "2020-01-01T00:00:00Z"
     response = librarian.client.post(f"/care?edit={thesis}", data={**form, "publisher": "Mine"})
     assert response.status_code == 422
     assert "was changed while the form was open" in response.text
