@@ -168,7 +168,7 @@ class PublicationForm(TranslatedForm):
     advisor = lines(_l("Advisor"), 1000, description=_l("In the form of the authors."))
     committee = lines(_l("Committee"), 2000, 3, description=_l("In the form of the authors."))
     degree = line(_l("Degree"), 200, description=_l("Such as Doctorate in Remote Sensing."))
-    level = SelectField(_l("Level"), choices=LEVELS, filters=[strip])
+    level = SelectField(_l("Level"), choices=LEVELS)
     programme = line(_l("Postgraduate programme"), 200)
     institution = line(_l("Institution"), 300)
     defended = DateField(_l("Date of the defence"), [Optional()])
@@ -178,7 +178,7 @@ class PublicationForm(TranslatedForm):
     pages = line(_l("Pages"), 50)
     issn = line("ISSN", 20)
     number = line(_l("Number of the report"), 50)
-    licence = SelectField(_l("Licence"), choices=LICENCES, filters=[strip])
+    licence = SelectField(_l("Licence"), choices=LICENCES)
     funding = lines(
         _l("Funding"),
         2000,
@@ -237,7 +237,8 @@ class PublicationForm(TranslatedForm):
         for field in self:
             if hasattr(publication, field.name):
                 is_lines = isinstance(field, TextAreaField) and field.name != "abstract"
-                setattr(publication, field.name, join_lines(field.data) if is_lines else field.data)
+                value = join_lines(field.data) if is_lines else field.data
+                setattr(publication, field.name, None if value == "" else value)
         publication.language = CODES[self.language.data]
         if uploads := self._uploads():
             publication.files = {file_name(upload): store_upload(upload) for upload in uploads}

@@ -159,6 +159,20 @@ class Publication(IdentifiedItem, Model):
         return [line.partition(";")[0].strip() for line in self.authors.splitlines()]
 
     @property
+    def people(self) -> list[dict[str, Any]]:
+        """The authors with their identifiers and affiliations, as in the record of the item."""
+        names = parse_lines("creators", self.authors)
+        return [{"name": name} if isinstance(name, str) else name for name in names]
+
+    @property
+    def abstracts(self) -> list[dict[str, str]]:
+        """The abstracts with their languages."""
+        others = parse_lines("abstracts", self.other_abstracts)
+        texts = [one if isinstance(one, dict) else {"value": one} for one in others]
+        own = {"value": self.abstract, "lang": self.language}
+        return [own, *texts] if self.abstract else texts
+
+    @property
     def other_languages(self) -> list[Publication]:
         """The public publications of which this one is a translation, or that translate it."""
         original = self.translation_of or self
