@@ -44,7 +44,7 @@ KINDS = [
     SelectChoice("Thesis", _l("Thesis")),
     SelectChoice("Article", _l("Article")),
     SelectChoice("Report", _l("Report")),
-    SelectChoice("Dataset", _l("Data set")),
+    SelectChoice("Dataset", _l("Dataset")),
 ]
 LEVELS = [
     SelectChoice("", _l("(no degree)")),
