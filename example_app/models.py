@@ -123,7 +123,7 @@ class Publication(IdentifiedItem, Model):
                 "name": self.degree,
                 "level": self.level,
                 "programme": self.programme,
-                "institution": self.institution,
+                "institution": next(iter(parse_lines("institution", self.institution)), None),
                 "defended": self.defended,
             },
             container={

@@ -71,7 +71,7 @@ THESIS = {
     "advisor": DAVI,
     "committee": f"Costa, Rui; {AFFILIATION}\nLima, Eva; Serra University\nRocha, Noel",
     "level": "doctoral",
-    "institution": UNIVERSITY,
+    "institution": AFFILIATION,
     "defended": date(2024, 3, 14),
     "subjects": "ice clouds [en]\nlidar [en]\nnuvens de gelo [pt]\nsensoriamento remoto [pt]",
     "licence": "CC-BY-4.0",

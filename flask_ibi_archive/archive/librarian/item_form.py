@@ -22,9 +22,7 @@ from flask_ibi_archive.archive.librarian.form_fields import (
 from flask_ibi_archive.core.records.derive_dublin_core import derive_dublin_core
 from flask_ibi_archive.core.records.description_lines import (
     format_line,
-    format_organisation,
     parse_line,
-    parse_organisation,
     split_lines,
 )
 from flask_ibi_archive.core.records.fields import format_record
@@ -165,7 +163,7 @@ class ItemForm:
             return "\n".join(_format_members(field, value))
         if field.control == "texts":
             return [_split_text(one) for one in value or ()]
-        return "" if value is None else format_organisation(value)
+        return "" if value is None else format_line("institution", value)
 
     def _parse(self, field: FormField) -> Any:
         typed, before = self.values[field.name], self._get(field)
@@ -175,7 +173,7 @@ class ItemForm:
         if field.control == "lines":
             return self._parse_members(field, typed, before)
         if field.name == "degree.institution":
-            return parse_organisation(typed)
+            return parse_line("institution", typed)
         return typed
 
     def _parse_members(self, field: FormField, typed: str, before: Any) -> Any:

@@ -9,6 +9,7 @@ Each line is one member of the list. The parts of a line are separated by semico
     related        IsSupplementedBy doi:10.1000/182
     funding        Vale Foundation; 2024/123; Ice clouds; https://ror.org/04xbn6x09
     dates          accepted: 2025-03-14
+    institution    Vale University https://ror.org/04xbn6x09
 
 A line becomes a value of the JSON of a description. :func:`.parse_description.parse_description`
 says whether the value is right.
@@ -94,14 +95,14 @@ def _format_text(value: Any) -> str:
     return f"{value['value']} [{value['lang']}]" if "lang" in value else str(value["value"])
 
 
-def parse_organisation(text: str) -> Any:
+def _parse_organisation(text: str) -> Any:
     """Return the organisation that a text states: its name, and its ROR if there is one."""
     found = _WITH_ROR.fullmatch(text)
     return {"name": found[1], "ror": found[2]} if found else text
 
 
-def format_organisation(value: Any) -> str:
-    """Return an organisation as text; the opposite of :func:`parse_organisation`."""
+def _format_organisation(value: Any) -> str:
+    """Return an organisation as text; the opposite of :func:`_parse_organisation`."""
     if isinstance(value, str):
         return value
     return " ".join(filter(None, (value["name"], value.get("ror"))))
@@ -118,7 +119,7 @@ def _parse_name(line: str) -> Any:
         elif _ROR.fullmatch(part):
             value["ror"] = part
         else:
-            value.setdefault("affiliations", []).append(parse_organisation(part))
+            value.setdefault("affiliations", []).append(_parse_organisation(part))
     return value if len(value) > 1 else name
 
 
@@ -126,7 +127,7 @@ def _format_name(value: Any) -> str:
     if isinstance(value, str):
         return value
     identifiers = (value.get(name) for name in ("orcid", "lattes", "ror"))
-    affiliations = map(format_organisation, value.get("affiliations", ()))
+    affiliations = map(_format_organisation, value.get("affiliations", ()))
     return "; ".join(filter(None, (value["name"], *identifiers, *affiliations)))
 
 
@@ -188,6 +189,7 @@ def _format_date(value: Any) -> str:
 
 _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "creators": _parse_name,
+    "institution": _parse_organisation,
     "contributors": _parse_contributor,
     "related": _parse_related,
     "funding": _parse_grant,
@@ -195,6 +197,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
 }
 _FORMATTERS: Mapping[str, Callable[[Any], str]] = {
     "creators": _format_name,
+    "institution": _format_organisation,
     "contributors": _format_contributor,
     "related": _format_related,
     "funding": _format_grant,
