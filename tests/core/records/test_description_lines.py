@@ -114,7 +114,7 @@ WORKS = st.fixed_dictionaries(
         ),
         "subjects": st.lists(TEXTS, max_size=3),
         "related": st.lists(
-            st.sampled_from(["doi:10.1000/1", {"identifier": "doi:10.1000/2", "relation": "Cites"}]),
+            st.sampled_from(["doi:10.1000/1", {"identifier": "hdl:1/2", "relation": "Cites"}]),
             max_size=2,
         ),
         "funding": st.lists(
