@@ -41,7 +41,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
 )
 from flask_ibi_archive.server.pages.requests import current_archive, current_request
 from flask_ibi_archive.server.pages.responses import add_static_files, health_response
-from flask_ibi_archive.server.pages.usual_paths import answer_usual_path, redirect_home
+from flask_ibi_archive.server.pages.usual_paths import answer_usual_path
 from flask_ibi_archive.server.setting_values import parse_flag
 
 NAME = "ibi_archive"
@@ -66,7 +66,6 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
     blueprint.record_once(lambda state: state.app.extensions.update({COUNTS: RequestCounts()}))
-    blueprint.before_app_request(redirect_home)
     answers = (
         answer_usual_path,
         explain_mistyped_address,

@@ -96,14 +96,19 @@ def _find_described(
     for one in described:
         if one.ibi in items:
             continue
+        key = held.get(one.ibi)
         try:
-            check_owner(context, one, held.get(one.ibi))
+            check_owner(context, one, key)
         except ForeignIdentifier as error:
             yield one.row, _make_wrong(one.row, error)
             continue
         if one.state != "Reserved" or one.ibi not in held:
             text = f"the identifier {one.row.ibi} of the row has no item"
             yield one.row, Difference(NO_ITEM, one.name, one.row.ibi, text)
+        elif one.key not in (None, key):
+            # with the old key, the row would not get its identifier back if the columns were lost
+            text = f"the reserved identifier {one.row.ibi} differs in: key"
+            yield one.row, Difference(RECORD, one.name, one.row.ibi, text)
     existing = [one for one in described if one.ibi in items]
     yield from _find_changed(context, store, existing, items)
 

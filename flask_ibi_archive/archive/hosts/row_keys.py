@@ -2,7 +2,8 @@
 
 The two identifier columns say which item belongs to a row. The key says the same a second time, in
 the table of items. If the columns are lost, the key leads to the item. If the primary key of a row
-changes, the columns lead to the item, and its key is corrected.
+changes, the columns lead to the item, and its key is corrected. The same applies to the reservation
+of a row that is a draft.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ from flask_ibi_archive.archive.items.identifiers import (
     add_reservation,
     find_held,
     renew_reservation,
+    set_reservation_key,
     settle_reservation,
 )
 from flask_ibi_archive.archive.items.items import ItemStore
@@ -174,6 +175,9 @@ class RowWriter:
                     check_owner(self.context, one, held[one.ibi])
                 if self._use_identifier(store, one, one.ibi in held):
                     new.append(self._prepare(one, owners.keys().isdisjoint(one.identifiers)))
+                elif one.ibi in held and one.key not in (None, held[one.ibi]):
+                    self._free_keys(store, [one])  # the primary key of the draft has changed
+                    set_reservation_key(store.connection, store.archive_id, one.ibi, one.key)
         return new
 
     def _use_identifier(self, store: ItemStore, one: DescribedRow, is_held: bool) -> bool:

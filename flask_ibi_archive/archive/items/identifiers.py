@@ -122,6 +122,20 @@ def renew_reservation(
     return connection.execute(released.values(status=HELD, **values)).rowcount > 0
 
 
+def set_reservation_key(connection: Connection, archive_id: int, ibi: str, key: str) -> None:
+    """Store the key of the row that is the draft of a held reservation.
+
+    :param ibi: one of the two forms of the identifier, as canonical text.
+    :param key: the key of the row. No other item or reservation may have it.
+    """
+    row = models.Reservation
+    connection.execute(
+        update(row)
+        .where(_has_identifier(connection, [ibi]), row.archive_id == archive_id, row.status == HELD)
+        .values(host_key=key)
+    )
+
+
 def settle_reservation(
     connection: Connection, archive_id: int, ibi: str, status: str, now: datetime
 ) -> tuple[str, str]:

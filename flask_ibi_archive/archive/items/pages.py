@@ -86,17 +86,21 @@ def write_metadata(format: MetadataFormat, work: Work) -> bytes:
 
     :raises TypeError: if the writer returns neither a text nor bytes.
     """
-    if (
-        work.access == "open"
-        and current_app.extensions[EXTENSION].functions.access_policy is not None
-    ):
-        work = replace(work, access=None)  # the policy of the host may close the files
-    body = format.write(work)
+    body = format.write(hide_access(work))
     if isinstance(body, bytes):
         return body
     if not isinstance(body, str):
         raise TypeError(f"the writer of {format.name} returned {type(body)}, not str or bytes")
     return body.encode()
+
+
+def hide_access(work: Work) -> Work:
+    """Return the work without the statement that its files are open, if the host has a policy.
+
+    The policy of the host may close the files.
+    """
+    policy = current_app.extensions[EXTENSION].functions.access_policy
+    return work if work.access != "open" or policy is None else replace(work, access=None)
 
 
 def describe_work(item: ItemView) -> Work:

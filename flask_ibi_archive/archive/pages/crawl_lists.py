@@ -233,6 +233,10 @@ def open_lists(archive: Archive) -> StoredLists | HostLists:
     return StoredLists(archive) if records is None else HostLists(archive, records)
 
 
+#: Reads a part of a list after a position.
+ReadPart = Callable[["StoredLists | HostLists", "str | None"], Part]
+
+
 def _find_time(record: Record) -> datetime:
     assert record.timestamp is not None  # parse_catalogue_record() has checked this
     return record.timestamp.astimezone(timezone.utc)
@@ -267,34 +271,44 @@ def show_year(year: int) -> Response:
     """Show the items that were published in a year, the newest first."""
     if year not in YEARS:
         abort(404)
-    return _show_part("year", lambda lists, after: lists.list_year(year, after, SHOWN), year)
+    return _show_part("year", f"items/{year}", _read_year(year), year)
 
 
 @_answering
 def show_undated() -> Response:
     """Show the items without a year of publication, the newest first."""
-    return _show_part("undated", lambda lists, after: lists.list_year(None, after, SHOWN))
+    return _show_part("undated", "items/undated", _read_year(None))
 
 
 @_answering
 def show_newest() -> Response:
     """Show all items, the newest first."""
-    return _show_part("newest", lambda lists, after: lists.list_newest(after, SHOWN))
+    return _show_part("newest", "newest", lambda lists, after: lists.list_newest(after, SHOWN))
+
+
+def _read_year(year: int | None) -> ReadPart:
+    return lambda lists, after: lists.list_year(year, after, SHOWN)
 
 
 def _show_part(
     name: str,
-    read: Callable[[StoredLists | HostLists, str | None], Part],
+    path: str,
+    read: ReadPart,
     year: int | None = None,
 ) -> Response:
-    """Show a part of a list. The parameter ``page`` is the last item on the page before."""
+    """Show a part of a list. The parameter ``page`` is the last item on the page before.
+
+    :param path: the path of the list, after ``/ibi/``.
+    """
     lists, after = open_lists(current_archive()), read_query().get("page")
     if after is not None and not lists.is_place(after):
         abort(404)
     part = read(lists, after)
     if not part.works and after is None:
         abort(404)
-    response = _list_page(name=name, works=part.works, year=year, after=after, next=part.next)
+    response = _list_page(
+        name=name, path=path, works=part.works, year=year, after=after, next=part.next
+    )
     return response if after is None else hide_from_search(response)
 
 

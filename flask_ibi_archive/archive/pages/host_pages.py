@@ -40,7 +40,7 @@ def respond(item: HostItem, response: Response) -> ResponseReturnValue:
     if refusal is not None:
         return pages.restricted_page(found, refusal)
     shown = _show(found)
-    return item_pages.add_record_links(item_pages.answer_program(shown) or response, shown)
+    return item_pages.add_record_links(machine_readable.negotiate(found) or response, shown)
 
 
 def _visible(write: Callable[[Shown], str]) -> Callable[[HostItem], Markup]:

@@ -22,6 +22,7 @@ from flask_ibi_archive.archive.service.downloads import describe_version, send_c
 from flask_ibi_archive.core.protocol.query_strings import list_candidate_paths
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.server.pages.charts import draw_swatch
+from flask_ibi_archive.server.pages.negotiation import prefers_metadata
 from flask_ibi_archive.server.pages.requests import (
     current_archive,
     is_request_url,
@@ -124,25 +125,7 @@ def landing(item: ItemView) -> ResponseReturnValue:
     A program that prefers a metadata format to HTML is redirected to the metadata.
     """
     shown = record_page.show(item)
-    return add_record_links(answer_program(shown) or landing_page(shown), shown)
-
-
-def answer_program(shown: Shown) -> Response | None:
-    """Return the answer to a program that prefers a metadata format to the page of an item.
-
-    :returns: None if the client prefers the page.
-    """
-    item = shown.item
-    chosen = machine_readable.choose_format(
-        request.accept_mimetypes, machine_readable.find_formats(item)
-    )
-    if chosen is None:
-        text = gettext("The item is not available in this form")
-        return pages.message(406, text, item=shown.readable)
-    if not chosen:
-        return None
-    response = pages.redirect_to(current_archive().addresses.metadata(item, chosen), 303)
-    return machine_readable.share(response, item)
+    return add_record_links(machine_readable.negotiate(item) or landing_page(shown), shown)
 
 
 def add_record_links(response: Response, shown: Shown) -> Response:
@@ -165,7 +148,11 @@ def landing_page(shown: Shown) -> Response:
 
 @pages.with_item
 def file(item: ItemView, path: str) -> ResponseReturnValue:
-    """Send a file of an item, or redirect to the server that has the file."""
+    """Send a file of an item, or redirect to the server that has the file.
+
+    A persistent URL leads to the only file of an item. Therefore a program that accepts metadata,
+    and not the type of the file, is redirected to the metadata.
+    """
     # Flask decodes the argument ``path`` as UTF-8, but a file name may have another encoding
     prefix = f"/{(request.view_args or {})['ibi']}/doc/".encode()
     raw = request_path().partition(prefix)[2]
@@ -175,6 +162,11 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
         return pages.restricted_page(item, access)
     if found is None:
         return _no_file_page(item, gettext("The item does not have this file"))
+    file_type, offered = pages.find_media_type(found.path), machine_readable.find_offered(item)
+    if prefers_metadata(request.accept_mimetypes, file_type, offered) and (
+        chosen := machine_readable.negotiate(item)
+    ):
+        return chosen
     if found.url is not None and not is_request_url(
         found.url, current_archive().config.archive_address
     ):
@@ -193,6 +185,7 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
             )
         else:
             url = current_archive().addresses.file(item, found.path)
+            response.vary.add("Accept")
             return machine_readable.add_part_links(response, item, "collection", url)
     text = gettext("The content of this file is not available here")
     return _no_file_page(item, text)

@@ -86,11 +86,18 @@ def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str
     yield "title", work.title
     for author in work.creators:
         yield "author", author.inverted
-    yield "publication_date", _format_date(work.issued)
+        for affiliation in author.affiliations:
+            yield "author_institution", affiliation.name
+        yield "author_orcid", author.orcid_url
+    degree = work.degree
+    yield "publication_date", _format_date(work.issued or (degree.defended if degree else None))
     if work.type.is_thesis:
-        yield "dissertation_institution", split_publisher(work.publisher)[1]
+        institution = degree.institution.name if degree and degree.institution else None
+        yield "dissertation_institution", institution or split_publisher(work.publisher)[1]
+        yield "dissertation_name", degree.name if degree else None
     elif work.type in _REPORTS:
         yield "technical_report_institution", split_publisher(work.publisher)[1]
+        yield "technical_report_number", work.number
     else:
         yield "publisher", split_publisher(work.publisher)[1]
     if container := work.container:
@@ -201,8 +208,9 @@ def list_item_links(
     for description in descriptions:
         yield Link(page, "describedby", description.url, description.media_type)
     for author in work.creators:
-        if author.orcid_url is not None:
-            yield Link(page, "author", author.orcid_url)
+        identifier = author.orcid_url or author.ror or author.lattes_url
+        if identifier is not None:
+            yield Link(page, "author", identifier)
     for file in work.files:
         yield Link(page, "item", file.url, file.media_type)
 

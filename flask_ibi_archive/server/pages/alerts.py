@@ -85,8 +85,9 @@ def redirect_response(redirect: Redirect, requested: persistent_urls.PersistentU
         encode_word(redirect.url), requested.passed_query
     )
     response.headers["Cache-Control"] = "private"
+    response.vary.add("Accept")  # see negotiation.add_metadata_step()
     if redirect.depends_on_language:
-        response.headers["Vary"] = "Accept-Language"
+        response.vary.add("Accept-Language")
     return response
 
 

@@ -26,6 +26,7 @@ from flask_ibi_archive.core.protocol.query_strings import contains_key
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.server.pages.alerts import malformed_response, method_response
+from flask_ibi_archive.server.pages.negotiation import add_metadata_step
 from flask_ibi_archive.server.pages.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
@@ -126,7 +127,7 @@ def answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response
         must_answer = is_plausible_ibi(wanted.ibi, target) or has_only_resolver()
         return method_response() if must_answer else None
     ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
-    return resolve(wanted, request_url(), request_addresses(), ranges)
+    return resolve(add_metadata_step(wanted), request_url(), request_addresses(), ranges)
 
 
 def refuse_malformed_host() -> Response | None:

@@ -22,30 +22,22 @@ _DISALLOWED = ("/ibi/oai", "/ibi/statistics", "/col/*/statistics", "/col/*/files
 
 
 def answer_usual_path() -> Response | None:
-    """Return robots.txt or the icon; return None for another path, or if the app has a route."""
-    if not _is_missing():
+    """Return the answer for one of the paths; None for others, or if the app has a route.
+
+    ``/`` redirects to the list of items, unless a resolver has its front page there.
+    """
+    is_read = request.method in ("GET", "HEAD")
+    if not is_read or type(request.routing_exception) is not NotFound:
         return None
     if request.path == "/favicon.ico":
         return send_icon()
-    return _write_robots() if request.path == "/robots.txt" else None
-
-
-def redirect_home() -> Response | None:
-    """Redirect ``/`` to the list of items, if the app has neither a home page nor a resolver.
-
-    This function is a ``before_app_request`` hook.
-    """
-    if request.path != "/" or RESOLVER_EXTENSION in current_flask().extensions:
-        return None
-    path = find_list_path() if _is_missing() else None
+    if request.path == "/robots.txt":
+        return _write_robots()
+    has_resolver = RESOLVER_EXTENSION in current_flask().extensions
+    path = None if request.path != "/" or has_resolver else find_list_path()
     if path is None:
         return None
     return set_headers(Response(status=302, headers={"Location": path}))
-
-
-def _is_missing() -> bool:
-    is_read = request.method in ("GET", "HEAD")
-    return is_read and type(request.routing_exception) is NotFound
 
 
 def _write_robots() -> Response:

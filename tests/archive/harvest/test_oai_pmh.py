@@ -80,6 +80,7 @@ def name(ibi: str) -> str:
 # --- the verbs -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_the_six_verbs(app: Flask, archive: Archive, method: str) -> None:
     item = deposit(archive)
@@ -95,6 +96,7 @@ def test_the_six_verbs(app: Flask, archive: Archive, method: str) -> None:
     assert [one.text for one in record.iter(f"{DC}identifier")] == [f"http://urlib.net/{item}"]
 
 
+@pytest.mark.slow_on_postgresql
 def test_identify_describes_the_archive(app: Flask, archive: Archive, clock: Clock) -> None:
     assert texts(harvest(app, verb="Identify"), "earliestDatestamp") == ["1970-01-01T00:00:00Z"]
     deposit(archive)
@@ -239,6 +241,7 @@ def test_hidden_items_are_not_disclosed(app: Flask, archive: Archive, clock: Clo
     assert harvest_all(app) == {shown: False}
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_has_the_dublin_core_of_its_metadata_item(
     app: Flask, archive: Archive, clock: Clock
 ) -> None:
@@ -259,6 +262,7 @@ def test_an_item_has_the_dublin_core_of_its_metadata_item(
     assert "On snow" not in titles()
 
 
+@pytest.mark.slow_on_postgresql
 @pytest.mark.usefixtures("parts_of_two")
 def test_an_item_with_a_malformed_row_is_skipped_and_not_reported_as_deleted(
     app: Flask, archive: Archive, caplog: pytest.LogCaptureFixture
@@ -277,6 +281,7 @@ def test_an_item_with_a_malformed_row_is_skipped_and_not_reported_as_deleted(
         assert find_errors(root) == ["cannotDisseminateFormat"]
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_whose_metadata_item_is_malformed_is_skipped(app: Flask, archive: Archive) -> None:
     about = deposit(archive, "Malformed", content_type="Metadata")
     _, item = [
@@ -412,6 +417,7 @@ def test_a_part_costs_a_constant_number_of_statements(
 # --- sets ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_sets_are_defined_by_the_host(
     app: Flask, archive: Archive, ibi: IBIArchive, clock: Clock
 ) -> None:

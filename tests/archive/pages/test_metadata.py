@@ -221,7 +221,8 @@ def test_users_outside_the_networks_see_the_metadata_of_restricted_metadata(app:
     ])  # fmt: skip
     [place] = leads_to(app, f"/col/{outer}/metadata", remote=OUTSIDE)
     assert place == f"http://mtc-m16c.sid.inpe.br/col/{inner}/metadata"
-    assert "About" in follow(app, place, remote=OUTSIDE).text
+    page = follow(app, place, remote=OUTSIDE).headers["Location"]
+    assert "About" in follow(app, page, remote=OUTSIDE).text
 
 
 def test_deleted_metadata_are_not_shown(app: Flask) -> None:

@@ -17,6 +17,7 @@ from flask_ibi_archive.core.records.formats import (
     json_ld,
     oai_dc,
     reference_managers,
+    turtle,
 )
 from flask_ibi_archive.core.records.work import Work
 
@@ -131,6 +132,13 @@ BUILT_IN = (
         json_ld.write_json_ld,
         extension="jsonld",
         label="JSON-LD",
+    ),
+    MetadataFormat(
+        "turtle",
+        "text/turtle",
+        turtle.write_turtle,
+        extension="ttl",
+        label="Turtle",
     ),
     MetadataFormat(
         "bibtex",

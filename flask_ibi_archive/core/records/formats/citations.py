@@ -23,6 +23,9 @@ from flask_ibi_archive.core.records.formats.csl_json import describe_csl
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType
 
+#: The name and the media type of a formatted citation, which is no format of the registry, because
+#: it depends on the style, on the language and on the day.
+CITATION, BIBLIOGRAPHY = "citation", "text/x-bibliography"
 #: The names of the styles of CSL.
 _CSL_STYLES = {
     "apa": "apa",
@@ -128,8 +131,12 @@ def _read_style(name: str, locale: str) -> Any:
 
 def _describe(work: Work, style: str, language: str, accessed: date | None) -> dict[str, Any]:
     """Return the CSL-JSON of a work for a citation, which differs from that for exchange."""
-    found = describe_csl(work) | {"language": work.language or "und"}
-    found.pop("custom", None)
+    from citeproc import VARIABLES
+
+    known = {"type", *(name.replace("_", "-") for name in VARIABLES)}
+    found = {name: value for name, value in describe_csl(work).items() if name in known}
+    # without a language, citeproc-py would write titles as in English
+    found["language"] = work.language or "und"
     found["title"] = found["title"].replace(" : ", ": ")  # the colon of catalogues
     found["id"] = work.ibi.lower()  # citeproc-py compares identifiers in lower case
     if found["type"] == "article-journal" and work.container is None:
