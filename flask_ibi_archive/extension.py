@@ -26,6 +26,7 @@ from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items.operations.context import Clock, read_utc_clock
 from flask_ibi_archive.archive.items.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.items.operations.sessions import HostSession, SessionSource
+from flask_ibi_archive.archive.librarian.views import admin_page
 from flask_ibi_archive.archive.pages.host_pages import respond
 from flask_ibi_archive.archive.pages.item_pages import landing
 from flask_ibi_archive.archive.routing import create_blueprint
@@ -204,6 +205,25 @@ class IBIArchive:
         :raises StorageError: if the object has no identifier yet.
         """
         return current_app.make_response(landing(get_ibi("item", item)))
+
+    def admin_page(self) -> Response:
+        """Return the page of the librarian, for a view of the app that requires a login.
+
+        ::
+
+            @app.route("/admin/ibi", methods=["GET", "POST"])
+            @login_required
+            def care():
+                if not current_user.is_librarian:
+                    abort(403)
+                return ibi.admin_page()
+
+        The page shows the state of the registration, failing links, damaged files, embargoes that
+        end soon, removed items and the most read items. Its forms edit and withdraw items without
+        a row in a table of the app. Everyone who can open the view can use them: the app decides
+        who that is.
+        """
+        return admin_page()
 
     def respond(self, item: str | Identified, response: ResponseReturnValue) -> Response:
         """Return the response of the app's own page of an item, with what programs need.

@@ -755,6 +755,19 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Index("ix_ibi_link_host", "archive_id", "host", "checked_at", "digest"),
     )
     sa.Table(
+        "ibi_file_check",
+        metadata,
+        sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
+        sa.Column("checked_at", MOMENT, nullable=False),
+        sa.Column("files", sa.BigInteger(), nullable=False),
+        sa.Column("faults", sa.BigInteger(), nullable=False),
+        sa.Column("faulty", sa.JSON(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_file_check_archive"
+        ),
+        sa.PrimaryKeyConstraint("archive_id"),
+    )
+    sa.Table(
         "ibi_archive_access_count",
         metadata,
         sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
