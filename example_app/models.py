@@ -165,7 +165,7 @@ class Publication(IdentifiedItem, Model):
         return [{"name": name} if isinstance(name, str) else name for name in names]
 
     @property
-    def abstracts(self) -> list[dict[str, str]]:
+    def abstracts(self) -> list[dict[str, str | None]]:
         """The abstracts with their languages."""
         others = parse_lines("abstracts", self.other_abstracts)
         texts = [one if isinstance(one, dict) else {"value": one} for one in others]
