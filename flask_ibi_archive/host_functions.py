@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from flask_ibi_archive.archive.harvest.oai_messages import FindItemSets, HarvestSets
+from flask_ibi_archive.archive.harvest.sets import FindItemSets, HarvestSets
 from flask_ibi_archive.archive.items.access import AccessPolicy
 from flask_ibi_archive.archive.moving.receiving import MovedHere
 from flask_ibi_archive.core.protocol.archive_urls import FindAddress
@@ -221,8 +221,9 @@ def oai_sets(ibi: HasFunctions, names: Mapping[str, str]) -> Callable[[FindItemS
         def find_sets(work: Work) -> list[str]:
             return ["theses:master"] if work.type is WorkType.MASTER_THESIS else []
 
-    Harvesters (OAI-PMH, ``/ibi/oai``) can harvest one set. An item of the set "a:b" also
-    belongs to the set "a", if it is defined. The sets of an item are stored when a
+    Harvesters (OAI-PMH, ``/ibi/oai``) can harvest one set. Every Archive also has the sets
+    ``openaire``, ``driver`` and one for each type, such as ``type:doctoral-thesis``. An item of the
+    set "a:b" also belongs to the set "a", if it is defined. The sets of an item are stored when a
     harvester asks for the first time after a change of the item. If the sets or the function
     change, run ``flask ibi renew-harvests``. A deleted item stays in its sets, so that
     harvesters of the sets learn of the deletion.

@@ -148,8 +148,26 @@ MARKED = {"Accept-Language": TAG}
 #: names of formats, units, and names of the standards.
 NAMES = {
     *("English", "español", "português", "Esperanto"),
-    *("ABNT", "APA", "Chicago", "IEEE", "Vancouver", "ISBN", "ISSN", "SHA", "Turtle"),
-    *("ABNT", "NBR", "BibTeX", "CSL", "CSV", "Core", "DOI", "DataCite", "Dublin", "IBI", "JSON"),
+    *("ABNT", "APA", "Chicago", "IEEE", "Vancouver", "ISBN", "ISSN", "SHA"),
+    *(
+        "ABNT",
+        "NBR",
+        "BibTeX",
+        "CSL",
+        "CSV",
+        "Core",
+        "DOI",
+        "ETD",
+        "MARCXML",
+        "MS",
+        "MTD",
+        "OpenAIRE",
+        "Turtle",
+        "DataCite",
+        "Dublin",
+        "IBI",
+        "JSON",
+    ),
     *("LD", "RIS", "XML", "kB"),
     # the names of languages and countries in Esperanto
     *Locale.parse(TAG).languages.values(),

@@ -31,7 +31,7 @@ from flask_ibi_archive.archive.pages import labels
 from flask_ibi_archive.archive.pages.feed import write_feed
 from flask_ibi_archive.archive.service.item_catalogue import CannotList, RecordSource
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element
+from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import ConfigError, NotReady

@@ -107,7 +107,8 @@ def describe_csl(work: Work) -> dict[str, Any]:
         "volume": container and container.volume,
         "issue": container and container.number,
         "page": container and container.pages,
-        "genre": (degree and degree.name) or work.type_text,
+        "genre": (degree and degree.name)
+        or (work.type_text if work.type_text != work.type.value else None),
         "number": work.number,
         version: work.version,
         "number-of-pages": pages and pages[1],
