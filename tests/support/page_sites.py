@@ -78,7 +78,7 @@ ARCHIVE_PAGES = {
     "/ibi/items/undated": 200,
     "/ibi/newest": 200,
     "/ibi/newest?page=2": 200,
-    f"/{IBIP}:(marcxml)": 404,
+    f"/{IBIP}:(mods)": 404,
 }
 RESOLVER_PAGES = {
     "/": 200,
