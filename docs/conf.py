@@ -54,6 +54,7 @@ nitpick_ignore = [
         "HostSession",
         "Identified",
         "Metadata",
+        "ResponseReturnValue",
         "MovedHere",
         "Notifier",
         "Path",

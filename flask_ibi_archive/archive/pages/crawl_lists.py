@@ -11,7 +11,16 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from flask import Response, abort
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    exists,
+    func,
+    select,
+    union_all,
+)
 from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.conditions import describes, is_public
@@ -105,22 +114,33 @@ class StoredLists:
 
     def _select_year(self, year: int | None, after: str | None, limit: int) -> Select[Any]:
         metadata = aliased(Item)
-        is_own = Item.issued_year == year
         if year is None:
-            is_own = and_(Item.issued_year.is_(None), Item.metadata_item_id.is_(None))
-        own = self._select(after, limit, is_own).subquery()
-        other = self._select(after, limit, metadata.issued_year == year, describes(metadata))
-        if year is None:  # what hidden or removed metadata state is not shown
-            is_unknown = or_(metadata.issued_year.is_(None), ~describes(metadata))
-            other = self._select(after, limit, is_unknown)
-        described = other.join(metadata, metadata.id == Item.metadata_item_id).subquery()
+            states_year = exists().where(
+                metadata.id == Item.metadata_item_id,
+                metadata.issued_year.is_not(None),
+                describes(metadata),
+            )
+            return self._select(after, limit, Item.issued_year.is_(None), ~states_year)
+        own = self._select(after, limit, Item.issued_year == year).subquery()
+        of_year = select(metadata.id).where(
+            metadata.archive_id == self._archive.served().id,
+            metadata.issued_year == year,
+            describes(metadata),
+        )
+        # "+ 0" keeps databases from reading all items in the order of their ids
+        other = (
+            select(Item.id)
+            .where(is_public(), Item.metadata_item_id.in_(of_year), *_is_after(after))
+            .order_by((Item.id + 0).desc())
+            .limit(limit)
+            .subquery()
+        )
         # each part of the union has its own index
-        both = union_all(select(own.c.id), select(described.c.id)).subquery()
+        both = union_all(select(own.c.id), select(other.c.id)).subquery()
         return select(both.c.id).order_by(both.c.id.desc()).limit(limit)
 
     def _select(self, after: str | None, limit: int, *where: ColumnElement[bool]) -> Select[Any]:
-        is_after = () if after is None else (Item.id < int(after),)
-        statement = select(Item.id).where(self._is_listed, *is_after, *where)
+        statement = select(Item.id).where(self._is_listed, *_is_after(after), *where)
         return statement.order_by(Item.id.desc()).limit(limit)
 
     def _read_part(self, statement: Select[Any], limit: int) -> Part:
@@ -166,6 +186,11 @@ class StoredLists:
         )
         rows = self._database.read_rows(statement)
         return [(self._archive.addresses.item(row), row.timestamp) for row in rows]
+
+
+def _is_after(place: str | None) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition for the items after a position, the newest first."""
+    return () if place is None else (Item.id < int(place),)
 
 
 class HostLists:
