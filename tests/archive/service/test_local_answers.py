@@ -390,9 +390,6 @@ def test_a_malformed_target_that_begins_with_an_ibi_is_explained(web: Flask) -> 
 def test_other_paths_get_the_404_of_the_host(web: Flask) -> None:
     for target in [
         *(
-            "",
-            "favicon.ico",
-            "robots.txt",
             "new/gadgets",
             "wp-admin/x",
             "a/b/c/d",

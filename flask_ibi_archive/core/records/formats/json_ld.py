@@ -21,6 +21,7 @@ from flask_ibi_archive.core.records.description import (
     Role,
     Subject,
 )
+from flask_ibi_archive.core.records.formats.vocabularies import find_access
 from flask_ibi_archive.core.records.work import Work, WorkFile
 from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
 from flask_ibi_archive.core.records.work_values import split_publisher
@@ -50,14 +51,6 @@ _TYPES = {
     WorkType.VIDEO: "VideoObject",
 }
 
-
-#: The access rights of COAR (https://vocabularies.coar-repositories.org/access_rights/).
-_ACCESS = {
-    "open": "c_abf2",
-    "embargoed": "c_f1cf",
-    "restricted": "c_16ec",
-    "metadata only": "c_14cb",
-}
 #: The properties for contributors with a role.
 _ROLES: dict[Role, str] = {
     "editor": "editor",
@@ -188,9 +181,9 @@ def _is_free(work: Work) -> bool | None:
 
 def _list_conditions(work: Work) -> list[str]:
     """Return the access right of the vocabulary of COAR, and the end of an embargo."""
-    right = work.access_right if work.access is None else work.access
-    conditions = [] if right is None else [f"http://purl.org/coar/access_right/{_ACCESS[right]}"]
-    if right == "embargoed" and work.available is not None:
+    right = find_access(work)
+    conditions = [] if right is None else [right.uri]
+    if (work.access or work.access_right) == "embargoed" and work.available is not None:
         conditions.append(f"available from {work.available.isoformat()}")
     return conditions
 
