@@ -137,6 +137,8 @@ class Publication(IdentifiedItem, Model):
             abstracts=[*abstracts, *parse_lines("abstracts", self.other_abstracts)],
             subjects=parse_lines("subjects", self.subjects),
             licence=self.licence,
+            # may_read() refuses nobody after an embargo; the Archive knows about the embargo itself
+            access_right="open",
             funding=parse_lines("funding", self.funding),
             related=parse_lines("related", self.related),
             language=self.language,

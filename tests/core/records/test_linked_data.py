@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime, timezone
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from pyld import jsonld
-from rdflib import RDF, Graph, Namespace
+from rdflib import RDF, Graph, Literal, Namespace, URIRef
 from rdflib.compare import isomorphic
-from rdflib.namespace import SDO
+from rdflib.namespace import PROV, SDO, XSD
 from support.cases import for_each
 from support.metadata import BASE, IBI, works
 
@@ -28,6 +28,7 @@ from flask_ibi_archive.core.records.description import (
 )
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
 from flask_ibi_archive.core.records.formats.turtle import write_turtle
+from flask_ibi_archive.core.records.page_head import list_item_links
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.core.records.work_types import WorkType
@@ -106,12 +107,47 @@ def test_turtle_is_the_graph_of_the_json_ld(work: Work) -> None:
     check_turtle(work)
 
 
-def test_the_graph_has_terms_of_schema_org_alone() -> None:
+def test_the_graph_has_terms_of_schema_org_and_prov_alone() -> None:
     graph = check_turtle(THESIS)
     terms = {*graph.predicates(), *graph.objects(predicate=RDF.type)} - {RDF.type}
     # rdflib has a version of the vocabulary before 13.0
-    names = {str(term).removeprefix(str(S)) for term in terms} - {"funding"}
+    names = {str(term).removeprefix(str(S)) for term in terms if term not in PROV} - {"funding"}
     assert names <= SDO.__annotations__.keys()
+
+
+def test_the_provenance_is_stated_in_prov() -> None:
+    time = datetime(2026, 11, 26, 20, 35, 37, tzinfo=timezone.utc)
+    first, original = f"{BASE}/J8LNKAN8RW/38KJF4E", f"{BASE}/J8LNKAN8RW/38KJF4F"
+    work = replace(THESIS, deposited=time, previous_edition=first, translation_of=original)
+    graph = check_turtle(work)
+    found = {
+        (term.removeprefix(str(PROV)), value)
+        for term, value in graph.predicate_objects(URIRef(work.url))
+        if term in PROV
+    }
+    assert found == {
+        ("wasAttributedTo", URIRef(f"https://orcid.org/{ORCID}")),
+        ("wasAttributedTo", URIRef(ROR)),
+        ("generatedAtTime", Literal("2026-11-26T20:35:37+00:00", datatype=XSD.dateTime)),
+        ("wasRevisionOf", URIRef(first)),
+        ("wasDerivedFrom", URIRef(original)),
+    }
+
+
+def test_the_license_the_access_right_and_files_can_be_read_by_programs() -> None:
+    """Programs that assess a repository compare each file with what the description states."""
+    work = replace(THESIS, access="open", available=None)
+    graph, item = check_turtle(work), URIRef(work.url)
+    assert graph.value(item, S.license) == URIRef("https://creativecommons.org/licenses/by/4.0/")
+    right = graph.value(item, S.conditionsOfAccess)
+    assert right == Literal("http://purl.org/coar/access_right/c_abf2")
+    (file,) = graph.objects(item, S.encoding)
+    links = [link for link in list_item_links(work, ()) if link.relation == "item"]
+    assert [(link.target, link.media_type) for link in links] == [
+        (str(graph.value(file, S.contentUrl)), str(graph.value(file, S.encodingFormat)))
+    ]
+    assert str(graph.value(file, S.contentSize)) == "12 B"
+    assert str(graph.value(file, S.sha256)) == "a" * 64
 
 
 def test_a_thesis_has_people_degree_grant_access_and_files() -> None:

@@ -1,6 +1,7 @@
-"""The format JSON-LD with the vocabulary of schema.org.
+"""The format JSON-LD with the vocabulary of schema.org, and with PROV-O for the provenance.
 
-Source: https://schema.org/CreativeWork and Google's documentation of structured data.
+Sources: https://schema.org/CreativeWork; Google's documentation of structured data;
+https://www.w3.org/TR/prov-o/.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ _TYPES = {
     WorkType.VIDEO: "VideoObject",
 }
 
+
+#: The namespace of PROV-O. Its terms are written as IRIs, because they need no other context then.
+PROV = "http://www.w3.org/ns/prov#"
 #: The properties for contributors with a role.
 _ROLES: dict[Role, str] = {
     "editor": "editor",
@@ -159,6 +163,7 @@ def describe_work(work: Work) -> dict[str, Any]:
         "distribution" if is_dataset else "encoding": [
             _describe_file(file, type) for file in work.files
         ],
+        **_describe_provenance(work),
     }
     for related in work.related:
         _add_related(found, related)
@@ -199,6 +204,20 @@ def _describe_contributors(names: Iterable[Name]) -> dict[str, list[Any]]:
             described = {"@type": "Role", "roleName": role, "contributor": person}
             found.setdefault("contributor", []).append(described)
     return found
+
+
+def _describe_provenance(work: Work) -> dict[str, Any]:
+    """Return who made the work, when it was deposited, and from which other works it was made."""
+    time = work.deposited
+    return {
+        f"{PROV}wasAttributedTo": [
+            {"@id": identifier} for name in work.creators if (identifier := _identify(name))
+        ],
+        f"{PROV}generatedAtTime": time
+        and {"@type": "http://www.w3.org/2001/XMLSchema#dateTime", "@value": time.isoformat()},
+        f"{PROV}wasRevisionOf": work.previous_edition and {"@id": work.previous_edition},
+        f"{PROV}wasDerivedFrom": work.translation_of and {"@id": work.translation_of},
+    }
 
 
 def _describe_subject(subject: Subject) -> str | dict[str, Any]:
@@ -265,8 +284,12 @@ def _omit_empty(found: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value not in (None, "", [])}
 
 
+def _identify(name: Name) -> str | None:
+    return name.orcid_url or name.ror
+
+
 def _describe_name(name: Name) -> dict[str, Any]:
-    identifier = name.orcid_url or name.ror
+    identifier = _identify(name)
     return _omit_empty(
         {
             "@type": "Person" if name.is_person else "Organization",

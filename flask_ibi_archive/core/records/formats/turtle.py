@@ -15,7 +15,7 @@ from itertools import count
 from typing import Any
 from urllib.parse import quote
 
-from flask_ibi_archive.core.records.formats.json_ld import describe_work
+from flask_ibi_archive.core.records.formats.json_ld import PROV, describe_work
 from flask_ibi_archive.core.records.work import Work
 
 _VOCABULARY = "http://schema.org/"
@@ -39,17 +39,20 @@ def write_turtle(work: Work) -> str:
 def _format_node(node: dict[str, Any], numbers: Iterator[int]) -> tuple[str, list[str]]:
     """Return the name of a node, and the triples about it and the nodes in it."""
     subject = _format_iri(node["@id"]) if "@id" in node else f"_:b{next(numbers)}"
-    lines = [f"{subject} {_TYPE} <{_VOCABULARY}{node['@type']}> ."]
+    lines = [f"{subject} {_TYPE} <{_VOCABULARY}{node['@type']}> ."] if "@type" in node else []
     for name, values in node.items():
         for value in values if isinstance(values, list) else [values]:
             if name.startswith("@"):
                 continue
-            if isinstance(value, dict):
+            if isinstance(value, dict) and "@value" in value:
+                target = f'"{value["@value"]}"^^{_format_iri(value["@type"])}'
+            elif isinstance(value, dict):
                 target, more = _format_node(value, numbers)
                 lines += more
             else:
                 target = _format_value(name, value)
-            lines.append(f"{subject} <{_VOCABULARY}{name}> {target} .")
+            property = name if name.startswith(PROV) else _VOCABULARY + name
+            lines.append(f"{subject} <{property}> {target} .")
     return subject, lines
 
 
