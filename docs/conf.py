@@ -1,7 +1,7 @@
 """Settings of Sphinx for this documentation.
 
-``sphinx-build -W docs build/docs`` writes the pages to ``build/docs``, and ``sphinx-build -W -D language=pt_BR docs
-build/docs/pt-br`` writes them in Portuguese.
+``sphinx-build -W docs build/docs`` writes the pages to ``build/docs``, and ``sphinx-build -W -D
+language=pt_BR docs build/docs/pt-br`` writes them in Portuguese.
 """
 
 import warnings
@@ -32,8 +32,10 @@ TRANSLATED = [
     "accesses",
     "howto/index",
     "howto/backup",
+    "howto/from-a-spreadsheet",
     "howto/join-a-resolver",
     "howto/leave-another-system",
+    "howto/librarian",
     "howto/login-and-embargo",
     "howto/move",
     "howto/old-links",
@@ -78,6 +80,7 @@ nitpick_ignore = [
         "HostSession",
         "Identified",
         "Metadata",
+        "ResponseReturnValue",
         "MovedHere",
         "Notifier",
         "Path",

@@ -36,12 +36,14 @@ def record(identifier: str) -> str | Response:
     publication = find_publication(identifier)
     if publication is None or not publication.is_visible_to(get_user()):
         return ibi.landing_page(identifier)
-    return render_template(
+    page = render_template(
         "record.html",
         publication=publication,
         manages=publication.is_managed_by(get_user()),
         is_embargoed=publication.embargo and publication.embargo > ibi.archive.today,
     )
+    # adds what programs read: the Link header, and redirects to metadata formats
+    return ibi.respond(publication, page)
 
 
 @catalogue.get("/imported")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 
 from flask import (
@@ -19,13 +20,23 @@ from sqlalchemy import or_, select
 from werkzeug import Response
 
 from example_app.accounts import get_user
-from example_app.extensions import db, login
+from example_app.extensions import db, ibi, login
 from example_app.forms import PublicationForm, WithdrawalForm, remove_uploads
 from example_app.languages import gettext as _
 from example_app.models import Publication, User
 from flask_ibi_archive import IBIError
 
 editing = Blueprint("editing", __name__)
+#: The fields of the form whose names differ from those of the record.
+FORM_FIELDS = {
+    "creators": "authors",
+    "titles": "other_titles",
+    "abstracts": "other_abstracts",
+    "contributors": "advisor",
+    "container": "journal",
+    "same_as": "old_links",
+    "issued": "year",
+}
 
 
 @editing.before_request
@@ -149,6 +160,13 @@ def draft_file(id: int, name: str) -> Response:
     return send_from_directory(folder, stored, download_name=name)
 
 
+@editing.route("/admin/ibi", methods=["GET", "POST"])
+def care() -> Response:
+    """Show the librarian's page of the extension, which also edits items without a row."""
+    require_librarian()
+    return ibi.admin_page()
+
+
 def current() -> User:
     """Return the user, who is logged in on all pages of this module."""
     return get_user() or abort(401)
@@ -181,9 +199,20 @@ def save(form: FlaskForm) -> bool:
         db.session.commit()
     except IBIError as error:
         db.session.rollback()
-        form.form_errors.append(str(error))
+        show_error(form, error)
         return False
     return True
+
+
+def show_error(form: FlaskForm, error: IBIError) -> None:
+    """Show the message of the Archive beside the field to which it belongs, if there is one."""
+    # such as creators[0].orcid or degree.defended
+    place = re.split(r"[.\[]", getattr(error, "field", None) or "", maxsplit=1)[0]
+    name = FORM_FIELDS.get(place, place)
+    if name in form:
+        form[name].errors = [*form[name].errors, getattr(error, "reason", str(error))]
+    else:
+        form.form_errors.append(str(error))
 
 
 def save_publication(publication: Publication, form: PublicationForm) -> bool:

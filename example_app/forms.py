@@ -13,6 +13,7 @@ from flask_wtf.file import FileAllowed, MultipleFileField
 from werkzeug.datastructures import FileStorage
 from wtforms import (
     DateField,
+    Field,
     IntegerField,
     PasswordField,
     SelectField,
@@ -37,7 +38,28 @@ except ImportError:  # WTForms 3.2, the last version for Python 3.10, has tuples
         return value, label
 
 
-KINDS = [SelectChoice("Thesis", _l("Thesis")), SelectChoice("Report", _l("Report"))]
+KINDS = [
+    SelectChoice("Doctoral thesis", _l("Doctoral thesis")),
+    SelectChoice("Master thesis", _l("Master thesis")),
+    SelectChoice("Thesis", _l("Thesis")),
+    SelectChoice("Article", _l("Article")),
+    SelectChoice("Report", _l("Report")),
+    SelectChoice("Dataset", _l("Dataset")),
+]
+LEVELS = [
+    SelectChoice("", _l("(no degree)")),
+    SelectChoice("bachelor", _l("Bachelor")),
+    SelectChoice("specialist", _l("Specialist")),
+    SelectChoice("master", _l("Master")),
+    SelectChoice("doctoral", _l("Doctorate")),
+]
+LICENCES = [
+    SelectChoice("", _l("(no licence)")),
+    *(
+        SelectChoice(name, name.replace("-", " "))
+        for name in ("CC-BY-4.0", "CC-BY-SA-4.0", "CC-BY-NC-4.0", "CC-BY-NC-ND-4.0", "CC0-1.0")
+    ),
+]
 LANGUAGES = {"en": "English", "es": "Spanish", "fr": "French", "pt": "Portuguese"}
 CODES = {name: code for code, name in LANGUAGES.items()}
 
@@ -48,9 +70,9 @@ def strip(value: str | None) -> str | None:
     return "\n".join(lines).strip() or None
 
 
-def join_lines(text: str | None) -> str:
-    """Return a text without its empty lines."""
-    return "\n".join(filter(None, (text or "").splitlines()))
+def join_lines(text: str | None) -> str | None:
+    """Return a text without its empty lines; None if nothing is left."""
+    return "\n".join(filter(None, (text or "").splitlines())) or None
 
 
 class TranslatedForm(FlaskForm):
@@ -84,44 +106,106 @@ class WithdrawalForm(TranslatedForm):
     )
 
 
-class PublicationForm(TranslatedForm):
-    """The description and the files of a publication."""
+def line(label: object, length: int, **options: Any) -> StringField:
+    """Return a field for a text in one line, which may be empty."""
+    return StringField(label, [Length(max=length)], [strip], **options)
 
+
+def lines(label: object, length: int, rows: int = 2, **options: Any) -> TextAreaField:
+    """Return a field for values in lines, which may be empty."""
+    return TextAreaField(label, [Length(max=length)], [strip], render_kw={"rows": rows}, **options)
+
+
+class PublicationForm(TranslatedForm):
+    """The description and the files of a publication.
+
+    The fields have the names of the columns of a publication, except ``uploads``.
+    """
+
+    #: the fields that are shown under each heading
+    SECTIONS = (
+        (_l("Publication"), "kind title other_titles authors year language publisher"),
+        (_l("Content"), "abstract other_abstracts subjects"),
+        (_l("Thesis"), "advisor committee degree level programme institution defended"),
+        (_l("Article or report"), "journal volume issue pages issn number"),
+        (_l("Rights and related works"), "licence funding related old_links"),
+        (_l("Files"), "uploads embargo"),
+    )
+
+    kind = SelectField(_l("Kind"), choices=KINDS)
     title = StringField(_l("Title"), [DataRequired(), Length(max=500)], [strip])
+    other_titles = lines(
+        _l("Title in other languages"),
+        1000,
+        description=_l("One per line, with the language in brackets: Sobre a chuva [pt]"),
+    )
     authors = TextAreaField(
         _l("Authors"),
         [DataRequired(), Length(max=2000)],
         [strip],
-        description=_l("One author per line, the family name first: Silva, Ana"),
+        description=_l(
+            "One author per line, the family name first. ORCID, Lattes number and affiliation may "
+            "follow after semicolons: Silva, Ana; 0000-0002-1825-0097; Vale University"
+        ),
         render_kw={"rows": 3},
-    )
-    kind = SelectField(_l("Kind"), choices=KINDS)
-    advisor = StringField(
-        _l("Advisor"),
-        [Length(max=200)],
-        [strip],
-        description=_l("Of a thesis."),
     )
     year = IntegerField(_l("Year"), [InputRequired(), NumberRange(1800, 2100)])
     # the form shows names, the publication has codes
     language = SelectField(_l("Language"), coerce=lambda text: LANGUAGES.get(text, text))
+    publisher = line(_l("Publisher"), 300)
     abstract = TextAreaField(_l("Abstract"), filters=[strip], render_kw={"rows": 6})
+    other_abstracts = TextAreaField(
+        _l("Abstract in other languages"),
+        filters=[strip],
+        description=_l("One per line, with the language in brackets at its end."),
+        render_kw={"rows": 4},
+    )
+    subjects = lines(
+        _l("Subjects"),
+        1000,
+        description=_l("One per line. The language may follow in brackets: ice clouds [en]"),
+    )
+    advisor = lines(_l("Advisor"), 1000, description=_l("In the form of the authors."))
+    committee = lines(_l("Committee"), 2000, 3, description=_l("In the form of the authors."))
+    degree = line(_l("Degree"), 200, description=_l("Such as Doctorate in Remote Sensing."))
+    level = SelectField(_l("Level"), choices=LEVELS)
+    programme = line(_l("Postgraduate programme"), 200)
+    institution = line(_l("Institution"), 300)
+    defended = DateField(_l("Date of the defence"), [Optional()])
+    journal = line(_l("Journal"), 300)
+    volume = line(_l("Volume"), 50)
+    issue = line(_l("Issue"), 50)
+    pages = line(_l("Pages"), 50)
+    issn = line("ISSN", 20)
+    number = line(_l("Number of the report"), 50)
+    licence = SelectField(_l("Licence"), choices=LICENCES)
+    funding = lines(
+        _l("Funding"),
+        2000,
+        description=_l("One grant per line: funder; number; title of the project"),
+    )
+    related = lines(
+        _l("Related works"),
+        2000,
+        description=_l(
+            "A DOI or an address on each line. A relation of DataCite may precede it: "
+            "IsSupplementedBy doi:10.5555/12345678"
+        ),
+    )
+    old_links = lines(
+        _l("Old links"),
+        2000,
+        description=_l("A DOI, a Handle or a former address of the publication on each line."),
+    )
     uploads = MultipleFileField(
-        _l("PDF files"),
-        [FileAllowed(["pdf"], _l("Choose PDF files."))],
-        render_kw={"accept": ".pdf,application/pdf"},
+        _l("PDF or CSV files"),
+        [FileAllowed(["pdf", "csv"], _l("Choose PDF or CSV files."))],
+        render_kw={"accept": ".pdf,.csv,application/pdf,text/csv"},
     )
     embargo = DateField(
         _l("Embargo"),
         [Optional()],
         description=_l("The first day on which everyone may read the files."),
-    )
-    old_links = TextAreaField(
-        _l("Old links"),
-        [Length(max=2000)],
-        [strip],
-        description=_l("A DOI, a Handle or a former address of the publication on each line."),
-        render_kw={"rows": 2},
     )
 
     def __init__(self, *, needs_files: bool, **values: Any) -> None:
@@ -145,18 +229,24 @@ class PublicationForm(TranslatedForm):
         for upload in uploads:
             beginning = upload.stream.read(5)
             upload.stream.seek(0)
-            if beginning != b"%PDF-":
+            if file_name(upload).lower().endswith(".pdf") and beginning != b"%PDF-":
                 raise ValidationError(_("{file} is not a PDF file.", file=file_name(upload)))
 
     def update(self, publication: Publication) -> None:
         """Copy the values of the form to a publication, and store the uploaded files."""
-        for name in ("title", "kind", "advisor", "year", "abstract", "embargo"):
-            setattr(publication, name, self[name].data)
+        for field in self:
+            if hasattr(publication, field.name):
+                is_lines = isinstance(field, TextAreaField) and field.name != "abstract"
+                value = join_lines(field.data) if is_lines else field.data
+                setattr(publication, field.name, None if value == "" else value)
         publication.language = CODES[self.language.data]
-        publication.authors = join_lines(self.authors.data)
-        publication.old_links = join_lines(self.old_links.data) or None
         if uploads := self._uploads():
             publication.files = {file_name(upload): store_upload(upload) for upload in uploads}
+
+    @property
+    def sections(self) -> list[tuple[object, list[Field]]]:
+        """The headings of the form, each with its fields."""
+        return [(name, [self[one] for one in names.split()]) for name, names in self.SECTIONS]
 
     def _uploads(self) -> list[FileStorage]:
         # a browser sends an empty file if the user has chosen none
@@ -172,7 +262,7 @@ def store_upload(upload: FileStorage) -> str:
     """Store an uploaded file in the upload folder, and return its name there."""
     folder = Path(current_app.config["UPLOAD_FOLDER"])
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"{uuid4().hex}.pdf"
+    name = uuid4().hex + PurePosixPath(file_name(upload)).suffix
     upload.save(folder / name)
     return name
 

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from werkzeug.security import check_password_hash, generate_password_hash
 
 from example_app.extensions import Model, db
-from flask_ibi_archive import IdentifiedItem, ItemRecord, Tombstone
+from flask_ibi_archive import IdentifiedItem, ItemRecord, Tombstone, parse_lines
 
 
 class User(UserMixin, Model):
@@ -34,7 +34,7 @@ class User(UserMixin, Model):
 
 
 class Publication(IdentifiedItem, Model):
-    """A thesis or a report.
+    """A thesis, an article, a report or a data set.
 
     The mixin adds the columns of the identifiers, ``ibi`` and ``persistent_url``. From
     :meth:`ibi_record`, it keeps the item up to date when the session is committed.
@@ -43,13 +43,38 @@ class Publication(IdentifiedItem, Model):
     id: Mapped[int] = mapped_column(primary_key=True)
     #: "draft", "public" or "withdrawn"
     status: Mapped[str] = mapped_column(String(20), index=True)
-    #: "Thesis" or "Report"
+    #: one of the kinds of :data:`example_app.forms.KINDS`, which are types of works
     kind: Mapped[str] = mapped_column(String(20))
     title: Mapped[str] = mapped_column(String(500))
-    #: one author per line, the family name first
+    #: the title in other languages, one per line, such as ``Nuvens de gelo [pt]``
+    other_titles: Mapped[str | None] = mapped_column(String(1000))
+    #: one author per line: the name, the ORCID, the affiliation, as parse_lines() reads them
     authors: Mapped[str] = mapped_column(String(2000))
-    advisor: Mapped[str | None] = mapped_column(String(200))
+    #: persons in the same form
+    advisor: Mapped[str | None] = mapped_column(String(1000))
+    committee: Mapped[str | None] = mapped_column(String(2000))
+    degree: Mapped[str | None] = mapped_column(String(200))
+    #: such as "doctoral"
+    level: Mapped[str | None] = mapped_column(String(20))
+    programme: Mapped[str | None] = mapped_column(String(200))
+    institution: Mapped[str | None] = mapped_column(String(300))
+    defended: Mapped[date | None]
+    journal: Mapped[str | None] = mapped_column(String(300))
+    volume: Mapped[str | None] = mapped_column(String(50))
+    issue: Mapped[str | None] = mapped_column(String(50))
+    pages: Mapped[str | None] = mapped_column(String(50))
+    issn: Mapped[str | None] = mapped_column(String(20))
+    #: the number of a report
+    number: Mapped[str | None] = mapped_column(String(50))
+    publisher: Mapped[str | None] = mapped_column(String(300))
     abstract: Mapped[str | None]
+    #: the abstract in other languages, one per line
+    other_abstracts: Mapped[str | None]
+    subjects: Mapped[str | None] = mapped_column(String(1000))
+    licence: Mapped[str | None] = mapped_column(String(200))
+    #: grants and related works, one per line
+    funding: Mapped[str | None] = mapped_column(String(2000))
+    related: Mapped[str | None] = mapped_column(String(2000))
     year: Mapped[int]
     language: Mapped[str] = mapped_column(String(10))
     #: for each file, the name that readers see, and the name in the upload folder
@@ -81,21 +106,42 @@ class Publication(IdentifiedItem, Model):
     def ibi_record(self) -> ItemRecord:
         """Describe the item of this publication for the Archive."""
         folder = Path(current_app.config["UPLOAD_FOLDER"])
+        titles = [{"value": self.title, "lang": self.language}]
+        abstracts = [{"value": self.abstract, "lang": self.language}] if self.abstract else []
         record = ItemRecord(
             state="Original",
-            title=self.title,
-            creators=self.creators,
-            language=self.language,
-            metadata={
-                "dc": {
-                    "type": [self.kind],
-                    "date": [str(self.year)],
-                    "contributor": [self.advisor] if self.advisor else [],
-                    "description": [self.abstract] if self.abstract else [],
-                }
+            titles=[*titles, *parse_lines("titles", self.other_titles)],
+            creators=parse_lines("creators", self.authors),
+            contributors=[
+                *name_contributors("advisor", self.advisor),
+                *name_contributors("committee member", self.committee),
+            ],
+            type=self.kind,
+            issued=str(self.year),
+            publisher=self.publisher,
+            degree={
+                "name": self.degree,
+                "level": self.level,
+                "programme": self.programme,
+                "institution": next(iter(parse_lines("institution", self.institution)), None),
+                "defended": self.defended,
             },
+            container={
+                "title": self.journal,
+                "volume": self.volume,
+                "number": self.issue,
+                "pages": self.pages,
+            },
+            issn=self.issn,
+            number=self.number,
+            abstracts=[*abstracts, *parse_lines("abstracts", self.other_abstracts)],
+            subjects=parse_lines("subjects", self.subjects),
+            licence=self.licence,
+            funding=parse_lines("funding", self.funding),
+            related=parse_lines("related", self.related),
+            language=self.language,
             files=[(name, folder / stored) for name, stored in self.files.items()],
-            embargo=self.embargo.isoformat() if self.embargo else None,
+            embargo=self.embargo,
             same_as=self.old_links.splitlines() if self.old_links else [],
             previous_edition=self.previous_edition,
             translation_of=self.translation_of,
@@ -109,8 +155,22 @@ class Publication(IdentifiedItem, Model):
 
     @property
     def creators(self) -> list[str]:
-        """The authors."""
-        return self.authors.splitlines()
+        """The names of the authors."""
+        return [line.partition(";")[0].strip() for line in self.authors.splitlines()]
+
+    @property
+    def people(self) -> list[dict[str, Any]]:
+        """The authors with their identifiers and affiliations, as in the record of the item."""
+        names = parse_lines("creators", self.authors)
+        return [{"name": name} if isinstance(name, str) else name for name in names]
+
+    @property
+    def abstracts(self) -> list[dict[str, str | None]]:
+        """The abstracts with their languages."""
+        others = parse_lines("abstracts", self.other_abstracts)
+        texts = [one if isinstance(one, dict) else {"value": one} for one in others]
+        own = {"value": self.abstract, "lang": self.language}
+        return [own, *texts] if self.abstract else texts
 
     @property
     def other_languages(self) -> list[Publication]:
@@ -140,6 +200,14 @@ class Publication(IdentifiedItem, Model):
         if self.status == "withdrawn":
             return False
         return user.is_librarian or (self.status == "draft" and self.is_managed_by(user))
+
+
+def name_contributors(role: str, lines: str | None) -> list[dict[str, Any]]:
+    """Return the persons in some lines as contributors with a role."""
+    names = (
+        {"name": one} if isinstance(one, str) else one for one in parse_lines("creators", lines)
+    )
+    return [{**name, "role": role} for name in names]
 
 
 def search(text: str) -> Select[Any]:

@@ -602,14 +602,19 @@ class RecordError(StorageError):
     :param line: the number of the line. The first line is 1.
     :param field: the wrong field; None if the whole line is wrong.
     :param reason: what is wrong and what would be right.
+    :param place: where the record is in a file that does not have one record in each line, such as
+        ``row 7``; None: in the line.
     """
 
-    def __init__(self, source: str, line: int, field: str | None, reason: str) -> None:
+    def __init__(
+        self, source: str, line: int, field: str | None, reason: str, place: str | None = None
+    ) -> None:
         self.source = source
         self.line = line
         self.field = field
         self.reason = reason
-        super().__init__(f"{source}, line {line}{f', {field}' if field else ''}: {reason}")
+        place = place or f"line {line}"
+        super().__init__(f"{source}, {place}{f', {field}' if field else ''}: {reason}")
 
 
 class RowError(StorageError):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, current_app, has_app_context, has_request_context
+from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive import host_functions
 from flask_ibi_archive.archive.archive import Archive
@@ -25,6 +26,8 @@ from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items.operations.context import Clock, read_utc_clock
 from flask_ibi_archive.archive.items.operations.description import Identified, get_ibi
 from flask_ibi_archive.archive.items.operations.sessions import HostSession, SessionSource
+from flask_ibi_archive.archive.librarian.views import admin_page
+from flask_ibi_archive.archive.pages.host_pages import respond
 from flask_ibi_archive.archive.pages.item_pages import landing
 from flask_ibi_archive.archive.routing import create_blueprint
 from flask_ibi_archive.archive.service.former_links import answer_former_link
@@ -202,6 +205,46 @@ class IBIArchive:
         :raises StorageError: if the object has no identifier yet.
         """
         return current_app.make_response(landing(get_ibi("item", item)))
+
+    def admin_page(self) -> Response:
+        """Return the page of the librarian, for a view of the app that requires a login.
+
+        ::
+
+            @app.route("/admin/ibi", methods=["GET", "POST"])
+            @login_required
+            def care():
+                if not current_user.is_librarian:
+                    abort(403)
+                return ibi.admin_page()
+
+        The page shows the state of the registration, failing links, damaged files, embargoes that
+        end soon, removed items and the most read items. Its forms edit and withdraw items without
+        a row in a table of the app. Everyone who can open the view can use them: the app decides
+        who that is.
+        """
+        return admin_page()
+
+    def respond(self, item: str | Identified, response: ResponseReturnValue) -> Response:
+        """Return the response of the app's own page of an item, with what programs need.
+
+        ::
+
+            @app.get("/thesis/<int:id>")
+            def show_thesis(id):
+                thesis = db.get_or_404(Thesis, id)
+                return ibi.respond(thesis, render_template("thesis.html", thesis=thesis))
+
+        The response gets the Link header of our landing page (Signposting). A program that prefers
+        a metadata format is redirected to the metadata. A removed item has its tombstone. A draft,
+        which is no item yet, has the response as it is. In the template, ``{{ ibi_head(thesis) }}``
+        is for the ``head``; ``ibi_citation``, ``ibi_versions``, ``ibi_files`` and ``ibi_details``
+        write parts of our page.
+
+        :param item: an identifier, or an object with an ``ibi``.
+        :param response: what the view would return.
+        """
+        return current_app.make_response(respond(item, current_app.make_response(response)))
 
     def answer_persistent_url(self) -> Response | None:
         """Answer the current request if its URL leads to an item of the Archive.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from flask_ibi_archive.archive.harvest.oai_messages import FindItemSets, HarvestSets
+from flask_ibi_archive.archive.harvest.sets import FindItemSets, HarvestSets
 from flask_ibi_archive.archive.items.access import AccessPolicy
 from flask_ibi_archive.archive.moving.receiving import MovedHere
 from flask_ibi_archive.core.protocol.archive_urls import FindAddress
@@ -166,15 +166,15 @@ def metadata_format(
     ::
 
         @ibi.metadata_format(
-            "marcxml",
-            media_type="application/marcxml+xml",
-            schema="http://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd",
-            namespace="http://www.loc.gov/MARC21/slim",
+            "mods",
+            media_type="application/mods+xml",
+            schema="http://www.loc.gov/standards/mods/v3/mods-3-7.xsd",
+            namespace="http://www.loc.gov/mods/v3",
         )
-        def write_marc(work: Work) -> str:
-            return render_template("marc.xml", work=work)
+        def write_mods(work: Work) -> str:
+            return render_template("mods.xml", work=work)
 
-    ``/col/<ibi>/metadata?choice=marcxml`` then contains the metadata. The landing page and its
+    ``/col/<ibi>/metadata?choice=mods`` then contains the metadata. The landing page and its
     Link header name the format, and programs can negotiate it. If the format has a schema and a
     namespace, OAI-PMH and the answers to resolvers name it, too. Register formats before the
     first request. A format with the name of another one replaces it.
@@ -221,8 +221,9 @@ def oai_sets(ibi: HasFunctions, names: Mapping[str, str]) -> Callable[[FindItemS
         def find_sets(work: Work) -> list[str]:
             return ["theses:master"] if work.type is WorkType.MASTER_THESIS else []
 
-    Harvesters (OAI-PMH, ``/ibi/oai``) can harvest one set. An item of the set "a:b" also
-    belongs to the set "a", if it is defined. The sets of an item are stored when a
+    Harvesters (OAI-PMH, ``/ibi/oai``) can harvest one set. Every Archive also has the sets
+    ``openaire``, ``driver`` and one for each type, such as ``type:doctoral-thesis``. An item of the
+    set "a:b" also belongs to the set "a", if it is defined. The sets of an item are stored when a
     harvester asks for the first time after a change of the item. If the sets or the function
     change, run ``flask ibi renew-harvests``. A deleted item stays in its sets, so that
     harvesters of the sets learn of the deletion.

@@ -44,8 +44,8 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
 # to compile the templates of each app takes a tenth of the time
 share_compiled_templates()
 
-# a slow machine is not a failure; .ci/full tries four times as many examples (--hypothesis-profile)
-for profile, examples in (("quick", 25), ("thorough", 100)):
+# a slow machine is not a failure; .ci/full tries six times as many examples (--hypothesis-profile)
+for profile, examples in (("quick", 16), ("thorough", 100)):
     settings.register_profile(
         profile,
         deadline=None,

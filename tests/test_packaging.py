@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from support.archives import SERVICE
 from support.commands import ROOT
+from support.loopback import PATIENCE
 
 SHIPPED = ("flask_ibi_archive", "migrations")
 #: The app of a repository that uses the installed package.
@@ -156,7 +157,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [*pip, "--no-deps", "-w", str(folder), str(tree)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     if done.returncode and not os.environ.get("CI"):
@@ -215,7 +216,7 @@ def check_host(site: Path, host: Path) -> None:
         env={**inherited, **settings},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

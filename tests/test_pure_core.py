@@ -6,15 +6,14 @@ import ast
 
 from support.commands import ROOT
 
-PURE = ("identifiers", "protocol", "resolution", "records")
-
 
 def test_the_pure_core_asks_no_clock_and_opens_no_file() -> None:
-    for package in PURE:
-        for path in (ROOT / "flask_ibi_archive" / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call):
-                    call = ast.unparse(node.func)
-                    clock = call.endswith((".now", ".utcnow", ".today"))
-                    assert not clock, f"{path}:{node.lineno} calls {call}"
-                    assert call != "open", f"{path}:{node.lineno} opens a file"
+    paths = [*(ROOT / "flask_ibi_archive" / "core").rglob("*.py")]
+    assert len(paths) > 50
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                call = ast.unparse(node.func)
+                clock = call.endswith((".now", ".utcnow", ".today"))
+                assert not clock, f"{path}:{node.lineno} calls {call}"
+                assert call != "open", f"{path}:{node.lineno} opens a file"

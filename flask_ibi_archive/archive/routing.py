@@ -16,7 +16,14 @@ from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.archive.identification.api_keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type
 from flask_ibi_archive.archive.moving import views
-from flask_ibi_archive.archive.pages import crawl_lists, item_pages, metadata_pages
+from flask_ibi_archive.archive.pages import (
+    crawl_lists,
+    host_pages,
+    item_pages,
+    labels,
+    metadata_pages,
+    zip_files,
+)
 from flask_ibi_archive.archive.service.former_links import answer_unrouted_link
 from flask_ibi_archive.archive.service.local_resolution import answer_persistent_url
 from flask_ibi_archive.archive.service.request_counts import COUNTS, RequestCounts
@@ -34,6 +41,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
 )
 from flask_ibi_archive.server.pages.requests import current_archive, current_request
 from flask_ibi_archive.server.pages.responses import add_static_files, health_response
+from flask_ibi_archive.server.pages.usual_paths import answer_usual_path
 from flask_ibi_archive.server.setting_values import parse_flag
 
 NAME = "ibi_archive"
@@ -58,13 +66,19 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     blueprint.record_once(_add_item_functions)
     blueprint.record_once(prepare_app)
     blueprint.record_once(lambda state: state.app.extensions.update({COUNTS: RequestCounts()}))
-    answers = (explain_mistyped_address, answer_persistent_url, answer_unrouted_link)
+    answers = (
+        answer_usual_path,
+        explain_mistyped_address,
+        answer_persistent_url,
+        answer_unrouted_link,
+    )
     blueprint.record_once(lambda state: answer_first(state.app, *answers, before_resolver=True))
     item = f"/col/<{OWN_ITEM}:ibi>"
     for endpoint, rule, view in (
         ("landing", f"{item}/", item_pages.landing),
         ("file", f"{item}/doc/<path:path>", item_pages.file),
         ("files", f"{item}/files", item_pages.files),
+        ("zip_file", f"{item}/files.zip", zip_files.zip_file),
         ("metadata", f"{item}/metadata", metadata_pages.metadata),
         ("linkset", f"{item}/linkset", metadata_pages.linkset),
         ("statistics", f"{item}/statistics", statistics.item_statistics),
@@ -78,6 +92,9 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     add_page(blueprint, "oai_pmh", "/ibi/oai", oai_pmh.answer_harvester, ("GET", "POST"))
     add_page(blueprint, "years", "/ibi/items", crawl_lists.show_years)
     add_page(blueprint, "year", "/ibi/items/<int:year>", crawl_lists.show_year)
+    add_page(blueprint, "undated", "/ibi/items/undated", crawl_lists.show_undated)
+    add_page(blueprint, "newest", "/ibi/newest", crawl_lists.show_newest)
+    add_page(blueprint, "feed", "/ibi/feed", crawl_lists.send_feed)
     add_page(blueprint, "sitemap", "/ibi/sitemap.xml", crawl_lists.send_sitemap)
     add_page(blueprint, "sitemap_part", "/ibi/sitemap/<int:number>", crawl_lists.send_sitemap_part)
     add_offers(blueprint)
@@ -136,7 +153,8 @@ def _add_item_functions(state: BlueprintSetupState) -> None:
         {CONVERTER: flask_interfaces.IBIConverter, OWN_ITEM: flask_interfaces.OwnItemConverter}
     )
     app.jinja_env.globals["ibi_media_type"] = find_media_type
-    app.jinja_env.globals["ibi_file_type"] = item_pages.name_file_type
+    app.jinja_env.globals["ibi_file_type"] = labels.name_file_type
+    app.jinja_env.globals.update(host_pages.TEMPLATE_FUNCTIONS)
     app.extensions[SERVICE] = route_service_request
 
 

@@ -46,6 +46,7 @@ from flask_ibi_archive.server.pages.persistent_urls import (
     refuse_registration_key,
 )
 from flask_ibi_archive.server.pages.requests import user_address
+from flask_ibi_archive.server.pages.usual_paths import answer_usual_path
 
 
 def resolve(
@@ -115,7 +116,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
         blueprint.record(add_document_registry)
     blueprint.before_app_request(show_at_root)
     answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url)
-    blueprint.record_once(lambda state: answer_first(state.app, answer))
+    blueprint.record_once(lambda state: answer_first(state.app, answer_usual_path, answer))
     blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint
 

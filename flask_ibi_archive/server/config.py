@@ -227,6 +227,7 @@ class ArchiveConfig:
 
     archive_address: str = setting(values.parse_archive_address, default_address)
     archive_name: str = setting(values.parse_text, find_address)
+    publisher: str | None = setting(values.parse_text)
     archive_service_ibi: str | None = setting(values.parse_service_ibi)
     archive_ip: str | None = setting(values.parse_ip)
     archive_platform_version: str = setting(values.parse_ascii_word, default_platform_version)

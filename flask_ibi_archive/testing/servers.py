@@ -103,6 +103,8 @@ class Reader:
             headers={"User-Agent": BROWSER},
             environ_overrides={"REMOTE_ADDR": self.user},
             buffered=True,
+            # the persistent URL of a closed item leads to its landing page
+            follow_redirects=True,
         )
 
     def _send(self, query: str) -> TestResponse:

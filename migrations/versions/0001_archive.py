@@ -369,8 +369,10 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.Column("access_networks", sa.Text()),
         sa.Column("access_others", sa.String(8)),
         sa.Column("dublin_core", sa.JSON()),
+        sa.Column("work", sa.JSON()),
         sa.Column("embargo", sa.Date()),
         sa.Column("host_key", HOST_KEY),
+        sa.Column("issued_year", sa.Integer()),
         sa.UniqueConstraint("id", "archive_id", "state", name="uq_ibi_item_state"),
         sa.UniqueConstraint("id", "archive_id", name="uq_ibi_item_archive"),
         sa.UniqueConstraint("edition_series_id", "edition_no", name="uq_ibi_item_edition"),
@@ -414,6 +416,7 @@ def define_tables(dialect: str) -> sa.MetaData:
             " + (CASE WHEN dublin_core IS NULL THEN 0 ELSE 1 END) <= 1",
             name="ck_ibi_item_metadata",
         ),
+        sa.CheckConstraint("work IS NULL OR dublin_core IS NOT NULL", name="ck_ibi_item_work"),
         sa.CheckConstraint(
             "(access_networks IS NULL) = (access_others IS NULL)"
             " AND (access_others IS NULL OR access_others IN ('metadata', 'none'))",
@@ -455,6 +458,7 @@ def define_tables(dialect: str) -> sa.MetaData:
             postgresql_where=sa.text("is_service"),
         ),
         sa.Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
+        sa.Index("ix_ibi_item_year", "archive_id", "issued_year", "id"),
         sa.Index(
             "uq_ibi_item_key",
             "archive_id",
@@ -749,6 +753,19 @@ def define_tables(dialect: str) -> sa.MetaData:
         sa.ForeignKeyConstraint(["archive_id"], ["ibi_archive.id"], name="fk_ibi_link_archive"),
         sa.PrimaryKeyConstraint("archive_id", "digest"),
         sa.Index("ix_ibi_link_host", "archive_id", "host", "checked_at", "digest"),
+    )
+    sa.Table(
+        "ibi_file_check",
+        metadata,
+        sa.Column("archive_id", KEY, autoincrement=False, nullable=False),
+        sa.Column("checked_at", MOMENT, nullable=False),
+        sa.Column("files", sa.BigInteger(), nullable=False),
+        sa.Column("faults", sa.BigInteger(), nullable=False),
+        sa.Column("faulty", sa.JSON(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["archive_id"], ["ibi_archive.id"], name="fk_ibi_file_check_archive"
+        ),
+        sa.PrimaryKeyConstraint("archive_id"),
     )
     sa.Table(
         "ibi_archive_access_count",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 from support.browser import browser as find_browser
 from support.commands import ROOT, command
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.slow
 #: The background of the theme in light and in dark mode.
 LIGHT, DARK = "rgb(251, 252, 251)", "rgb(18, 23, 21)"
 NARROW, WIDE = {"width": 320, "height": 640}, {"width": 1280, "height": 800}
+#: An imported item with a title, as the page of the librarian names it.
+EDITED = "sid.inpe.br/mtc-m18/2012/07.12.18.08"
 IMPORTED = "/col/sid.inpe.br/mtc-m18@80/2009/07.21.13.23/"
 
 
@@ -76,7 +79,8 @@ class Tab:
             self.errors.append(f"{self.page.url}: {message.text}")
 
     def _check_address(self, url: str) -> None:
-        if not url.startswith((f"{self.base}/", "data:")):
+        # the preview of a PDF file is the viewer of the browser
+        if not url.startswith((f"{self.base}/", "data:", "blob:", "chrome:", "chrome-extension:")):
             self.errors.append(f"{self.page.url} loads {url}")
 
     def open(self, path: str, status: int = 200) -> None:
@@ -165,6 +169,12 @@ def test_every_page_that_a_librarian_sees(new_tab: Any, paths: dict[str, str]) -
         tab.open(paths[title])
         for link in [one.get_attribute("href") for one in tab.page.locator("nav.actions a").all()]:
             tab.open(str(link))
+    for path in (
+        "/admin/ibi?q=ccsds",
+        f"/admin/ibi?edit={EDITED}",
+        f"/admin/ibi?withdraw={EDITED}",
+    ):
+        tab.open(path)
     tab.open("/deposit")
     with tab.page.expect_navigation():
         tab.page.get_by_role("button", name="Store the draft").click()
@@ -172,8 +182,26 @@ def test_every_page_that_a_librarian_sees(new_tab: Any, paths: dict[str, str]) -
     assert tab.page.get_by_role("alert").get_by_role("link").all_text_contents() == [
         "Title",
         "Authors",
-        "PDF files",
+        "PDF or CSV files",
     ]
+
+
+@pytest.mark.parametrize(("colours", "language"), [("light", "pt-BR"), ("dark", "es")])
+def test_the_pages_are_accessible_in_each_colour_scheme(
+    new_tab: Any, paths: dict[str, str], colours: str, language: str
+) -> None:
+    tab: Tab = new_tab(color_scheme=colours, locale=language)
+    tab.log_in("librarian")
+    for path in (
+        "/deposit",
+        paths["Ice clouds over the Amazon basin, revised"],
+        "/admin/ibi?q=ccsds",
+        f"/admin/ibi?edit={EDITED}",
+        f"/admin/ibi?withdraw={EDITED}",
+    ):
+        tab.page.goto(f"{tab.base}{path}")
+        found = Axe().run(tab.page).response["violations"]
+        assert [one["id"] for one in found] == [], path
 
 
 def test_the_theme_has_a_dark_mode_on_its_pages_and_on_ours(

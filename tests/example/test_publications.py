@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timezone
+from html import unescape
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 from flask import Flask
 from support.archives import archive_of
+from support.cases import for_each
 from support.example import Visitor, example_repository, form_fields, path_of, pdf
 
 from example_app.extensions import ibi
@@ -50,7 +53,7 @@ def test_a_published_thesis_is_found_cited_read_and_resolved(
     thesis = publish(advisor="Lima, Rui", abstract="How it rains.")
     assert path_of(thesis) in reader.get("/?q=ON+RAIN")
     page = reader.get(path_of(thesis))
-    for text in ("Silva, Ana; Souza, Davi (2026).", "Lima, Rui", "How it rains."):
+    for text in ("SILVA, Ana; SOUZA, Davi.", "Lima, Rui", "How it rains."):
         assert text in page
     assert reader.get(f"{path_of(thesis)}doc/rain.pdf").startswith("%PDF-")
     assert reader.client.get(f"/{thesis.ibi}").location.endswith("/doc/rain.pdf")
@@ -79,7 +82,7 @@ def test_a_new_edition_is_linked_when_it_is_published(
     assert "New edition" not in ana.get(path_of(first))
     librarian.send(path_of(second), f"/publications/{second.id}/publish")
     assert "On rain, revised" in reader.get(path_of(first))
-    assert path_of(first) in reader.get(path_of(second))
+    assert f"/col/{first.ibi_rep}/" in reader.get(path_of(second))
     assert reader.client.get(f"/{first.ibi}!").location.endswith("/doc/revised.pdf")
 
 
@@ -206,3 +209,149 @@ def test_old_links_belong_to_one_publication(
     assert item is not None
     assert item.record.same_as == ("doi:10.5281/zenodo.12", "http://old.example.org/7")
     assert "zenodo" not in ana.get(f"/publications/{thesis.id}/edition")
+
+
+@pytest.mark.one_database
+def test_a_complete_description_is_kept_shown_and_harvested(
+    app: Flask, reader: Visitor, ana: Visitor, publish: Callable[..., Publication]
+) -> None:
+    thesis = publish(
+        kind="Doctoral thesis",
+        authors="Silva, Ana; 0000-0002-1825-0097; Vale University https://ror.org/0va1ey030",
+        other_titles="Sobre a chuva [pt]",
+        advisor="Lima, Rui; 1234567890123456",
+        committee="Costa, Eva; Serra University\nRocha, Noel",
+        degree="Doctorate in Meteorology",
+        level="doctoral",
+        programme="Meteorology",
+        institution="Vale University",
+        defended="2026-02-03",
+        abstract="How it rains.",
+        other_abstracts="Como chove. [pt]",
+        subjects="rain [en]\nchuva [pt]",
+        licence="CC-BY-4.0",
+        funding="Vale Foundation; 2024/1; Rain",
+        related="IsSupplementedBy doi:10.5555/12345678",
+        publisher="Vale University Press",
+    )
+    item = archive_of(app).get(str(thesis.ibi))
+    assert item is not None
+    work = item.description
+    assert work is not None
+    assert [title.value for title in work.titles] == ["On rain", "Sobre a chuva"]
+    [author] = work.creators
+    assert author.orcid == "0000-0002-1825-0097"
+    assert author.affiliations[0].ror == "https://ror.org/0va1ey030"
+    assert [(one.inverted, one.role) for one in work.contributors] == [
+        ("Lima, Rui", "advisor"),
+        ("Costa, Eva", "committee member"),
+        ("Rocha, Noel", "committee member"),
+    ]
+    assert work.degree is not None
+    assert (work.degree.level, str(work.degree.defended and work.degree.defended.iso)) == (
+        "doctoral",
+        "2026-02-03",
+    )
+    page = reader.get(path_of(thesis))
+    for text in (
+        "https://orcid.org/0000-0002-1825-0097",
+        "http://lattes.cnpq.br/1234567890123456",
+        "Doctorate in Meteorology",
+        "Como chove.",
+        "Vale Foundation",
+        "CC BY 4.0",
+    ):
+        assert text in page, text
+    form = ana.get(f"/publications/{thesis.id}/edition")
+    for text in ("Silva, Ana; 0000-0002-1825-0097; Vale University", "Sobre a chuva [pt]"):
+        assert text in form, text
+
+
+@pytest.mark.one_database
+def test_an_article_has_its_journal(app: Flask, publish: Callable[..., Publication]) -> None:
+    fields = {"journal": "Clouds", "volume": "3", "issue": "2", "pages": "7-18"}
+    article = publish(kind="Article", issn="0378-5955", **fields)
+    item = archive_of(app).get(str(article.ibi))
+    assert item is not None
+    assert item.description is not None
+    container = item.description.container
+    assert container is not None
+    assert (container.title, container.volume, container.number, container.pages) == (
+        "Clouds",
+        "3",
+        "2",
+        "7-18",
+    )
+    assert item.description.issn == "0378-5955"
+
+
+@pytest.mark.one_database
+@for_each(
+    ("field", "value"),
+    [
+        ("authors", "Silva, Ana; 0000-0002-1825-0098"),
+        ("funding", "; ; A grant without a funder"),
+        ("related", "a book"),
+        ("issn", "1234"),
+        ("old_links", "doi:none"),
+    ],
+)
+def test_what_the_archive_refuses_is_beside_the_field(
+    librarian: Visitor, publish: Callable[..., Publication], field: str, value: str
+) -> None:
+    thesis = publish()
+    fields = form_fields(**{field: value}, uploads=(BytesIO(), ""))
+    page = librarian.send(f"/publications/{thesis.id}/edit", **fields).text
+    about = page.partition(f'id="{field}-about">')[2].partition("</p>")[0]
+    assert 'class="wrong"' in about
+    assert value in unescape(page)
+    assert "On rain" in librarian.get(path_of(thesis))
+
+
+@pytest.mark.one_database
+def test_programs_get_from_the_page_what_the_pages_of_the_package_give(
+    app: Flask, publish: Callable[..., Publication]
+) -> None:
+    thesis = publish(authors="Silva, Ana; 0000-0002-1825-0097")
+    client = app.test_client()
+    page = client.get(path_of(thesis))
+    assert '<meta name="citation_title" content="On rain">' in page.text
+    assert '<script type="application/ld+json">' in page.text
+    assert 'rel="cite-as"' in page.headers["Link"]
+    for accept, start in (
+        ("application/x-bibtex", "@"),
+        ("application/vnd.citationstyles.csl+json", "["),
+        ("application/ld+json", "{"),
+    ):
+        answer = client.get(path_of(thesis), headers={"Accept": accept}, follow_redirects=True)
+        assert answer.mimetype == accept
+        assert answer.text.lstrip().startswith(start)
+
+
+@pytest.mark.one_database
+def test_the_librarian_edits_imported_items_and_is_sent_to_the_form_of_publications(
+    app: Flask,
+    reader: Visitor,
+    ana: Visitor,
+    librarian: Visitor,
+    publish: Callable[..., Publication],
+) -> None:
+    thesis = publish()
+    with app.app_context():
+        imported = archive_of(app).without_session().deposit(title="Snow", creators=["Lima, Rui"])
+    ana.get("/admin/ibi", 403)
+    assert reader.client.get("/admin/ibi").location.startswith("/login?next=")
+    assert 'href="/admin/ibi"' in librarian.get("/")
+    assert 'href="/admin/ibi"' not in ana.get("/")
+    page = librarian.get("/admin/ibi?q=rain")
+    assert "belongs to a record of the repository" in page
+    librarian.get(f"/admin/ibi?edit={thesis.ibi}", 409)
+    path = f"/admin/ibi?edit={imported.ibi}"
+    token = re.search(r'name="ibi_token" value="([^"]+)"', librarian.get(path))
+    version = re.search(r'name="ibi_version" value="([^"]+)"', librarian.get(path))
+    assert token is not None
+    assert version is not None
+    fields = {"ibi_token": token[1], "ibi_version": version[1]}
+    response = librarian.send(path, titles="Snow and ice", creators="Lima, Rui", **fields)
+    assert "The item was changed:" in response.text
+    assert "Snow and ice" in reader.get(f"/col/{imported.ibi}/")

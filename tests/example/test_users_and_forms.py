@@ -28,7 +28,7 @@ from example_app.seed import PASSWORD
         ({"language": "xx"}, "Not a valid choice."),
         ({"embargo": "tomorrow"}, "Not a valid date value."),
         ({"uploads": (BytesIO(), "")}, "Choose at least one file."),
-        ({"uploads": (BytesIO(b"%PDF-"), "a.exe")}, "Choose PDF files."),
+        ({"uploads": (BytesIO(b"%PDF-"), "a.exe")}, "Choose PDF or CSV files."),
         ({"uploads": (BytesIO(b"GIF89a"), "a.pdf")}, "a.pdf is not a PDF file."),
         ({"uploads": [pdf("a.pdf"), pdf("a.pdf")]}, "Choose files with different names."),
     ],

@@ -80,7 +80,7 @@ class World:
     def click(self, target: str) -> requests.Response:
         """Send a request to the resolver without following redirects."""
         url = f"http://{self.resolver_address}/{target}"
-        return requests.get(url, allow_redirects=False, timeout=60)
+        return requests.get(url, allow_redirects=False, timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_wrong_keys_are_limited_with_retry_after(world: World) -> None:
             method,
             f"http://{world.resolver_address}{RESOLVER}?{query}",
             headers={"X-Forwarded-For": sender},
-            timeout=60,
+            timeout=PATIENCE,
         )
 
     for number in range(MAX_OF_SENDER):

@@ -17,7 +17,7 @@ from flask import Flask
 from support.cases import for_each
 from support.clocks import Clock
 from support.commands import ROOT, Outcome, command, environment
-from support.loopback import nobody
+from support.loopback import PATIENCE, nobody
 from support.registries import CHEAP, KEY, NOON, SERVICE, Calls, a_request, confirms
 from support.smtp import post_office
 
@@ -139,7 +139,7 @@ def test_a_missing_terminal_is_reported_in_one_line(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         start_new_session=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.archives import SERVICE, archive_of, close, initialise, make_app
+from support.loopback import PATIENCE
 from support.resolvers import servers
 
 ROUNDS, SERVERS = 10, 3
@@ -30,7 +31,7 @@ def test_all_servers_answer_for_an_item_as_soon_as_one_has_added_it(
             )
             # each connection is accepted by any of the servers
             for _ in range(2 * SERVERS):
-                connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
+                connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=PATIENCE)
                 connection.request("GET", target)
                 assert item.rep in connection.getresponse().read().decode()
                 connection.close()

@@ -118,12 +118,11 @@ def initialise(app: Flask, uri: str) -> None:
     A database with such an Archive is copied: to initialise it takes longer than most tests.
     """
     url = make_url(uri)
-    if url.get_backend_name() == "sqlite":
-        Path(str(url.database)).write_bytes(initialised_file())
-    elif Schemas.of_this_run().may_delete:
-        schemas = Schemas.of_this_run()
-        schemas.copy_rows(initialised_schema(), schema_of(uri))
-    else:
+    if url.get_backend_name() == "sqlite" and url.database is not None:
+        Path(url.database).write_bytes(initialised_file())
+    elif url.get_backend_name() == "postgresql" and Schemas.of_this_run().may_delete:
+        Schemas.of_this_run().copy_rows(initialised_schema(), schema_of(uri))
+    else:  # in memory, or without the right to copy
         archive_of(app).init()
     archive_of(app).files_folder.create()
 

@@ -29,7 +29,7 @@ OPTIONS = (
     "--disable-sync",
     "--disable-extensions",
     "--enable-logging=stderr",
-    "--timeout=20000",
+    "--timeout=120000",
 )
 #: A line on standard error that a page wrote to the console.
 CONSOLE = re.compile(r":CONSOLE[:(].*", re.IGNORECASE)
@@ -88,7 +88,7 @@ def render(url: str, folder: Path, *options: str) -> tuple[str, str]:
             url,
         ],
         capture_output=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr.decode()[-500:]

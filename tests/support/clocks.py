@@ -1,9 +1,12 @@
-"""A clock for all tests of times."""
+"""A clock for all tests of times, and timeouts that suit machines of any speed."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from fractions import Fraction
+from queue import Empty
 from threading import Lock
 from typing import Any
 
@@ -40,3 +43,17 @@ class Clock:
         else:
             # a short fraction, because exact times stay exact
             self.now += Fraction(seconds).limit_denominator(10**9)
+
+
+def pass_in_time(check: Callable[[float], None], *timeouts: float) -> None:
+    """Run a check with a timeout, and with longer ones until it passes.
+
+    What waits too long does so with each timeout; a slow machine needs a longer one.
+
+    :param timeouts: in seconds; 3, 12 and 48 if none are given.
+    """
+    *shorter, longest = timeouts or (3.0, 12.0, 48.0)
+    for timeout in shorter:
+        with suppress(AssertionError, Empty):
+            return check(timeout)
+    return check(longest)

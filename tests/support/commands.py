@@ -19,6 +19,7 @@ from flask import Flask
 from flask.cli import ScriptInfo
 
 from flask_ibi_archive.archive.commands import ibi
+from support.loopback import PATIENCE
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -125,7 +126,7 @@ def python(
         env=environment(folder, **more),
         input=stdin,
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode(), done.stdout)
@@ -161,7 +162,7 @@ def start_together(
             process.stdin.write("go\n")
             process.stdin.flush()
         here()
-        ends = [process.communicate(timeout=60) for process in processes]
+        ends = [process.communicate(timeout=PATIENCE) for process in processes]
     finally:
         for process in processes:
             process.kill()

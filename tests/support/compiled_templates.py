@@ -18,9 +18,11 @@ class CompiledTemplates(BytecodeCache):
     def get_bucket(
         self, environment: Environment, name: str, filename: str | None, source: str
     ) -> Bucket:
-        """Return the place of a template; apps may have other extensions, filters and tests."""
+        """Return the place of a template; apps may have other extensions and functions."""
         options = (
             sorted(environment.extensions),
+            # the package renames some functions in a template, unless the host has them
+            sorted(environment.globals),
             sorted(environment.filters),
             sorted(environment.tests),
             getattr(environment.autoescape, "__qualname__", environment.autoescape),

@@ -31,7 +31,7 @@ BACKENDS = ("sqlite", "postgresql")
 def why_no_postgresql() -> str | None:
     """Return the reason why PostgreSQL cannot be used; None if it can be used."""
     try:
-        engine = create_engine(POSTGRESQL, connect_args={"connect_timeout": 3})
+        engine = create_engine(POSTGRESQL, connect_args={"connect_timeout": 60})
         with engine.connect():
             pass
     except (OperationalError, ImportError) as error:

@@ -55,7 +55,7 @@ def headers(root: Any) -> dict[str, bool]:
 
 def harvest_all(app: Flask, verb: str = "ListIdentifiers", **arguments: str) -> dict[str, bool]:
     """Return the headers of a complete list with all its parts."""
-    root = harvest(app, verb=verb, metadataPrefix="oai_dc", **arguments)
+    root = harvest(app, verb=verb, **{"metadataPrefix": "oai_dc", **arguments})
     found = headers(root)
     while token := "".join(texts(root, "resumptionToken")):
         root = harvest(app, verb=verb, resumptionToken=token)

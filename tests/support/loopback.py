@@ -18,7 +18,7 @@ from flask_ibi_archive.core.protocol.hosts import parse_inner_hosts
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 
 #: The timeout in seconds for events that must happen; a test fails after it.
-PATIENCE = 60
+PATIENCE = 300
 
 #: The network of the servers, and the setting that allows this internal network.
 HERE = ("127.0.0.0/8",)

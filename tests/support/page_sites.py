@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, request
+from sqlalchemy import insert
 
+from flask_ibi_archive import Archive
+from flask_ibi_archive.archive.care.verification import Verifier
+from flask_ibi_archive.archive.items.link_rows import compute_digest
+from flask_ibi_archive.archive.items.tables import Link
+from flask_ibi_archive.archive.librarian.views import admin_page
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
@@ -30,7 +38,7 @@ from support.registry_calls import (
     document_call,
     registry_app,
 )
-from support.web import rep, resolver_app, source
+from support.web import CONTENTS, rep, resolver_app, source
 
 FIRST, SECOND, TRANSLATION, METADATA, GONE, COPY, BARE, UNKNOWN = map(rep, range(1, 9))
 UNLISTED, BARE_GONE, CLOSED = map(rep, range(9, 12))
@@ -74,9 +82,16 @@ ARCHIVE_PAGES = {
     f"/col/{BARE}/statistics": 200,
     "/ibi/statistics": 200,
     "/ibi/items": 200,
-    "/ibi/items/2026": 200,
-    "/ibi/items/2026?after=2026-05-04T10:00:00%2B00:00_99": 200,
-    f"/{IBIP}:(marcxml)": 404,
+    "/ibi/items/2025": 200,
+    "/ibi/items/undated": 200,
+    "/ibi/newest": 200,
+    "/ibi/newest?page=2": 200,
+    f"/{IBIP}:(mods)": 404,
+    "/admin/ibi?q=ice": 200,
+    f"/admin/ibi?edit={IBIP}": 200,
+    f"/admin/ibi?edit={BARE}": 200,
+    f"/admin/ibi?edit={GONE}": 409,
+    f"/admin/ibi?withdraw={IBIP}": 200,
 }
 RESOLVER_PAGES = {
     "/": 200,
@@ -197,6 +212,28 @@ def add_counts(app: Flask) -> None:
     )
 
 
+def add_care(archive: Archive) -> None:
+    """Add a failing link, a damaged file, and an embargo that ends soon."""
+    embargo = archive.today + timedelta(days=30)
+    archive.edit(BARE, embargo=embargo.isoformat())
+    archive.files_folder.path(sha256(CONTENTS["table.csv"]).hexdigest()).unlink()
+    with archive.database.writing() as connection:
+        connection.execute(
+            insert(Link).values(
+                archive_id=archive.served().id,
+                digest=compute_digest("https://example.org/raw.nc"),
+                url="https://example.org/raw.nc",
+                host="example.org",
+                found_at=archive.clock(),
+                checked_at=archive.clock(),
+                failures=9,
+                failing_since=archive.clock(),
+                error="404 Not Found",
+            )
+        )
+    Verifier(archive.database, archive.served().id, archive.files_folder).run()
+
+
 @contextmanager
 def serving_sites(folder: Path) -> Iterator[dict[str, dict[str, int]]]:
     """Serve the sites; yield the pages of each site by its base URL."""
@@ -222,6 +259,8 @@ def _archive(folder: Path) -> Iterator[Flask]:
     archive_of(app).init()
     import_records(archive_of(app), records(folder))
     add_counts(app)
+    add_care(archive_of(app))
+    app.add_url_rule("/admin/ibi", "care", admin_page, methods=["GET", "POST"])
     yield app
     close(app)
 

@@ -21,6 +21,11 @@ from support.web import ask
 
 #: The languages of the pages.
 LANGUAGES = ("en", "es", "pt")
+#: The relations of links that only name an address.
+ADDRESSES = {
+    *("canonical", "cite-as", "describedby", "license", "alternate"),
+    *("schema.DC", "schema.DCTERMS"),
+}
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
@@ -108,13 +113,13 @@ def see(app: Flask, target: str, status: int = 200, language: str = "", **option
     assert page.text("title")
     assert page.text("h1")
     # no other resources than those of the package
-    assert {"style", "img", "iframe", "object", "embed", "form", "base"}.isdisjoint(kinds)
+    assert {"style", "object", "embed", "base"}.isdisjoint(kinds)
     # browsers follow neither a data block nor the links that only name an address
     resources = [
         attrs
         for tag, attrs in page.tags
         if (tag == "script" and attrs.get("type") != "application/ld+json")
-        or (tag == "link" and attrs["rel"] not in ("canonical", "schema.DC", "schema.DCTERMS"))
+        or (tag == "link" and attrs["rel"] not in ADDRESSES)
     ]
     assert all(
         str(attrs.get("src") or attrs.get("href")).startswith("/ibi/static/ibi.")
@@ -124,7 +129,9 @@ def see(app: Flask, target: str, status: int = 200, language: str = "", **option
     assert "@import" not in answer.text
     for tag, attrs in page.tags:
         assert not [name for name in attrs if name.startswith("on") or name == "style"]
-        assert "src" not in attrs or tag == "script"
+        # the preview of a file
+        is_preview = tag in ("iframe", "img") and str(attrs.get("src")).startswith("/col/")
+        assert "src" not in attrs or tag == "script" or is_preview
         assert "href" not in attrs or tag in ("a", "link")
     assert all(link.startswith(("http://", "https://", "/")) for link in page.links)
     assert not re.search("{{|{%|None|Undefined", page.text("dd") + page.text("p") + page.text("h1"))
@@ -141,7 +148,26 @@ MARKED = {"Accept-Language": TAG}
 #: names of formats, units, and names of the standards.
 NAMES = {
     *("English", "español", "português", "Esperanto"),
-    *("ABNT", "NBR", "BibTeX", "CSL", "CSV", "Core", "DOI", "DataCite", "Dublin", "IBI", "JSON"),
+    *("ABNT", "APA", "Chicago", "IEEE", "Vancouver", "ISBN", "ISSN", "SHA"),
+    *(
+        "ABNT",
+        "NBR",
+        "BibTeX",
+        "CSL",
+        "CSV",
+        "Core",
+        "DOI",
+        "ETD",
+        "MARCXML",
+        "MS",
+        "MTD",
+        "OpenAIRE",
+        "Turtle",
+        "DataCite",
+        "Dublin",
+        "IBI",
+        "JSON",
+    ),
     *("LD", "RIS", "XML", "kB"),
     # the names of languages and countries in Esperanto
     *Locale.parse(TAG).languages.values(),

@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from support.archives import SERVICE, archive_of, make_app
+from support.loopback import PATIENCE
 
 HERE = Path(__file__).parent
 
@@ -103,7 +104,7 @@ def acknowledge(address: str, rep: str, key: str) -> bool:
     )
     with (
         suppress(OSError, http.client.HTTPException),
-        closing(http.client.HTTPConnection(address, timeout=60)) as connection,
+        closing(http.client.HTTPConnection(address, timeout=PATIENCE)) as connection,
     ):
         connection.request("GET", target)
         response = connection.getresponse()

@@ -50,6 +50,7 @@ SETTLED = {"status": "switched", "version": "0" * 64, "confirmation": [["2024-02
 REFUSED = {"status": "refused", "reason": "the disk is full"}
 ACCEPTED = {"source": "http://g/ibi/offers/1", "giver": SECOND, "kind": "move", "items": 1}
 REQUEST = {"idempotency_key": "lost", "content_hash": "0" * 64}
+FAULT = {"kind": "missing", "ibi": "a/b", "path": "é.pdf"}
 MORE: dict[str, dict[str, Any]] = {
     "Access": {"content_type": "Data", "persistent_url": "p"},
     "AccessCount": {"content_type": "Data"},
@@ -80,6 +81,10 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
             ),
             (models.VisitorSalt, {"day": MOMENT.date(), "salt": "5a17" * 16}),
             (models.Link, {"archive_id": 1, "digest": "0" * 64, "url": "http://a", **FAILURE}),
+            (
+                models.FileCheck,
+                {"archive_id": 1, "checked_at": MOMENT, "files": 2, "faults": 1, "faulty": [FAULT]},
+            ),
             (models.Registration, {"archive_id": 2, "resolver_url": "http://r", "error": "no"}),
             (
                 models.Import,

@@ -147,7 +147,7 @@ def find_delivered_item(
         whole.shapes,
         next_edition=True,
         follow_editions=facts.follow_editions,
-        own_formats=facts.own_formats,
+        own_formats={**facts.own_formats, **dict.fromkeys(facts.written_formats)},
     )
     item = items.catalogue.open(items.connection, claim.day).find(requested, scope)
     if item is None:

@@ -31,7 +31,7 @@ from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.errors import ConfigError, NotReady, UnknownItem
 from flask_ibi_archive.server.pages.charts import draw_swatch
 from flask_ibi_archive.server.pages.requests import current_archive
-from flask_ibi_archive.server.pages.responses import set_headers
+from flask_ibi_archive.server.pages.responses import hide_from_search, set_headers
 from flask_ibi_archive.server.pages.texts import format_date, format_number, gettext
 
 #: For each kind of period: how many characters of an ISO date the label of the period has.
@@ -329,7 +329,7 @@ def _show_page(statistics: Statistics, choice: Choice, item: ItemView | None) ->
     begin, end = find_shown_range(labels, choice.until, count)
     addresses = current_archive().addresses
     base = addresses.archive_statistics() if item is None else addresses.statistics(item)
-    return pages.page(
+    response = pages.page(
         "statistics",
         item=item,
         base=base,
@@ -340,6 +340,7 @@ def _show_page(statistics: Statistics, choice: Choice, item: ItemView | None) ->
         later=labels[min(end + count, len(labels)) - 1] if end < len(labels) else None,
         swatches=(draw_swatch(0), draw_swatch(1)),
     )
+    return hide_from_search(response)
 
 
 def _create_sections(statistics: Statistics, begin: int, end: int) -> list[Section]:
@@ -405,4 +406,4 @@ def _download_response(
     response = Response(text, content_type=content_type)
     name = f"statistics-{statistics.ibi or 'archive'}"
     pages.set_file_name(response, "attachment", name, f"-{statistics.by}.{ending}")
-    return set_headers(response)
+    return hide_from_search(set_headers(response))

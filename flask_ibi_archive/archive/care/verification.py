@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from itertools import groupby
 from typing import IO
 
@@ -16,11 +17,12 @@ from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.file_io import Content, measure
 from flask_ibi_archive.archive.items.file_store import GRACE, FileStore, StoredFile
 from flask_ibi_archive.archive.items.identifiers import find_owners
+from flask_ibi_archive.archive.items.tables import FileCheck
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.errors import StorageError, UnknownItem
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import batched
+from flask_ibi_archive.server.database.dialects import batched, insert_or_update
 
 #: The largest number of files that one transaction deletes. The transaction blocks other writers.
 BATCH = 2000
@@ -29,6 +31,8 @@ MAX_ITEMS = 500
 #: If there are more unneeded files than this, they are only deleted if they are at most a tenth of
 #: all files, or if ``yes`` is True.
 MANY = 10
+#: The number of faulty files whose names are stored with the result of a check of all files.
+MAX_STORED = 100
 REPAIR = "restore the file from a backup, or add the file again"
 
 
@@ -91,6 +95,7 @@ class Verifier:
     progress: Callable[[int, int], None] = lambda done, total: None
     clock: Callable[[], float] = time.time
     result: Verification = field(default_factory=Verification)
+    _faulty: list[dict[str, str]] = field(default_factory=list)
 
     def run(
         self,
@@ -101,7 +106,8 @@ class Verifier:
     ) -> Verification:
         """Check the files of items.
 
-        A check of all items also counts the unneeded files.
+        A check of all items also counts the unneeded files, and its result is stored for the page
+        of the librarian.
 
         :param identifiers: identifiers of the items to check. Empty: all items.
         :param prune: True: delete the unneeded files.
@@ -124,6 +130,7 @@ class Verifier:
                     self._check_share(rows, before)
             self._check_contents(rows)
             if not identifiers:
+                self._store_result()
                 self._check_unneeded(rows, before, remove=prune and not dry_run)
         return self.result
 
@@ -188,6 +195,24 @@ class Verifier:
             kind, advice = self._explain(row, found)
             self.result.faults += 1
             self.report(Fault(kind, row.ibi, row.path, row.sha256, advice))
+            if len(self._faulty) < MAX_STORED:
+                self._faulty.append({"kind": kind, "ibi": row.ibi, "path": row.path})
+
+    def _store_result(self) -> None:
+        """Replace the stored result of the check before."""
+        values = {
+            "checked_at": datetime.fromtimestamp(self.clock(), timezone.utc),
+            "files": self.result.files,
+            "faults": self.result.faults,
+            "faulty": self._faulty,
+        }
+        with self.database.writing() as connection:
+            statement = insert_or_update(connection, FileCheck)
+            connection.execute(
+                statement.values(archive_id=self.archive_id, **values).on_conflict_do_update(
+                    index_elements=[FileCheck.archive_id], set_=values
+                )
+            )
 
     def _explain(self, row: item_parts.FileRow, found: Content | OSError) -> tuple[str, str]:
         """Return the kind and the advice of a fault."""

@@ -25,8 +25,10 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.harvest.oai_messages import Selection
+from flask_ibi_archive.archive.harvest.sets import THESES, TYPES
 from flask_ibi_archive.archive.items.conditions import is_public
 from flask_ibi_archive.archive.items.tables import (
     ChangedItem,
@@ -41,7 +43,7 @@ from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_up
 #: The end of a log that has never been written.
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
-#: A function that returns the sets of items, by the ids of the items.
+#: A function that returns the sets of those items that harvesters may see, by the ids of the items.
 FindSets = Callable[[Sequence[int]], Mapping[int, Iterable[str]]]
 
 #: The columns that the table of sets has in common with the log.
@@ -96,14 +98,12 @@ class HarvestLog:
             sa.insert(ChangedItem).from_select(["archive_id", "item_id"], items.order_by(Item.id))
         )
 
-    def publish(
-        self, now: datetime, limit: int, find_sets: FindSets | None
-    ) -> tuple[datetime, bool]:
+    def publish(self, now: datetime, limit: int, find_sets: FindSets) -> tuple[datetime, bool]:
         """Move changed items to the end of the log.
 
         :param now: the current time in whole seconds.
         :param limit: the largest number of notes about changed items to process.
-        :param find_sets: returns the sets of items; None if there are no sets.
+        :param find_sets: returns the sets of the items that harvesters may see.
         :returns: the end of the log, and whether there may be more changed items.
         """
         end = self.move_end(now)
@@ -124,9 +124,7 @@ class HarvestLog:
         )
         return end, len(notes) == limit
 
-    def publish_items(
-        self, item_ids: Sequence[int], end: datetime, find_sets: FindSets | None
-    ) -> None:
+    def publish_items(self, item_ids: Sequence[int], end: datetime, find_sets: FindSets) -> None:
         """Move some items to the end of the log; see :meth:`publish`.
 
         :param end: the result of :meth:`move_end` in this transaction.
@@ -149,9 +147,10 @@ class HarvestLog:
             )
             .outerjoin(Harvest, Harvest.item_id == Item.id)
             .where(Item.id.in_(item_ids), Item.archive_id == self._archive_id)
-        )
+        ).all()
+        sets = find_sets([row.id for row in found if row.is_public])
         # for each item that harvesters see or have seen: whether they see it now
-        public = {row.id: row.is_public for row in found if row.is_public or row.was_public}
+        public = {row.id: row.id in sets for row in found if row.id in sets or row.was_public}
         rows = [
             {
                 "item_id": item_id,
@@ -176,7 +175,7 @@ class HarvestLog:
                 ),
                 rows,
             )
-            self._store_sets(rows, find_sets)
+            self._store_sets(rows, sets)
         self._note_hidden([item_id for item_id in item_ids if item_id not in public])
 
     def _note_hidden(self, item_ids: Sequence[int]) -> None:
@@ -193,11 +192,12 @@ class HarvestLog:
             .on_conflict_do_nothing()
         )
 
-    def _store_sets(self, rows: Sequence[dict[str, Any]], find_sets: FindSets | None) -> None:
+    def _store_sets(
+        self, rows: Sequence[dict[str, Any]], found: Mapping[int, Iterable[str]]
+    ) -> None:
         """Replace the sets of items; a deleted item stays in its sets."""
         positions = {row["item_id"]: row for row in rows}
         live = [row["item_id"] for row in rows if not row["is_deleted"]]
-        found = find_sets(live) if find_sets else {}
         sets: dict[int, set[str]] = {item_id: {*names} for item_id, names in found.items()}
         for member in self._connection.execute(
             sa.select(HarvestSet.item_id, HarvestSet.set_spec).where(
@@ -232,25 +232,40 @@ class HarvestLog:
 
         :param limit: the largest number of changes.
         """
-        log: Any = Harvest if selected.set_spec is None else HarvestSet
-        position = sa.tuple_(log.datestamp, log.change_no)
-        statement = self._select().where(log.archive_id == self._archive_id)
-        if selected.set_spec is not None:
-            statement = statement.join(HarvestSet, HarvestSet.item_id == Harvest.item_id).where(
-                HarvestSet.set_spec == selected.set_spec
+        log, conditions = self._find_conditions(selected)
+        statement = self._select().where(*conditions)
+        if log is HarvestSet:
+            statement = statement.join(HarvestSet, HarvestSet.item_id == Harvest.item_id)
+        statement = statement.order_by(log.datestamp, log.change_no).limit(limit)
+        return [Change(*row) for row in self._connection.execute(statement)]
+
+    def count_changes(self, selected: Selection) -> int:
+        """Return the number of changes of a selection."""
+        log, conditions = self._find_conditions(selected)
+        statement = sa.select(sa.func.count()).select_from(log).where(*conditions)
+        return self._connection.execute(statement).scalar_one()
+
+    def _find_conditions(self, selected: Selection) -> tuple[Any, list[Any]]:
+        """Return the table that lists the changes of a selection, and the conditions."""
+        log: Any = HarvestSet if selected.specs else Harvest
+        conditions = [log.archive_id == self._archive_id]
+        conditions += [log.set_spec == spec for spec in selected.specs[:1]]
+        for spec in selected.specs[1:]:
+            member = aliased(HarvestSet)
+            conditions.append(
+                sa.exists().where(member.item_id == log.item_id, member.set_spec == spec)
             )
         if selected.since is not None:
-            statement = statement.where(log.datestamp >= selected.since)
+            conditions.append(log.datestamp >= selected.since)
         if selected.until is not None:
-            statement = statement.where(log.datestamp <= selected.until)
+            conditions.append(log.datestamp <= selected.until)
         if selected.after is not None:
             datestamp, number = selected.after
             bound = sa.tuple_(sa.literal(datestamp, UTCDateTime), sa.literal(number))
-            statement = statement.where(position > bound)
+            conditions.append(sa.tuple_(log.datestamp, log.change_no) > bound)
         elif selected.since is None:
-            statement = statement.where(log.datestamp.is_not(None))
-        statement = statement.order_by(log.datestamp, log.change_no).limit(limit)
-        return [Change(*row) for row in self._connection.execute(statement)]
+            conditions.append(log.datestamp.is_not(None))
+        return log, conditions
 
     def find_change(self, item_id: int) -> Change | None:
         """Return the last change of an item; None if harvesters must not see the item."""
@@ -268,15 +283,26 @@ class HarvestLog:
         ).join(Item, Item.id == Harvest.item_id)
 
     def read_sets(self, item_ids: Iterable[int]) -> dict[int, list[str]]:
-        """Return the sets of items, by the ids of the items."""
+        """Return the sets of items that harvesters see, by the ids of the items."""
         found: dict[int, list[str]] = {}
         for row in self._connection.execute(
             sa.select(HarvestSet.item_id, HarvestSet.set_spec)
-            .where(HarvestSet.item_id.in_(list(item_ids)))
+            .where(HarvestSet.item_id.in_(list(item_ids)), HarvestSet.set_spec != THESES)
             .order_by(HarvestSet.item_id, HarvestSet.set_spec)
         ):
             found.setdefault(row.item_id, []).append(row.set_spec)
         return found
+
+    def read_types(self) -> list[str]:
+        """Return the sets of types that have or had members."""
+        statement = sa.select(HarvestSet.set_spec).distinct().order_by(HarvestSet.set_spec)
+        return [
+            *self._connection.scalars(
+                statement.where(
+                    HarvestSet.archive_id == self._archive_id, HarvestSet.set_spec.in_(TYPES)
+                )
+            )
+        ]
 
     def find_earliest(self) -> datetime | None:
         """Return the earliest datestamp; None if the log is empty."""

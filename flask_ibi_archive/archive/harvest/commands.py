@@ -20,7 +20,7 @@ def renew_harvests_command() -> None:
       flask --app example_app ibi renew-harvests
     """
     from flask_ibi_archive.archive.harvest.harvesting import StoredHarvests
-    from flask_ibi_archive.archive.harvest.oai_messages import HarvestSets
+    from flask_ibi_archive.archive.harvest.sets import HarvestSets
 
     archive = get_archive()
     archive.check_has_items()

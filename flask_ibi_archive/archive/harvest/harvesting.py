@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from flask_ibi_archive.archive.harvest.changes import EPOCH, Change, HarvestLog
-from flask_ibi_archive.archive.harvest.oai_messages import HarvestSets, Header, Position, Selection
+from flask_ibi_archive.archive.harvest.oai_messages import Header, Position, Selection
+from flask_ibi_archive.archive.harvest.sets import THESES, TYPES, HarvestSets
 from flask_ibi_archive.archive.items.identifiers import find_owners
 from flask_ibi_archive.archive.items.viewing import describe_host_item, is_public_record, read_works
 from flask_ibi_archive.archive.service.item_catalogue import RecordSource
@@ -148,6 +149,16 @@ class StoredHarvests:
             _, records = database.read(find)
         return next(iter(records), None)
 
+    def count(self, selection: Selection) -> int | None:
+        """Return the number of records of a selection."""
+        return self._archive.database.read(
+            lambda connection: self._log(connection).count_changes(selection)
+        )
+
+    def list_types(self) -> list[str]:
+        """Return the sets of the types of the items."""
+        return self._archive.database.read(lambda connection: self._log(connection).read_types())
+
     def find_earliest(self) -> datetime | None:
         """Return the earliest datestamp; None if there are no records."""
         return self._archive.database.read(lambda connection: self._log(connection).find_earliest())
@@ -168,7 +179,7 @@ class StoredHarvests:
     ) -> list[HarvestedRecord]:
         """Return the records of changes, with the sets and the descriptions of the items."""
         ids = [change.item_id for change in changes]
-        sets = self._log(connection).read_sets(ids) if self._sets.names and ids else {}
+        sets = self._log(connection).read_sets(ids) if ids else {}
         live = [change.item_id for change in changes if not change.is_deleted]
         works = read_works(self._archive, connection, live) if with_works and live else {}
         records = []
@@ -183,14 +194,16 @@ class StoredHarvests:
 
     def _set_finder(
         self, connection: Connection
-    ) -> Callable[[Sequence[int]], Mapping[int, Iterable[str]]] | None:
-        """Return the function that returns the sets of items; None if there are no sets."""
-        if self._sets.find is None:
-            return None
+    ) -> Callable[[Sequence[int]], Mapping[int, Iterable[str]]]:
+        """Return the function that returns the sets of the items that harvesters may see.
+
+        An item without a title can't be described in oai_dc as aggregators demand. Since OAI-PMH
+        demands oai_dc of every item (2.0, 2.3), harvesters see such an item when it has a title.
+        """
         return lambda ids: {
-            item_id: self._sets.list_sets(work)
+            item_id: () if work is None else self._sets.list_sets(work)
             for item_id, work in read_works(self._archive, connection, ids).items()
-            if work is not None
+            if work is None or work.has_title
         }
 
 
@@ -219,9 +232,12 @@ class HostHarvests:
         """Return the first records of a selection; see :meth:`StoredHarvests.list_records`."""
         selected: list[HarvestedRecord] = []
         for position, record in self._iterate(selection, limit):
-            harvested = self._make(record, position)
-            if selection.set_spec is None or selection.set_spec in harvested.header.sets:
-                selected.append(harvested)
+            work = describe_host_item(self._archive, self._records.find_record, record)
+            sets = self._sets.list_sets(work)
+            # an item without a title can't be described in oai_dc; a deleted one is not described
+            is_visible = work.has_title or record.state == State.DELETED
+            if is_visible and sets.issuperset(selection.specs):
+                selected.append(self._make(record, position, work, sets))
                 if len(selected) == limit:
                     break
         return selected
@@ -254,21 +270,33 @@ class HostHarvests:
         if record is None or not (record.state == State.DELETED or is_public_record(record)):
             return None
         assert record.timestamp is not None  # parse_catalogue_record() has checked this
-        return self._make(record, (record.timestamp, ""))
+        work = describe_host_item(self._archive, self._records.find_record, record)
+        if not work.has_title and record.state != State.DELETED:
+            return None
+        return self._make(record, (record.timestamp, ""), work, self._sets.list_sets(work))
+
+    def count(self, selection: Selection) -> int | None:
+        """Return None, because only reading all records would tell."""
+        return None
+
+    def list_types(self) -> list[str]:
+        """Return the sets of all types, for the same reason."""
+        return [*TYPES]
 
     def find_earliest(self) -> datetime | None:
         """Return the earliest datestamp; None if there are no records."""
         first = next(self._records.iterate_changes(None, None, 1), None)
         return None if first is None else first[0][0].replace(microsecond=0)
 
-    def _make(self, record: Record, position: tuple[datetime, str]) -> HarvestedRecord:
-        work = describe_host_item(self._archive, self._records.find_record, record)
+    def _make(
+        self, record: Record, position: tuple[datetime, str], work: Work, sets: set[str]
+    ) -> HarvestedRecord:
         is_deleted = record.state == State.DELETED
         header = Header(
             record.ibip or record.identifiers[0],
             position[0].replace(microsecond=0),
             is_deleted,
-            tuple(sorted(self._sets.list_sets(work))),
+            tuple(sorted(sets - {THESES})),
         )
         return HarvestedRecord(header, position, None if is_deleted else work)
 

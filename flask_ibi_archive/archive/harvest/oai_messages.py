@@ -9,20 +9,18 @@ Source: OAI-PMH 2.0, 3.1.1 (requests), 3.2 (responses), 3.3 (dates), 3.5 (flow c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Set
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from xml.parsers.expat import ExpatError, ParserCreate
 
-from flask_ibi_archive.archive.items.access import logging_failure
+from flask_ibi_archive.archive.harvest.sets import SET_SPEC, THESES
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element
-from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.errors import CannotFindSets, HarvestError
+from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
+from flask_ibi_archive.errors import HarvestError
 
 TOKEN = "resumptionToken"
 PREFIX = "metadataPrefix"
@@ -46,7 +44,7 @@ OPTIONAL: Mapping[str, frozenset[str]] = {
 
 # the patterns of OAI-PMH.xsd
 _WORD = r"[A-Za-z0-9\-_.!~*'()]+"
-_PATTERNS = {PREFIX: re.compile(rf"{_WORD}\Z"), "set": re.compile(rf"{_WORD}(:{_WORD})*\Z")}
+_PATTERNS = {PREFIX: re.compile(rf"{_WORD}\Z"), "set": SET_SPEC}
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _SECOND = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z")
 #: Matches the identifiers that a response may repeat: the characters of URIs (RFC 3986).
@@ -55,11 +53,6 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:([A-Za-z0-9._~:/?@!$&'()*+,;=-]|%[0-
 #: The position of a record: its datestamp, and the number of the change. If the items are in a
 #: host's catalogue, the second value is the identifier of the item.
 Position = tuple[datetime, "int | str"]
-#: The largest length of a setSpec.
-MAX_SPEC = 255
-
-#: A function of the host that returns the sets of an item.
-FindItemSets = Callable[[Work], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +64,10 @@ class Selection:
     :param until: the latest datestamp, or None.
     :param set_spec: the set, or None for all records.
     :param after: the position after which the list continues; None: the list begins.
+    :param size: the number of records of the complete list, counted at the beginning; None if the
+        list is new, or if nobody has counted.
+    :param cursor: the number of records that the harvester has already received.
+    :param only_theses: whether the format is for theses alone. The token does not contain this.
     """
 
     prefix: str
@@ -78,11 +75,15 @@ class Selection:
     until: datetime | None = None
     set_spec: str | None = None
     after: Position | None = None
+    size: int | None = None
+    cursor: int = 0
+    only_theses: bool = False
 
-
-def is_set_spec(text: str) -> bool:
-    """Return whether a text has the form of a setSpec."""
-    return _PATTERNS["set"].match(text) is not None
+    @property
+    def specs(self) -> list[str]:
+        """The sets, of which one is hidden, to all of which the records belong."""
+        hidden = [THESES] if self.only_theses else []
+        return hidden if self.set_spec is None else [*hidden, self.set_spec]
 
 
 def parse_arguments(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -183,6 +184,8 @@ def dump_selection(selection: Selection) -> list[Any]:
         selection.set_spec,
         None if moment is None else moment.isoformat(),
         last,
+        selection.size,
+        selection.cursor,
     ]
 
 
@@ -194,12 +197,13 @@ def load_selection(contents: Any) -> Selection:
     :raises HarvestError: badResumptionToken, if an earlier version wrote the token.
     """
     try:
-        prefix, since, until, set_spec, moment, last = contents
+        prefix, since, until, set_spec, moment, last, size, cursor = contents
         since, until = (
             None if time is None else datetime.fromtimestamp(time, timezone.utc)
             for time in (since, until)
         )
-        return Selection(prefix, since, until, set_spec, (datetime.fromisoformat(moment), last))
+        after = datetime.fromisoformat(moment), last
+        return Selection(prefix, since, until, set_spec, after, size, int(cursor))
     except (TypeError, ValueError, OverflowError) as error:
         raise bad_token() from error
 
@@ -209,47 +213,6 @@ def bad_token() -> HarvestError:
     return HarvestError(
         "badResumptionToken", "this Archive has not issued the token; begin the list again"
     )
-
-
-@dataclass
-class HarvestSets:
-    """The sets that a host has defined.
-
-    :ivar names: the name of each set for people, by its setSpec.
-    :ivar find: returns the sets of an item; None if there are no sets.
-    """
-
-    names: Mapping[str, str] = field(default_factory=dict)
-    find: FindItemSets | None = None
-
-    def define(self, names: Mapping[str, str], find: FindItemSets) -> None:
-        """Define the sets; see :meth:`flask_ibi_archive.IBIArchive.oai_sets`.
-
-        :raises ValueError: if a setSpec is wrong or too long.
-        """
-        for spec in names:
-            if not is_set_spec(spec) or len(spec) > MAX_SPEC:
-                raise ValueError(f"{spec!r} is not a setSpec, such as 'theses:master'")
-        self.names, self.find = dict(names), find
-
-    def list_sets(self, work: Work) -> set[str]:
-        """Return the sets of an item. A set "a:b" is a part of the set "a" (OAI-PMH 2.0, 2.6).
-
-        If the function of the host fails or returns an unknown set, this is logged, and the item
-        belongs to no set: harvesters still find it in the list of all items.
-        """
-        with suppress(CannotFindSets), logging_failure(CannotFindSets(work.ibi)):
-            return self._list_sets(work)
-        return set()
-
-    def _list_sets(self, work: Work) -> set[str]:
-        found: set[str] = set()
-        for spec in () if self.find is None else self.find(work):
-            if spec not in self.names:
-                raise ValueError(f"{spec!r} is not one of the sets {', '.join(self.names)}")
-            parts = spec.split(":")
-            found.update(":".join(parts[:count]) for count in range(1, len(parts) + 1))
-        return found & self.names.keys()
 
 
 _NAMESPACE = "http://www.openarchives.org/OAI/2.0/"
@@ -422,14 +385,17 @@ def _check_part(text: str) -> None:
         raise ValueError(f"the metadata are not well-formed XML: {error}") from error
 
 
-def write_list(verb: str, entries: Iterable[str], token: str | None) -> str:
+def write_list(verb: str, entries: Iterable[str], token: str | None, selection: Selection) -> str:
     """Return the answer to ListIdentifiers or ListRecords.
 
     :param entries: the headers or the records.
     :param token: the token for the next part; "" at the end of a list with several parts; None if
         the list has only one part.
+    :param selection: the selection of this part.
     """
-    end = [] if token is None else [element("resumptionToken", token)]
+    size = None if selection.size is None else str(selection.size)
+    attributes = {"completeListSize": size, "cursor": str(selection.cursor)}
+    end = [] if token is None else [element("resumptionToken", token, attributes)]
     return _wrap(verb, [*entries, *end])
 
 

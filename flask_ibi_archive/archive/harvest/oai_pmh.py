@@ -9,6 +9,7 @@ finds it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import cast
 from urllib.parse import parse_qsl
 
@@ -19,7 +20,8 @@ from werkzeug.exceptions import HTTPException, ServiceUnavailable
 from flask_ibi_archive.archive.harvest import harvesting
 from flask_ibi_archive.archive.harvest import oai_messages as messages
 from flask_ibi_archive.archive.harvest.changes import EPOCH
-from flask_ibi_archive.archive.harvest.oai_messages import PREFIX, TOKEN, HarvestSets, Selection
+from flask_ibi_archive.archive.harvest.oai_messages import PREFIX, TOKEN, Selection
+from flask_ibi_archive.archive.harvest.sets import HarvestSets
 from flask_ibi_archive.archive.items.access import logging_failure
 from flask_ibi_archive.archive.items.pages import unavailable_page, write_metadata
 from flask_ibi_archive.archive.service.item_catalogue import CannotList
@@ -28,7 +30,12 @@ from flask_ibi_archive.core.records.formats import MetadataFormat
 from flask_ibi_archive.errors import CannotWriteMetadata, ConfigError, HarvestError, NotReady
 from flask_ibi_archive.server.config import ArchiveConfig
 from flask_ibi_archive.server.pages.requests import EXTENSION, current_archive
-from flask_ibi_archive.server.pages.responses import RETRY_AFTER, set_headers
+from flask_ibi_archive.server.pages.responses import (
+    RETRY_AFTER,
+    allow_origins,
+    hide_from_search,
+    set_headers,
+)
 
 #: The number of records in a response.
 PART = 100
@@ -62,11 +69,13 @@ def answer_harvester() -> Response:
         return unavailable_page(error)
     repeated = messages.select_repeatable(arguments)
     text = messages.write_response(base_url, response_date, repeated, body)
-    return set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
+    response = set_headers(Response(text, content_type="text/xml; charset=utf-8"), private=False)
+    allow_origins(response)
+    return hide_from_search(response)
 
 
 def current_sets() -> HarvestSets:
-    """Return the sets that the host has defined."""
+    """Return the sets of the Archive."""
     return cast(HarvestSets, current_app.extensions[EXTENSION].functions.sets)
 
 
@@ -145,19 +154,25 @@ class _Answer:
         return self._host if "." in self._host else f"{self._host}.localdomain"
 
     def _list_formats(self, arguments: Mapping[str, str]) -> str:
-        if "identifier" in arguments and self._find(arguments).header.is_deleted:
+        if "identifier" not in arguments:
+            return messages.write_formats(self._formats.values())
+        record = self._find(arguments)
+        if record.header.is_deleted:
             raise HarvestError("noMetadataFormats", "the item was deleted")
-        return messages.write_formats(self._formats.values())
+        return messages.write_formats(
+            format for format in self._formats.values() if _is_provided(record, format)
+        )
 
     def _list_sets(self, arguments: Mapping[str, str]) -> str:
         if TOKEN in arguments:
             raise messages.bad_token()
-        self._check_sets()
-        return messages.write_sets(self._sets.names)
+        return messages.write_sets(self._sets.list_names(self._harvests.list_types()))
 
     def _get_record(self, arguments: Mapping[str, str]) -> str:
         format = self._find_format(arguments[PREFIX])
         harvested = self._find(arguments)
+        if not _is_provided(harvested, format):
+            raise HarvestError("cannotDisseminateFormat", f"{format.name} describes theses alone")
         try:
             record = self._write_record(harvested, format)
         except CannotWriteMetadata as error:
@@ -178,13 +193,12 @@ class _Answer:
         if token is None:
             selection = messages.parse_selection(arguments)
             format = self._find_format(selection.prefix)
-            if selection.set_spec is not None:
-                self._check_sets()
         else:
             selection = self._read_token(token)
             if selection.prefix not in self._formats:
                 raise messages.bad_token()
             format = self._formats[selection.prefix]
+        selection = replace(selection, only_theses=format.only_theses)
         with_works = verb == "ListRecords"
 
         def write(record: harvesting.HarvestedRecord) -> str:
@@ -202,9 +216,14 @@ class _Answer:
         if not part.entries:
             raise HarvestError("noRecordsMatch", "no record fits the arguments")
         # the last part of a list has an empty token, if the list has several parts
-        last_token = None if token is None else ""
-        next_token = self._write_token(part.rest) if part.rest else last_token
-        return messages.write_list(verb, part.entries, next_token)
+        next_token = None if token is None else ""
+        if part.rest is not None:
+            if token is None:
+                # the list is counted once; later the token tells its size
+                selection = replace(selection, size=self._harvests.count(selection))
+            cursor = selection.cursor + len(part.entries)
+            next_token = self._write_token(replace(part.rest, size=selection.size, cursor=cursor))
+        return messages.write_list(verb, part.entries, next_token, selection)
 
     def _write_record(self, record: harvesting.HarvestedRecord, format: MetadataFormat) -> str:
         """Return a record as XML.
@@ -226,10 +245,6 @@ class _Answer:
             raise HarvestError("cannotDisseminateFormat", f"{name!r} is not one of {known}")
         return format
 
-    def _check_sets(self) -> None:
-        if not self._sets.names:
-            raise HarvestError("noSetHierarchy", "this Archive has no sets")
-
     @property
     def _serializer(self) -> URLSafeSerializer:
         keys = self._config.secret_keys
@@ -246,3 +261,9 @@ class _Answer:
             return messages.load_selection(self._serializer.loads(token))
         except BadData as error:
             raise messages.bad_token() from error
+
+
+def _is_provided(record: harvesting.HarvestedRecord, format: MetadataFormat) -> bool:
+    """Return whether a record is provided in a format; a deletion is reported in every format."""
+    work = record.work
+    return work is None or work.type.is_thesis or not format.only_theses

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import partial
-from itertools import count
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Select, func, inspect, literal_column, select
@@ -49,9 +47,6 @@ if TYPE_CHECKING:
 
 #: The number of rows that are adopted together.
 BATCH = 1000
-#: The date of the first identifier of a dry run, in POSIX seconds: the year 2999. These identifiers
-#: are never stored.
-DRY_RUN_DATE = 32_472_144_000
 
 
 @dataclass(slots=True)
@@ -106,13 +101,14 @@ class Adopter:
     report: Callable[[RowError], None] = lambda error: None
     progress: Callable[[int, int], None] = lambda done, total: None
     result: Adoption = field(default_factory=Adoption)
-    _dates: Iterator[int] = field(default_factory=partial(count, DRY_RUN_DATE))
+    _invented: Iterator[Minted] = field(init=False)
     _context: OperationContext = field(init=False)
     _mapper: Mapper[Any] = field(init=False)
 
     def __post_init__(self) -> None:
         self._mapper = inspect(self.model)
         self._context = bind(self.archive.context, self.session)
+        self._invented = self._invent()
 
     def run(self) -> Adoption:
         """Adopt the rows.
@@ -256,7 +252,8 @@ class Adopter:
         minted: list[Minted] = []
 
         def mint(context: OperationContext, number: int) -> list[Minted]:
-            new = self._invent(number) if self.dry_run else _mint(context, number)
+            invented = islice(self._invented, number)
+            new = list(invented) if self.dry_run else _mint(context, number)
             minted.extend(new)
             return new
 
@@ -280,18 +277,11 @@ class Adopter:
             return nullcontext(MeasuringStaging(self.archive.files_folder))
         return self._context.staging()
 
-    def _invent(self, number: int) -> list[Minted]:
-        """Return identifiers for a dry run. They are never issued."""
-        minter = self._context.get_minter()
-        return [minter.build(Fraction(next(self._dates))) for _ in range(number)]
+    def _invent(self) -> Iterator[Minted]:
+        """Yield identifiers for a dry run. They are never issued."""
+        yield from self._context.get_minter().invent()
 
 
 def _mint(context: OperationContext, number: int) -> list[Minted]:
-    """Return new identifiers, almost without a wait, as :meth:`Minter.for_flush` does.
-
-    But if a wait is necessary, it may be as long as outside of a flush.
-    """
-    minter = context.get_minter()
-    fast_minter = minter.for_flush(number)
-    fast_minter.max_wait = minter.max_wait
-    return context.mint_many(number, fast_minter)
+    """Return new identifiers, almost without a wait."""
+    return context.mint_many(number, context.get_minter().for_many(number))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from flask_ibi_archive.archive.identification.api_keys import PATH
+from flask_ibi_archive.core.records.format_description import LISTS
+from flask_ibi_archive.core.records.parse_description import WORK_FIELDS
 
 #: The largest number of identifiers in a request, and in a part of a list.
 MAX_COUNT, MAX_LIST = 1000, 1000
@@ -46,6 +48,17 @@ _DUBLIN_CORE: Schema = {
         },
     },
 }
+#: The values are checked when a record is parsed, and errors name the field.
+_WORK: Schema = {
+    "type": "object",
+    "description": "A complete description, as in the import format.",
+    "properties": {
+        name: {"type": "array"} if name in LISTS else {"type": ["string", "object"]}
+        for name in WORK_FIELDS
+    },
+    "required": ["titles"],
+    "additionalProperties": False,
+}
 _FILE = _object(
     {
         "path": {"type": "string", "minLength": 1, "maxLength": 1024, "examples": ["report.pdf"]},
@@ -77,6 +90,7 @@ _RECORD: Schema = _object(
         "metadata": {
             "oneOf": [
                 _object({"dc": _DUBLIN_CORE}, "dc"),
+                _object({"work": _WORK}, "work"),
                 _object({"ibi": _IBI}, "ibi"),
                 _object({"url": _URL, "formats": _FORMATS, "timestamp": _TIME}, "url"),
             ],

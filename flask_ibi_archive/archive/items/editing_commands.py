@@ -30,6 +30,21 @@ TWO_WAY = ("file_list", "transferable")
 #: The parameters of repeatable options, such as ``networks`` of the option --network.
 REPEATABLE = ("networks", "translations", "files", *SINGLE_CHANGES)
 
+#: The parameters of the options that replace all metadata.
+METADATA_OPTIONS = frozenset({"metadata_item", "metadata_url", "no_metadata"})
+
+#: The fields of a description that the options for Dublin Core set.
+LIST_FIELDS = {
+    "title": "title",
+    "creator": "creators",
+    "subject": "subjects",
+    "description": "abstracts",
+    "contributor": "contributors",
+    "relation": "related",
+    "coverage": "coverage",
+}
+SINGLE_FIELDS = {"publisher": "publisher", "date": "issued", "type": "type", "source": "container"}
+
 #: Groups of options. Two options of one group cannot be used together.
 EXCLUSIVE_OPTIONS = (
     ("language", "no_language"),
@@ -207,8 +222,43 @@ def build_changes(
     if "translations" in values:
         new = _parse_translations(values["translations"])
         changes["translations"] = {**item.translations, **new}
-    if elements or values.keys() & {"metadata_item", "metadata_url", "no_metadata"}:
+    if is_described(item.metadata) and not values.keys() & METADATA_OPTIONS:
+        changes.update(_build_work_fields(elements))
+    elif elements or values.keys() & METADATA_OPTIONS:
         changes["metadata"] = _build_metadata(item, values, elements)
+    return changes
+
+
+def is_described(metadata: MetadataItem | MetadataAddress | DublinCoreMetadata | None) -> bool:
+    """Return whether metadata are a description of a work, and not Dublin Core only."""
+    return getattr(metadata, "work", None) is not None
+
+
+def _build_work_fields(elements: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Return the fields of a description that the options for Dublin Core state.
+
+    :raises FieldError: if an option that sets one value is repeated.
+    """
+    from flask_ibi_archive.core.records.fields import FieldError
+    from flask_ibi_archive.core.records.licences import parse_licence
+    from flask_ibi_archive.core.records.work_values import parse_container
+
+    changes: dict[str, Any] = {}
+    for name, texts in elements.items():
+        stated = [] if texts == [""] else texts
+        if name == "rights":
+            licences = [text for text in stated if parse_licence(text)]
+            changes["rights"] = [text for text in stated if text not in licences]
+            changes["licence"] = licences[0] if licences else None
+        elif name in LIST_FIELDS:
+            changes[LIST_FIELDS[name]] = stated
+        elif len(texts) > 1:
+            raise FieldError(f"--{name}", "the description of the item has one; give it once")
+        else:
+            is_container = name == "source" and stated
+            changes[SINGLE_FIELDS[name]] = (
+                parse_container(stated[0]) if is_container else next(iter(stated), None)
+            )
     return changes
 
 

@@ -30,12 +30,14 @@ from flask_ibi_archive.archive.items.tables import (
 from flask_ibi_archive.core.identifiers import Form, parse_identifier
 from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
 from flask_ibi_archive.core.records.fields import format_dublin_core
+from flask_ibi_archive.core.records.format_description import format_description
 from flask_ibi_archive.core.records.record import (
     DublinCoreMetadata,
     FileRecord,
     MetadataAddress,
     Record,
 )
+from flask_ibi_archive.core.records.work import find_year
 from flask_ibi_archive.server.database.dialects import batched, is_one_of
 from flask_ibi_archive.signals import Notice
 
@@ -381,6 +383,7 @@ def _columns(record: Record, now: datetime) -> dict[str, Any]:
     """Return the values of the columns of an item, except the columns of relations."""
     metadata = record.metadata
     at_address = metadata if isinstance(metadata, MetadataAddress) else None
+    stored = metadata if isinstance(metadata, DublinCoreMetadata) else None
     return {
         "state": record.state,
         "rep": record.rep,
@@ -393,11 +396,8 @@ def _columns(record: Record, now: datetime) -> dict[str, Any]:
         "metadata_url": at_address and at_address.url,
         "metadata_formats": at_address and (dict(at_address.formats) or None),
         "metadata_timestamp": at_address and at_address.timestamp,
-        "dublin_core": (
-            format_dublin_core(metadata.elements)
-            if isinstance(metadata, DublinCoreMetadata)
-            else None
-        ),
+        "dublin_core": stored and format_dublin_core(stored.elements),
+        "work": format_description(stored.work) if stored and stored.work else None,
         "formats": dict(record.formats) or None,
         "target_path": record.target_path,
         "list_files": record.list_files,
@@ -405,4 +405,5 @@ def _columns(record: Record, now: datetime) -> dict[str, Any]:
         "access_others": record.access and record.access.others,
         "embargo": record.embargo,
         "host_key": record.key,
+        "issued_year": find_year(metadata) if isinstance(metadata, DublinCoreMetadata) else None,
     }

@@ -7,8 +7,9 @@ identifier that names the server. A label is a complete identifier.
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
@@ -42,6 +43,9 @@ from flask_ibi_archive.server.database.database import Database
 #: While such a transaction waits for the date of the identifier, no other process can write. A
 #: small granularity makes the wait short.
 COARSEST_IN_TRANSACTION = Fraction(1, 1000)
+#: The date of the first identifier of a dry run, in POSIX seconds: the year 2999. These identifiers
+#: are never stored.
+DRY_RUN_DATE = 32_472_144_000
 #: The maximum number of seconds that a flush of the host waits for its identifiers.
 FLUSH_WAIT = Fraction(1, 10)
 
@@ -205,6 +209,21 @@ class Minter:
             self.clock,
             self.wait,
         )
+
+    def for_many(self, count: int) -> Minter:
+        """Return a minter that issues identifiers almost without a wait, as :meth:`for_flush` does.
+
+        But if a wait is necessary, it may be as long as outside of a flush.
+
+        :param count: the number of identifiers.
+        """
+        minter = self.for_flush(count)
+        minter.max_wait = self.max_wait
+        return minter
+
+    def invent(self) -> Iterator[Minted]:
+        """Yield identifiers for a dry run. They are never issued."""
+        return (self.build(Fraction(date)) for date in itertools.count(DRY_RUN_DATE))
 
     def mint_within(self, connection: Connection, count: int = 1) -> list[Minted]:
         """Issue identifiers in a transaction of the host.

@@ -43,6 +43,8 @@ from flask_ibi_archive.server.pages.texts import format_date, format_number, get
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.accesses.statistics import Period, Statistics
 
+#: The maximum number of authors at the beginning of a page; the others are folded.
+SHOWN_AUTHORS = 10
 #: The number of months in the chart of the landing page, and the height of the chart in pixels.
 MONTHS, CHART_HEIGHT = 12, 90
 
@@ -84,17 +86,21 @@ def write_metadata(format: MetadataFormat, work: Work) -> bytes:
 
     :raises TypeError: if the writer returns neither a text nor bytes.
     """
-    if (
-        work.access == "open"
-        and current_app.extensions[EXTENSION].functions.access_policy is not None
-    ):
-        work = replace(work, access=None)  # the policy of the host may close the files
-    body = format.write(work)
+    body = format.write(hide_access(work))
     if isinstance(body, bytes):
         return body
     if not isinstance(body, str):
         raise TypeError(f"the writer of {format.name} returned {type(body)}, not str or bytes")
     return body.encode()
+
+
+def hide_access(work: Work) -> Work:
+    """Return the work without the statement that its files are open, if the host has a policy.
+
+    The policy of the host may close the files.
+    """
+    policy = current_app.extensions[EXTENSION].functions.access_policy
+    return work if work.access != "open" or policy is None else replace(work, access=None)
 
 
 def describe_work(item: ItemView) -> Work:
@@ -117,6 +123,7 @@ def describe_work(item: ItemView) -> Work:
         ),
         translation_of=item.original,
         archive_name=archive.config.archive_name,
+        publisher=archive.config.publisher,
         today=item.today,
     )
 
@@ -158,15 +165,18 @@ def page(template: str, status: int = 200, **values: object) -> Response:
     :param template: the name of the template.
     :param values: variables of the template.
     """
+    return render_page(template, status, **page_values(), **values)
+
+
+def page_values() -> dict[str, object]:
+    """Return the variables of all pages of the Archive."""
     archive = current_archive()
-    return render_page(
-        template,
-        status,
-        addresses=archive.addresses,
-        persistent_url_base=archive.config.persistent_url_base,
-        formats=archive.formats,
-        **values,
-    )
+    return {
+        "addresses": archive.addresses,
+        "persistent_url_base": archive.config.persistent_url_base,
+        "formats": archive.formats,
+        "contact": archive.config.archive_admin_email,
+    }
 
 
 def message(status: int, title: str, advice: str = "", **values: object) -> Response:
@@ -262,16 +272,19 @@ def tombstone(item: ItemView) -> Response:
     instead = (facts.successor if facts else None) or item.record.next_edition
     stated_title = item.stated_title if is_visible else None
     stated = facts.citation if facts else None
+    work = describe_work(item) if is_visible and item.dublin_core else None
     response = page(
         "tombstone",
         410,
         item=item,
-        is_described=is_visible and bool(item.dublin_core),
+        is_described=work is not None,
+        work=work,
+        shown_authors=SHOWN_AUTHORS,
         stated_title=stated_title,
         stated_citation=stated,
         # the words of citations in the style of ABNT are Portuguese
         citation_language="pt" if stated is None else None,
-        citation=cite(describe_work(item), has_address=False) if stated_title else (),
+        citation=cite(work, has_address=False) if work and stated_title else (),
         replacing=[
             other for other in item.related if other.ibi in (instead, item.record.next_edition)
         ],

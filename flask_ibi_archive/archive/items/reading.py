@@ -34,6 +34,7 @@ from flask_ibi_archive.archive.items.tables import (
 )
 from flask_ibi_archive.core.protocol.states import ELSEWHERE
 from flask_ibi_archive.core.records.item_view import ItemView
+from flask_ibi_archive.core.records.parse_description import parse_description
 from flask_ibi_archive.core.records.record import (
     AccessRule,
     DublinCoreMetadata,
@@ -176,7 +177,7 @@ class ItemReader:
             record,
             row.is_service,
             self.today,
-            None if described is None else parse_elements(described),
+            None if described is None else _read_stored(described, row.described_work),
             row.described_language if self.with_descriptions else None,
             related,
             {part.text: part.size for part in files if part.size is not None},
@@ -198,6 +199,7 @@ def _select_items(with_descriptions: bool) -> Select[Any]:
     metadata = aliased(Item)
     described = [
         case((describes(metadata), metadata.dublin_core)).label("described"),
+        case((describes(metadata), metadata.work)).label("described_work"),
         case((describes(metadata), metadata.language)).label("described_language"),
     ]
     return (
@@ -271,7 +273,13 @@ def _find_metadata(row: Any) -> MetadataItem | DublinCoreMetadata | MetadataAddr
     if row.metadata_name is not None:
         return MetadataItem(row.metadata_name)
     if row.dublin_core is not None:
-        return DublinCoreMetadata(parse_elements(row.dublin_core))
+        return _read_stored(row.dublin_core, row.work)
     if row.metadata_url is not None:
         return MetadataAddress(row.metadata_url, row.metadata_formats or {}, row.metadata_timestamp)
     return None
+
+
+def _read_stored(dublin_core: Any, work: Any) -> DublinCoreMetadata:
+    """Return the metadata in two columns; ``work`` is None if there is Dublin Core only."""
+    description = None if work is None else parse_description("work", work)
+    return DublinCoreMetadata(parse_elements(dublin_core), description)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flask_ibi_archive.archive.items.works_commands import import_works, works_options
 from flask_ibi_archive.server.commands.group import get_archive, resume_option
 from flask_ibi_archive.server.commands.terminal import (
     Bars,
@@ -57,8 +58,19 @@ ITEMS_PER_UPDATE = 100
     is_flag=True,
     help="With --resume: start again at the first line. Imported items remain.",
 )
-def import_command(source: str, files_folder: Path | None, dry_run: bool, **options: Any) -> None:
-    """Import items from a JSON Lines file.
+@works_options
+def import_command(
+    source: str,
+    files_folder: Path | None,
+    dry_run: bool,
+    mint: bool,
+    mapped: tuple[str, ...],
+    ignored: tuple[str, ...],
+    separator: str,
+    identifiers: Path | None,
+    **options: Any,
+) -> None:
+    """Import items from JSON Lines, or works from a table.
 
     FILE contains one item per line. The name - means standard input. If a line is wrong, no item is
     imported. The error names the file, the line and the field. Items may refer to each other in any
@@ -77,15 +89,39 @@ def import_command(source: str, files_folder: Path | None, dry_run: bool, **opti
     The command reports the line at which the import continues. The counts contain only the items of
     this run.
 
+    With --mint, FILE contains works without identifiers: a table (.csv), the format of this command
+    without rep and ibip (.jsonl), CSL-JSON (.json), BibTeX (.bib) or RIS (.ris). Each item gets
+    identifiers in both forms. If there are errors, all of them are written, and nothing is
+    imported. The works are committed in batches. If the import is interrupted, run the same command
+    again: works that have an item already are skipped, or update it with --on-conflict update.
+
     \b
     Example:
       flask --app example_app ibi import example_app/records/items.jsonl
       flask --app example_app ibi import million.jsonl --resume
       flask --app example_app ibi import items.jsonl --files-folder .
+      flask --app example_app ibi import works.csv --mint --map title=Obra --identifiers new.csv
     """
     from flask_ibi_archive.archive.items.importing.importer import open_source
 
     _check_options(source, dry_run, **options)
+    if mint:
+        if options["resume"]:
+            raise click.UsageError("--mint needs no --resume: it always continues.")
+        updates = options["on_conflict"] == "update"
+        import_works(
+            source,
+            files_folder,
+            mapped,
+            ignored,
+            separator,
+            identifiers,
+            dry_run=dry_run,
+            updates=updates,
+        )
+        return
+    if mapped or ignored or identifiers:
+        raise click.UsageError("--map, --ignore and --identifiers require --mint.")
     archive = get_archive()
     archive.check_has_items()
     archive_id = archive.served().id  # fails if there is no Archive, before anything is read

@@ -25,7 +25,12 @@ from flask_ibi_archive.core.protocol.relations import Relation, Step, VerbList
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.protocol.url_list import answer_url_request
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.record import MetadataItem, Record, RelatedItem
+from flask_ibi_archive.core.records.record import (
+    DublinCoreMetadata,
+    MetadataItem,
+    Record,
+    RelatedItem,
+)
 from flask_ibi_archive.core.records.work import Work, WorkFile, make_work
 from flask_ibi_archive.server.database.database import Database
 
@@ -61,7 +66,9 @@ def view_host_item(record: Record, metadata: Record | None, today: date) -> Item
     """
     described = language = None
     if metadata is not None and not metadata.is_hidden:
-        described, language = getattr(metadata.metadata, "elements", None), metadata.language
+        language = metadata.language
+        if isinstance(metadata.metadata, DublinCoreMetadata):
+            described = metadata.metadata
     related = [
         RelatedItem("translation", ibi, language=language)
         for language, ibi in record.translations.items()
@@ -160,6 +167,7 @@ def _describe(archive: Archive, item: ItemView) -> Work:
         metadata_language=item.metadata_language,
         translation_of=None if record.language is None else item.head,
         archive_name=archive.config.archive_name,
+        publisher=archive.config.publisher,
         today=item.today,
     )
 

@@ -1,4 +1,4 @@
-"""The lists of items whose pages are public, for crawlers: by year, and the sitemap."""
+"""The lists of public items: by year of publication, the newest, their feed, and the sitemap."""
 
 from __future__ import annotations
 
@@ -8,108 +8,154 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import wraps
 from heapq import nlargest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flask import Response, abort
-from sqlalchemy import Connection, and_, func, literal, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    exists,
+    func,
+    select,
+    union_all,
+)
+from sqlalchemy.orm import aliased
 
-from flask_ibi_archive.archive.items.conditions import is_public
+from flask_ibi_archive.archive.items.conditions import describes, is_public
 from flask_ibi_archive.archive.items.pages import page, unavailable_page
 from flask_ibi_archive.archive.items.tables import Item
 from flask_ibi_archive.archive.items.viewing import describe_host_item, is_public_record, read_works
+from flask_ibi_archive.archive.pages import labels
+from flask_ibi_archive.archive.pages.feed import write_feed
 from flask_ibi_archive.archive.service.item_catalogue import CannotList, RecordSource
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
-from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element
+from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
 from flask_ibi_archive.core.records.record import Record
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.errors import ConfigError, NotReady
-from flask_ibi_archive.server.database.dialects import UTCDateTime
 from flask_ibi_archive.server.pages.requests import current_archive, read_query
-from flask_ibi_archive.server.pages.responses import find_items_path, set_headers
+from flask_ibi_archive.server.pages.responses import (
+    allow_origins,
+    find_items_path,
+    hide_from_search,
+    make_conditional,
+    set_headers,
+)
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
 
-#: The position of an item in the list of a year: its timestamp, and its row ID or its identifier.
-Place = tuple[datetime, str]
-#: The number of items on a page.
-SHOWN = 100
+#: The number of items on a page, in the feed, and on the page of the years.
+SHOWN, FED, NEWEST = 100, 50, 10
 #: The maximum number of URLs in a sitemap (sitemaps.org).
 SITEMAP_SIZE = 50_000
 #: The years that a date may have.
 YEARS = range(1, 10_000)
 #: The largest number of a sitemap. The ids in the sitemap are integers of the database.
 MAX_SITEMAP = 2**63 // SITEMAP_SIZE - 1
-#: Matches the position at the beginning of a page: the last item on the page before.
+#: Matches the position of an item of a host's catalogue: its timestamp and its identifier.
 _PLACE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z_(.+)", re.ASCII)
 _NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 
 @dataclass(frozen=True, slots=True)
-class YearList:
-    """A part of the list of a year.
+class Part:
+    """A part of a list.
 
     :param works: the items, the newest first.
     :param next: the position after which the list continues; None at the end of the list.
     """
 
     works: list[Work]
-    next: Place | None
+    next: str | None
 
 
 class StoredLists:
-    """The lists of the items in the tables of this package."""
+    """The lists of the items in the tables of this package. The newest item has the highest id."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._database = archive.database
         self._is_listed = and_(Item.archive_id == archive.served().id, is_public())
 
-    def list_years(self) -> list[int]:
-        """Return the years in which items were changed last, the newest first."""
-        return self._database.read(self._read_years)
+    def list_years(self) -> tuple[list[int], bool]:
+        """Return the years of publication, the newest first, and whether items have no year.
 
-    def _read_years(self, connection: Connection) -> list[int]:
-        """Return the years: one statement for each finds the next item, with an index."""
-        years: list[int] = []
-        newest = select(Item.timestamp).where(self._is_listed).order_by(Item.timestamp.desc())
-        time = connection.scalar(newest.limit(1))
-        while time is not None:
-            years.append(time.year)
-            before = newest.where(Item.timestamp < datetime(time.year, 1, 1, tzinfo=timezone.utc))
-            time = connection.scalar(before.limit(1))
-        return years
+        A recursive statement finds the next year with an index. The year of an item may be that of
+        its metadata item.
+        """
+        dated = and_(Item.archive_id == self._archive.served().id, describes(Item))
+        first = select(func.max(Item.issued_year).label("year")).where(dated).cte(recursive=True)
+        earlier = (
+            select(func.max(Item.issued_year))
+            .where(dated, Item.issued_year < first.c.year)
+            .correlate(first)
+            .scalar_subquery()
+        )
+        chain = first.union_all(select(earlier).where(first.c.year.is_not(None)))
+        statement = select(chain.c.year).where(chain.c.year.is_not(None))
+        years = self._database.read(lambda connection: list(connection.scalars(statement)))
+        undated = self._select_year(None, None, 1)
+        return years, bool(self._database.read(lambda connection: connection.scalar(undated)))
 
-    def list_year(self, year: int, after: Place | None, limit: int) -> YearList:
-        """Return a part of the list of a year.
+    def list_year(self, year: int | None, after: str | None, limit: int) -> Part:
+        """Return a part of the list of a year, or of the items without a year.
 
-        :param year: a year from 1 to 9999.
         :param after: the position after which the part begins; None: the beginning of the list.
         :param limit: the maximum number of items.
         """
-        since, (time, last) = _find_bounds(year, after)
-        last_id = int(last) if last.isdecimal() and len(last) < 19 else 0
-        statement = (
-            select(Item.id, Item.timestamp)
-            .where(
-                self._is_listed,
-                Item.timestamp >= since,
-                tuple_(Item.timestamp, Item.id)
-                < tuple_(literal(time, UTCDateTime), literal(last_id)),
-            )
-            .order_by(Item.timestamp.desc(), Item.id.desc())
-            .limit(limit + 1)
-        )
+        return self._read_part(self._select_year(year, after, limit + 1), limit)
 
-        def read(connection: Connection) -> YearList:
-            rows = connection.execute(statement).all()
-            ids = [row.id for row in rows[:limit]]
-            works = read_works(self._archive, connection, ids).values()
-            shown = rows[limit - 1] if len(rows) > limit else None
-            following = None if shown is None else (shown.timestamp, str(shown.id))
-            return YearList([work for work in works if work is not None], following)
+    def list_newest(self, after: str | None, limit: int) -> Part:
+        """Return a part of the list of all items; see :meth:`list_year`."""
+        return self._read_part(self._select(after, limit + 1), limit)
+
+    def _select_year(self, year: int | None, after: str | None, limit: int) -> Select[Any]:
+        metadata = aliased(Item)
+        if year is None:
+            states_year = exists().where(
+                metadata.id == Item.metadata_item_id,
+                metadata.issued_year.is_not(None),
+                describes(metadata),
+            )
+            return self._select(after, limit, Item.issued_year.is_(None), ~states_year)
+        own = self._select(after, limit, Item.issued_year == year).subquery()
+        of_year = select(metadata.id).where(
+            metadata.archive_id == self._archive.served().id,
+            metadata.issued_year == year,
+            describes(metadata),
+        )
+        # "+ 0" keeps databases from reading all items in the order of their ids
+        other = (
+            select(Item.id)
+            .where(is_public(), Item.metadata_item_id.in_(of_year), *_is_after(after))
+            .order_by((Item.id + 0).desc())
+            .limit(limit)
+            .subquery()
+        )
+        # each part of the union has its own index
+        both = union_all(select(own.c.id), select(other.c.id)).subquery()
+        return select(both.c.id).order_by(both.c.id.desc()).limit(limit)
+
+    def _select(self, after: str | None, limit: int, *where: ColumnElement[bool]) -> Select[Any]:
+        statement = select(Item.id).where(self._is_listed, *_is_after(after), *where)
+        return statement.order_by(Item.id.desc()).limit(limit)
+
+    def _read_part(self, statement: Select[Any], limit: int) -> Part:
+        def read(connection: Connection) -> Part:
+            ids = list(connection.scalars(statement))
+            works = read_works(self._archive, connection, ids[:limit]).values()
+            following = str(ids[limit - 1]) if len(ids) > limit else None
+            return Part([work for work in works if work is not None], following)
 
         return self._database.read(read)
+
+    @staticmethod
+    def is_place(text: str) -> bool:
+        """Return whether a text is a position in a list."""
+        return text.isascii() and text.isdecimal() and len(text) < 19
 
     def list_sitemaps(self, size: int) -> list[int]:
         """Return the numbers of the sitemaps that contain items.
@@ -142,6 +188,11 @@ class StoredLists:
         return [(self._archive.addresses.item(row), row.timestamp) for row in rows]
 
 
+def _is_after(place: str | None) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition for the items after a position, the newest first."""
+    return () if place is None else (Item.id < int(place),)
+
+
 class HostLists:
     """The lists of the items in the catalogue of a host."""
 
@@ -149,26 +200,44 @@ class HostLists:
         self._archive = archive
         self._records = records
 
-    def list_years(self) -> list[int]:
-        """Return the years in which items were changed last, the newest first."""
-        return sorted({_find_time(record).year for record in self._public()}, reverse=True)
+    def list_years(self) -> tuple[list[int], bool]:
+        """Return the years of publication; see :meth:`StoredLists.list_years`."""
+        years = {self._find_year(record) for record in self._public()}
+        return sorted((year for year in years if year is not None), reverse=True), None in years
 
-    def list_year(self, year: int, after: Place | None, limit: int) -> YearList:
+    def list_year(self, year: int | None, after: str | None, limit: int) -> Part:
         """Return a part of the list of a year; see :meth:`StoredLists.list_year`."""
-        since, before = _find_bounds(year, after)
+        of_year = (record for record in self._public() if self._find_year(record) == year)
+        return self._list_part(of_year, after, limit)
 
-        def find_place(record: Record) -> Place:
-            return _find_time(record), record.ibip or record.identifiers[0]
+    def list_newest(self, after: str | None, limit: int) -> Part:
+        """Return a part of the list of all items; see :meth:`StoredLists.list_newest`."""
+        return self._list_part(self._public(), after, limit)
 
-        of_year = (
-            record
-            for record in self._public()
-            if since <= _find_time(record) and find_place(record) < before
-        )
-        items = nlargest(limit + 1, of_year, key=find_place)
-        find_record = self._records.find_record
-        works = [describe_host_item(self._archive, find_record, item) for item in items[:limit]]
-        return YearList(works, find_place(items[limit - 1]) if len(items) > limit else None)
+    def _list_part(self, records: Iterable[Record], after: str | None, limit: int) -> Part:
+        def find_place(record: Record) -> tuple[str, str]:
+            return format_timestamp(_find_time(record)), record.ibip or record.identifiers[0]
+
+        last = after and tuple(after.split("_", 1))
+        chosen = (record for record in records if not last or find_place(record) < last)
+        items = nlargest(limit + 1, chosen, key=find_place)
+        following = "_".join(find_place(items[limit - 1])) if len(items) > limit else None
+        return Part([self._describe(item) for item in items[:limit]], following)
+
+    def _find_year(self, record: Record) -> int | None:
+        return self._describe(record).year
+
+    def _describe(self, record: Record) -> Work:
+        return describe_host_item(self._archive, self._records.find_record, record)
+
+    @staticmethod
+    def is_place(text: str) -> bool:
+        """Return whether a text is a position in a list."""
+        found = _PLACE.fullmatch(text)
+        try:
+            return found is not None and bool(datetime.fromisoformat(found[1]))
+        except ValueError:
+            return False
 
     def list_sitemaps(self, size: int) -> list[int]:
         """Return the numbers of the sitemaps that contain items."""
@@ -189,15 +258,8 @@ def open_lists(archive: Archive) -> StoredLists | HostLists:
     return StoredLists(archive) if records is None else HostLists(archive, records)
 
 
-def _find_bounds(year: int, after: Place | None) -> tuple[datetime, Place]:
-    """Return the bounds of a part of the list of a year.
-
-    :param after: the position after which the part begins; None: the beginning of the list.
-    :returns: the earliest timestamp, and the position before which all items of the part are.
-    """
-    # timestamps are whole seconds
-    end = datetime(year, 12, 31, 23, 59, 59, 1, timezone.utc)
-    return datetime(year, 1, 1, tzinfo=timezone.utc), after or (end, "")
+#: Reads a part of a list after a position.
+ReadPart = Callable[["StoredLists | HostLists", "str | None"], Part]
 
 
 def _find_time(record: Record) -> datetime:
@@ -222,24 +284,68 @@ def _answering(view: Callable[..., Response]) -> Callable[..., Response]:
 
 @_answering
 def show_years() -> Response:
-    """Show the years in which items were changed last."""
-    return _list_page(years=open_lists(current_archive()).list_years(), year=None)
+    """Show the years of publication, and the newest items."""
+    lists = open_lists(current_archive())
+    years, has_undated = lists.list_years()
+    newest = lists.list_newest(None, NEWEST)
+    return _list_page(name="years", years=years, has_undated=has_undated, works=newest.works)
 
 
 @_answering
 def show_year(year: int) -> Response:
-    """Show the items that were changed last in a year, the newest first.
-
-    The parameter ``page`` is the position of the last item on the page before.
-    """
+    """Show the items that were published in a year, the newest first."""
     if year not in YEARS:
         abort(404)
-    archive, after = current_archive(), _read_place(year)
-    part = open_lists(archive).list_year(year, after, SHOWN)
-    if not part.works:
+    return _show_part("year", f"items/{year}", _read_year(year), year)
+
+
+@_answering
+def show_undated() -> Response:
+    """Show the items without a year of publication, the newest first."""
+    return _show_part("undated", "items/undated", _read_year(None))
+
+
+@_answering
+def show_newest() -> Response:
+    """Show all items, the newest first."""
+    return _show_part("newest", "newest", lambda lists, after: lists.list_newest(after, SHOWN))
+
+
+def _read_year(year: int | None) -> ReadPart:
+    return lambda lists, after: lists.list_year(year, after, SHOWN)
+
+
+def _show_part(
+    name: str,
+    path: str,
+    read: ReadPart,
+    year: int | None = None,
+) -> Response:
+    """Show a part of a list. The parameter ``page`` is the last item on the page before.
+
+    :param path: the path of the list, after ``/ibi/``.
+    """
+    lists, after = open_lists(current_archive()), read_query().get("page")
+    if after is not None and not lists.is_place(after):
         abort(404)
-    following = None if part.next is None else f"{format_timestamp(part.next[0])}_{part.next[1]}"
-    return _list_page(works=part.works, year=year, after=after, next=following)
+    part = read(lists, after)
+    if not part.works and after is None:
+        abort(404)
+    response = _list_page(
+        name=name, path=path, works=part.works, year=year, after=after, next=part.next
+    )
+    return response if after is None else hide_from_search(response)
+
+
+@_answering
+def send_feed() -> Response:
+    """Send the newest items as an Atom feed (RFC 4287)."""
+    archive = current_archive()
+    works = open_lists(archive).list_newest(None, FED).works
+    text = write_feed(works, archive.addresses.base, archive.config.archive_name, archive.clock())
+    response = set_headers(Response(text, content_type="application/atom+xml"), private=False)
+    allow_origins(response)
+    return make_conditional(response)
 
 
 @_answering
@@ -277,26 +383,11 @@ def _send_xml(root: str, name: str, entries: Iterable[tuple[str, datetime | None
 
 
 def _list_page(**values: object) -> Response:
-    return page("items", 200, base=_base(), items_path=find_items_path(), **values)
+    base = current_archive().addresses.base
+    return page(
+        "items", 200, base=_base(), root=base, labels=labels, items_path=find_items_path(), **values
+    )
 
 
 def _base() -> str:
     return f"{current_archive().addresses.base}/ibi/items"
-
-
-def _read_place(year: int) -> Place | None:
-    """Return the position in the query; None at the beginning of the list.
-
-    If the position is wrong or not in the year, the page does not exist (404).
-    """
-    text = read_query().get("page")
-    if text is None:
-        return None
-    found = _PLACE.fullmatch(text)
-    try:
-        time = datetime.fromisoformat(found[1]) if found else None
-    except ValueError:
-        time = None
-    if found is None or time is None or time.year != year:
-        abort(404)
-    return time.replace(tzinfo=timezone.utc), found[2]

@@ -6,9 +6,6 @@ A tombstone is the page of a removed item. The module ``routing`` registers the 
 from __future__ import annotations
 
 import json
-import re
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from flask import Response, current_app, request
@@ -17,130 +14,29 @@ from flask.typing import ResponseReturnValue
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
     check_access,
-    logging_failure,
     select_readable_files,
 )
-from flask_ibi_archive.archive.pages import machine_readable
+from flask_ibi_archive.archive.pages import machine_readable, record_page
+from flask_ibi_archive.archive.pages.record_page import Shown
 from flask_ibi_archive.archive.service.downloads import describe_version, send_content
-from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.query_strings import list_candidate_paths
-from flask_ibi_archive.core.records.formats import MetadataFormat
-from flask_ibi_archive.core.records.formats.abnt import cite
 from flask_ibi_archive.core.records.item_view import ItemView
-from flask_ibi_archive.core.records.record import RelatedItem
-from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import name_licence
-from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, format_persistent_target
-from flask_ibi_archive.errors import CannotWriteMetadata
-from flask_ibi_archive.reasons import translatable
 from flask_ibi_archive.server.pages.charts import draw_swatch
+from flask_ibi_archive.server.pages.negotiation import prefers_metadata
 from flask_ibi_archive.server.pages.requests import (
     current_archive,
     is_request_url,
     read_query,
     request_path,
 )
-from flask_ibi_archive.server.pages.responses import set_headers
+from flask_ibi_archive.server.pages.responses import hide_from_search, set_headers
 from flask_ibi_archive.server.pages.texts import gettext, set_language
 
 SWATCHES = (draw_swatch(0), draw_swatch(1))
 #: The maximum number of files on a page.
 SHOWN_FILES = 100
-#: The formats of reference managers.
-CITATION_FORMATS = ("bibtex", "ris", "csl-json")
-#: The names of types for readers. Other types are shown in the words of the metadata.
-TYPE_NAMES = {
-    WorkType.ARTICLE: translatable("Article"),
-    WorkType.BACHELOR_THESIS: translatable("Bachelor thesis"),
-    WorkType.BOOK: translatable("Book"),
-    WorkType.CHAPTER: translatable("Chapter"),
-    WorkType.COLLECTION: translatable("Collection"),
-    WorkType.CONFERENCE_PAPER: translatable("Conference paper"),
-    WorkType.DATASET: translatable("Dataset"),
-    WorkType.DOCTORAL_THESIS: translatable("Doctoral thesis"),
-    WorkType.IMAGE: translatable("Image"),
-    WorkType.LECTURE: translatable("Lecture"),
-    WorkType.MAP: translatable("Map"),
-    WorkType.MASTER_THESIS: translatable("Master thesis"),
-    WorkType.MUSIC: translatable("Music"),
-    WorkType.PATENT: translatable("Patent"),
-    WorkType.POSTER: translatable("Poster"),
-    WorkType.PREPRINT: translatable("Preprint"),
-    WorkType.PROCEEDINGS: translatable("Proceedings"),
-    WorkType.REPORT: translatable("Report"),
-    WorkType.REVIEW: translatable("Review"),
-    WorkType.SOFTWARE: translatable("Software"),
-    WorkType.SOUND: translatable("Sound"),
-    WorkType.STANDARD: translatable("Standard"),
-    WorkType.TEXT: translatable("Text"),
-    WorkType.THESIS: translatable("Thesis"),
-    WorkType.VIDEO: translatable("Video"),
-}
-#: The names of the types of files that need words; the other files are named by their extension.
-FILE_TYPE_NAMES = {
-    "audio": translatable("Sound"),
-    "image": translatable("Image"),
-    "video": translatable("Video"),
-}
-#: Matches the extension at the end of a file name.
-_EXTENSION = re.compile(r"\.([A-Za-z0-9]{1,8})$")
 #: The forms of the list, and their media types. The first form is the default.
 FORMS = {"html": "text/html", "text": "text/plain", "json": "application/json"}
-
-
-def name_file_type(name: str) -> str:
-    """Return the type of a file for readers, such as ``PDF`` or ``Image (PNG)``.
-
-    :param name: the name of the file; the type is that of its extension.
-    """
-    media_type = pages.find_media_type(name)
-    if media_type == "text/plain":
-        return gettext("Text")
-    family = FILE_TYPE_NAMES.get(media_type.partition("/")[0])
-    found = _EXTENSION.search(name)
-    if found is None:
-        return gettext("File")
-    extension = found[1].upper()
-    return f"{gettext(family)} ({extension})" if family else extension
-
-
-def name_type(work: Work) -> str:
-    """Return the name of the type of a work for readers; "" if no type is stated."""
-    if work.type_text is None:
-        return ""
-    if work.type is WorkType.OTHER:
-        return work.type_text
-    return gettext(TYPE_NAMES[work.type])
-
-
-def list_citations(item: ItemView, work: Work) -> list[tuple[MetadataFormat, str]]:
-    """Return each format of reference managers, and the work in this format.
-
-    A format that the host has replaced is left out if its function fails.
-    """
-    citations: list[tuple[MetadataFormat, str]] = []
-    if not item.dublin_core:
-        return citations
-    for format in filter(None, map(current_archive().formats.get, CITATION_FORMATS)):
-        failure = CannotWriteMetadata(work.ibi, format.name)
-        with suppress(CannotWriteMetadata), logging_failure(failure):
-            text = pages.write_metadata(format, work).decode().strip("\r\n")
-            citations.append((format, text))
-    return citations
-
-
-def find_newest_edition(item: ItemView) -> RelatedItem | None:
-    """Return the newest later edition that was not removed; None if there is no such edition."""
-    later = (other for other in reversed(item.related) if other.kind == "later_edition")
-    return next((edition for edition in later if not edition.is_removed), None)
-
-
-def find_original_url(item: ItemView) -> str:
-    """Return the persistent URL that leads to the Original, not to a Copy ([R] 6.2)."""
-    ibi = parse_identifier(item.record.identifiers[0])
-    target = format_persistent_target(PersistentUrl(ibi, requires_original=True))
-    return current_archive().config.persistent_url_base + target
 
 
 @pages.with_item
@@ -213,7 +109,7 @@ def _send_list(item: ItemView, form: str) -> Response:
         response = Response(body, content_type="application/json")
     if refusal:
         set_language(response)
-    return set_headers(response)
+    return machine_readable.share(hide_from_search(set_headers(response)), item)
 
 
 def _no_file_page(item: ItemView, title: str) -> Response:
@@ -228,60 +124,35 @@ def landing(item: ItemView) -> ResponseReturnValue:
 
     A program that prefers a metadata format to HTML is redirected to the metadata.
     """
-    readable = select_readable_files(item)
-    work = pages.describe_work(readable)
-    chosen = machine_readable.choose_format(
-        request.accept_mimetypes, machine_readable.find_formats(item)
-    )
-    if chosen is None:
-        response = pages.message(
-            406, gettext("The item is not available in this form"), item=readable
-        )
-    elif chosen:
-        response = pages.redirect_to(current_archive().addresses.metadata(item, chosen), 303)
-    else:
-        response = landing_page(item, readable, work)
+    shown = record_page.show(item)
+    return add_record_links(machine_readable.negotiate(item) or landing_page(shown), shown)
+
+
+def add_record_links(response: Response, shown: Shown) -> Response:
+    """Add the typed links to a page of an item or to the answer to a program, and return it."""
     response.vary.add("Accept")
-    return machine_readable.add_item_links(response, readable, work)
+    return machine_readable.add_item_links(response, shown.readable, shown.work)
 
 
-def landing_page(
-    item: ItemView, readable: ItemView, work: Work, *, shows_metadata: bool = False
-) -> Response:
-    """Return the landing page of an item.
-
-    :param readable: the item without the files that the user may not read.
-    :param work: the description of the readable item.
-    :param shows_metadata: True to show all metadata on the page, instead of a link to them.
-    """
-    access = check_access(item)
-    if readable.record.files:
-        access = replace(access, is_allowed=True)
-    counts = current_archive().count_views(item)
+def landing_page(shown: Shown) -> Response:
+    """Return the landing page of an item."""
+    counts = current_archive().count_views(shown.item)
     return pages.page(
         "landing",
-        item=readable,
-        notices=pages.list_notices(item, access),
-        work=work,
-        shows_metadata=shows_metadata,
-        original_url=find_original_url(item),
-        type_name=name_type(work),
-        newest_edition=find_newest_edition(item),
-        shown_files=SHOWN_FILES,
-        licence=name_licence(work.licence_url) if work.licence_url else "",
-        citation=cite(work, item.today),
-        citations=list_citations(readable, work),
-        citation_formats=CITATION_FORMATS,
         counts=counts,
-        chart=pages.draw_recent_months(counts, item.today),
+        chart=pages.draw_recent_months(counts, shown.item.today),
         swatches=SWATCHES,
-        **machine_readable.describe_head(readable, replace(work, files=work.files[:SHOWN_FILES])),
+        **record_page.describe_parts(shown),
     )
 
 
 @pages.with_item
 def file(item: ItemView, path: str) -> ResponseReturnValue:
-    """Send a file of an item, or redirect to the server that has the file."""
+    """Send a file of an item, or redirect to the server that has the file.
+
+    A persistent URL leads to the only file of an item. Therefore a program that accepts metadata,
+    and not the type of the file, is redirected to the metadata.
+    """
     # Flask decodes the argument ``path`` as UTF-8, but a file name may have another encoding
     prefix = f"/{(request.view_args or {})['ibi']}/doc/".encode()
     raw = request_path().partition(prefix)[2]
@@ -291,6 +162,11 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
         return pages.restricted_page(item, access)
     if found is None:
         return _no_file_page(item, gettext("The item does not have this file"))
+    file_type, offered = pages.find_media_type(found.path), machine_readable.find_offered(item)
+    if prefers_metadata(request.accept_mimetypes, file_type, offered) and (
+        chosen := machine_readable.negotiate(item)
+    ):
+        return chosen
     if found.url is not None and not is_request_url(
         found.url, current_archive().config.archive_address
     ):
@@ -309,6 +185,7 @@ def file(item: ItemView, path: str) -> ResponseReturnValue:
             )
         else:
             url = current_archive().addresses.file(item, found.path)
+            response.vary.add("Accept")
             return machine_readable.add_part_links(response, item, "collection", url)
     text = gettext("The content of this file is not available here")
     return _no_file_page(item, text)

@@ -7,33 +7,31 @@ caching of the metadata pages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 from flask import Response, request
 from markupsafe import Markup
-from werkzeug.datastructures import MIMEAccept
 
-from flask_ibi_archive.archive.items.pages import find_media_type
+from flask_ibi_archive.archive.items.pages import find_media_type, hide_access, redirect_to
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import page_head
+from flask_ibi_archive.core.records.formats.citations import BIBLIOGRAPHY, CITATION
 from flask_ibi_archive.core.records.formats.json_ld import write_json_ld
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.page_head import MetaTag, list_meta_tags
-from flask_ibi_archive.core.records.record import MetadataAddress
+from flask_ibi_archive.core.records.record import FileRecord, MetadataAddress
 from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.core.resolution.persistent_url import add_query
+from flask_ibi_archive.server.pages.negotiation import (
+    choose_format,
+    find_citation_form,
+)
 from flask_ibi_archive.server.pages.requests import current_archive, is_request_url
-from flask_ibi_archive.server.pages.responses import set_headers
+from flask_ibi_archive.server.pages.responses import allow_origins, set_headers
 
 PDF = "application/pdf"
-#: Other media types of the formats, which programs send.
-ALIASES = {
-    "application/xml": "oai_dc",
-    "text/xml": "oai_dc",
-    "application/x-datacite+xml": "datacite",
-    "text/x-bibtex": "bibtex",
-    "application/bibtex": "bibtex",
-}
 
 
 def find_formats(item: ItemView) -> dict[str, str | None]:
@@ -51,25 +49,45 @@ def find_formats(item: ItemView) -> dict[str, str | None]:
     return {name: known.get(name) for name in names}
 
 
-def choose_format(accept: MIMEAccept, formats: dict[str, str | None]) -> str | None:
-    """Return the format that a client prefers (RFC 9110, 12.5.1).
+def find_offered(item: ItemView) -> dict[str, str | None]:
+    """Return the formats in which an item is described, and citations, by name."""
+    return find_formats(item) | ({CITATION: BIBLIOGRAPHY} if item.dublin_core else {})
 
-    HTML has precedence over formats with the same quality, because browsers accept all types.
 
-    :param formats: the media types of the formats, by name.
-    :returns: the name of a format; "" for HTML; None if the client accepts none of them.
+def negotiate(item: ItemView) -> Response | None:
+    """Return the redirect to the metadata that the client prefers to a page.
+
+    :returns: None if the client prefers a page. If it accepts nothing that the Archive has, the
+        response lists what it has (406).
     """
-    if not accept:
-        return ""
-    # parameters such as a profile or a charset do not select another format
-    ranges = MIMEAccept((name.partition(";")[0].strip(), quality) for name, quality in accept)
-    # Browsers name XHTML. A range such as application/* does not mean our pages, which are HTML.
-    is_browser = any(name.lower() == "application/xhtml+xml" for name in ranges.values())
-    offers = [("text/html", ""), *([("application/xhtml+xml", "")] if is_browser else [])]
-    offers += [(type, name) for name, type in formats.items() if type is not None]
-    offers += [(type, name) for type, name in ALIASES.items() if name in formats]
-    type, name = max(offers, key=lambda offer: ranges.quality(offer[0]))
-    return name if ranges.quality(type) > 0 else None
+    accept, offered = request.accept_mimetypes, find_offered(item)
+    chosen = choose_format(accept, offered)
+    if chosen == "":
+        return None
+    url = current_archive().addresses.metadata(item, chosen)
+    if chosen is None:
+        response = _list_forms(item, offered)
+    elif chosen == CITATION:
+        form = find_citation_form(accept)
+        query = {"style": form.style, **({"locale": form.locale} if form.locale else {})}
+        response = share(redirect_to(add_query(url, urlencode(query)), 303), item)
+    else:
+        response = share(redirect_to(url, 303), item)
+    response.vary.add("Accept")
+    return response
+
+
+def _list_forms(item: ItemView, formats: dict[str, str | None]) -> Response:
+    """Return the media types in which an item is available, and their addresses (406)."""
+    addresses = current_archive().addresses
+    lines = [f"The item {item.ibi} is not available in the requested form. It is available as:"]
+    lines.append(f"text/html {addresses.item(item)}")
+    lines += [
+        f"{media_type or name} {addresses.metadata(item, name)}"
+        for name, media_type in formats.items()
+    ]
+    text = "".join(f"{line}\n" for line in lines)
+    return set_headers(Response(text, 406, content_type="text/plain; charset=utf-8"))
 
 
 def list_descriptions(item: ItemView) -> tuple[page_head.Description, ...]:
@@ -117,23 +135,49 @@ def describe_head(item: ItemView, work: Work) -> dict[str, Any]:
     return {
         # the original of a copy is in another Archive
         "canonical_url": work.url if work.state == State.COPY else work.page_url,
-        "meta_tags": list(tags),
-        "json_ld": Markup(write_json_ld(work, indent=None)) if is_described else None,
+        "head_links": [
+            link
+            for link in page_head.list_item_links(work, list_descriptions(item))
+            if link.relation in ("cite-as", "describedby", "license")
+        ],
+        "meta_tags": [*tags, *page_head.list_open_graph(work, _find_image_url(item))],
+        "json_ld": Markup(write_json_ld(hide_access(work), indent=None)) if is_described else None,
     }
 
 
 def _find_pdf_url(item: ItemView) -> str | None:
-    """Return the URL of the PDF that the Archive sends; None if there is none.
+    """Return the URL of the PDF that the Archive sends; None if there is none."""
+    return _find_url(item, lambda media_type: media_type == PDF)
 
-    Of several PDF files, the target file has precedence.
-    """
-    archive = current_archive()
-    target = item.record.target_path
+
+def _find_image_url(item: ItemView) -> str | None:
+    """Return the URL of an image that the Archive sends; None if there is none."""
+    return _find_url(item, lambda media_type: media_type in ("image/png", "image/jpeg"))
+
+
+def _find_url(item: ItemView, is_wanted: Callable[[str], bool]) -> str | None:
+    files = (file for file in list_own_files(item) if is_wanted(find_media_type(file.path)))
+    return next((current_archive().addresses.file(item, file.path) for file in files), None)
+
+
+def list_own_files(item: ItemView) -> Iterator[FileRecord]:
+    """Yield the files that the Archive itself sends, the target file first."""
+    archive, target = current_archive(), item.record.target_path
     for file in sorted(item.record.files, key=lambda file: file.path != target):
         is_here = file.url is None or is_request_url(file.url, archive.config.archive_address)
-        if file.source is not None and is_here and find_media_type(file.path) == PDF:
-            return archive.addresses.file(item, file.path)
-    return None
+        if file.source is not None and is_here:
+            yield file
+
+
+def share(response: Response, item: ItemView) -> Response:
+    """Let programs in browsers read a response from any site, and return the response (CORS).
+
+    What depends on the reader's network is not shared: another site that the reader visits could
+    read it. Browsers send no cookies with these requests.
+    """
+    if item.record.access is None:
+        allow_origins(response)
+    return response
 
 
 def linkset_response(item: ItemView, work: Work) -> Response:

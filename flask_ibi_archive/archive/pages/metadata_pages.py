@@ -4,34 +4,49 @@ from __future__ import annotations
 
 from functools import partial
 
-from flask import Response
+from flask import Response, request
 from flask.typing import ResponseReturnValue
 
 from flask_ibi_archive.archive.items import pages
 from flask_ibi_archive.archive.items.access import (
     AccessDecision,
     check_access,
+    find_refusal,
     logging_failure,
     select_readable_files,
 )
 from flask_ibi_archive.archive.items.viewing import find_metadata_url
-from flask_ibi_archive.archive.pages.item_pages import landing_page
-from flask_ibi_archive.archive.pages.machine_readable import add_part_links, linkset_response
+from flask_ibi_archive.archive.pages.machine_readable import (
+    add_part_links,
+    linkset_response,
+    negotiate,
+    share,
+)
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.relations import Step, StepKind
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records.formats import MetadataFormat
+from flask_ibi_archive.core.records.formats.citations import (
+    BIBLIOGRAPHY,
+    CITATION,
+    format_citation,
+)
 from flask_ibi_archive.core.records.item_view import ItemView
 from flask_ibi_archive.core.records.record import DublinCoreMetadata, MetadataItem
 from flask_ibi_archive.errors import CannotWriteMetadata
+from flask_ibi_archive.server.pages.negotiation import choose_media_type, find_citation_form
 from flask_ibi_archive.server.pages.requests import (
     UNKNOWN_USER,
     current_archive,
     read_query,
     user_address,
 )
-from flask_ibi_archive.server.pages.responses import set_headers
-from flask_ibi_archive.server.pages.texts import gettext
+from flask_ibi_archive.server.pages.responses import (
+    hide_from_search,
+    make_conditional,
+    set_headers,
+)
+from flask_ibi_archive.server.pages.texts import gettext, page_language
 
 
 @partial(pages.with_item, shows_description=True)
@@ -42,6 +57,10 @@ def metadata(item: ItemView) -> ResponseReturnValue:
     apply to them.
     """
     choice = read_query().get("choice") or None
+    if choice is None and find_refusal(item) is None and (chosen := negotiate(item)):
+        return chosen
+    if choice == CITATION and item.dublin_core:
+        return _send_citation(item)
     try:
         step = Step(StepKind.METADATA, choice)
     except ValueError:
@@ -74,15 +93,37 @@ def _metadata_page(item: ItemView) -> Response:
     """Return the page of the metadata.
 
     If the network of the user or an embargo closes the files, the persistent URL of the item leads
-    to this address. Then the user sees the landing page, which states the reason, with all
-    metadata.
+    to this address. Then the user is redirected to the landing page, which states the reason, and
+    which the host may have replaced by its own.
     """
-    readable = select_readable_files(item)
+    addresses, readable = current_archive().addresses, select_readable_files(item)
     if item.record.state == State.DELETED or item.allows(user_address()):
-        response = pages.page("metadata", item=readable)
+        response = hide_from_search(pages.page("metadata", item=readable))
     else:
-        response = landing_page(item, readable, pages.describe_work(readable), shows_metadata=True)
-    return add_part_links(response, item, "describes", current_archive().addresses.metadata(item))
+        response = pages.redirect_to(addresses.item(item))
+    response.vary.add("Accept")
+    return add_part_links(response, item, "describes", addresses.metadata(item))
+
+
+@pages.describing
+def _send_citation(item: ItemView) -> Response:
+    """Return the citation of an item, in the style and the language that the client names.
+
+    The query names them, or the Accept header of a program that comes from a persistent URL.
+    """
+    query, form = read_query(), find_citation_form(request.accept_mimetypes)
+    style = query.get("style", form.style).lower()
+    language = query.get("locale", form.locale or page_language())
+    work = pages.describe_work(select_readable_files(item))
+    try:
+        text = format_citation(work, style, language, item.today)
+    except ValueError as error:
+        text, status = f"{error}\n", 400
+        return set_headers(Response(text, status, content_type="text/plain; charset=utf-8"))
+    response = Response(f"{text}\n", content_type=f"{BIBLIOGRAPHY}; charset=utf-8")
+    url = current_archive().addresses.metadata(item, CITATION)
+    share(hide_from_search(set_headers(response)), item)
+    return add_part_links(response, item, "describes", url)
 
 
 @pages.describing
@@ -98,11 +139,14 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
             500, gettext("The metadata can't be shown in this format"), item=readable
         )
     # JSON has no charset, because it is always UTF-8 (RFC 8259, 8.1)
-    charset = "" if format.media_type.endswith("json") else "; charset=utf-8"
-    response = Response(body, content_type=f"{format.media_type}{charset}")
+    media_type = choose_media_type(request.accept_mimetypes, format.name, format.media_type)
+    charset = "" if media_type.endswith("json") else "; charset=utf-8"
+    response = Response(body, content_type=f"{media_type}{charset}")
+    response.vary.add("Accept")
     pages.set_file_name(response, "inline", item.ibi, f".{format.extension}")
     url = current_archive().addresses.metadata(item, format.name)
-    return add_part_links(set_headers(response), item, "describes", url)
+    share(hide_from_search(make_conditional(set_headers(response))), item)
+    return add_part_links(response, item, "describes", url)
 
 
 @pages.with_item
@@ -110,7 +154,7 @@ def _send_metadata(item: ItemView, format: MetadataFormat) -> Response:
 def linkset(item: ItemView) -> ResponseReturnValue:
     """Send the typed links of an item (RFC 9264)."""
     readable = select_readable_files(item)
-    return linkset_response(readable, pages.describe_work(readable))
+    return share(linkset_response(readable, pages.describe_work(readable)), item)
 
 
 def _linked_metadata(

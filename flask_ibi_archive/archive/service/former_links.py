@@ -18,6 +18,7 @@ from flask_ibi_archive.core.resolution.former_links import find_former_links, is
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
 from flask_ibi_archive.server.pages import alerts
+from flask_ibi_archive.server.pages.negotiation import add_metadata_step
 from flask_ibi_archive.server.pages.persistent_urls import RESOLVE, Resolve, is_plausible_ibi
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
@@ -80,7 +81,7 @@ def answer_former_link() -> Response | None:
     link = links[aliases.index(alias)]
     answer: Resolve = current_app.extensions.get(RESOLVE, resolve)
     return answer(
-        replace(link.wanted, ibi=parse_identifier(ibi)),
+        add_metadata_step(replace(link.wanted, ibi=parse_identifier(ibi))),
         f"{request_origin()}/{ibi}{link.rest}",
         request_addresses(),
         parse_accept_language(",".join(request.headers.getlist("Accept-Language"))),

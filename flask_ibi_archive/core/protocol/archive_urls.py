@@ -14,7 +14,12 @@ from urllib.parse import quote
 
 from flask_ibi_archive.core.protocol.catalogue import DUBLIN_CORE, CatalogueItem, Scope
 from flask_ibi_archive.core.protocol.relation_targets import add_prefixes
-from flask_ibi_archive.core.protocol.relations import SHAPES, RelationPattern, parse_relation
+from flask_ibi_archive.core.protocol.relations import (
+    SHAPES,
+    Relation,
+    RelationPattern,
+    parse_relation,
+)
 
 
 class Named(Protocol):
@@ -92,6 +97,10 @@ class ArchiveUrls:
         """Return the URL of the typed links of an item (RFC 9264)."""
         return f"{self.base}/col/{item.rep or item.ibip}/linkset"
 
+    def zip_file(self, item: Named) -> str:
+        """Return the URL of all files of an item as one ZIP file."""
+        return f"{self.base}/col/{item.rep or item.ibip}/files.zip"
+
     def archive_statistics(self) -> str:
         """Return the URL of the access statistics of the Archive."""
         return f"{self.base}/ibi/statistics"
@@ -142,6 +151,8 @@ class ArchiveFacts:
         editions in this Archive.
     :param own_formats: the formats in which the Archive itself writes Dublin Core, and that URL
         lists contain.
+    :param written_formats: further formats that the Archive writes. URL lists contain such a format
+        only if the request names it, because all of them would make each list longer.
     :param checks_access: False if the URL list is for a user who may read all files of all items.
     """
 
@@ -153,6 +164,7 @@ class ArchiveFacts:
     filter_url_list: bool = True
     follow_editions: bool = True
     own_formats: Mapping[str, None] = field(default_factory=lambda: DUBLIN_CORE)
+    written_formats: frozenset[str] = frozenset()
     checks_access: bool = True
 
     @cached_property
@@ -162,11 +174,12 @@ class ArchiveFacts:
             return SHAPES
         return add_prefixes({pattern.shape for pattern in self.relations})
 
-    def scope(self, shape: str, paths: tuple[str, ...]) -> Scope:
-        """Return the scope for the relations of a shape, and of all beginnings of the shape.
+    def scope(self, relation: Relation, paths: tuple[str, ...]) -> Scope:
+        """Return the scope for the relations of a relation's shape, and of all its beginnings.
 
         :param paths: the possible paths of the requested file.
         """
+        shape, formats = relation.shape, {step.parameter for step in relation.steps}
         scope = self._scopes.get(shape)
         if scope is None:
             scope = self._scopes[shape] = Scope(
@@ -175,11 +188,11 @@ class ArchiveFacts:
                 follow_editions=self.follow_editions,
                 own_formats=self.own_formats,
             )
-        if not paths:
+        named = formats & self.written_formats
+        if not paths and not named:
             return scope
-        return Scope(
-            scope.shapes, scope.next_edition, paths, scope.follow_editions, scope.own_formats
-        )
+        own_formats = {**scope.own_formats, **dict.fromkeys(filter(None, named))}
+        return Scope(scope.shapes, scope.next_edition, paths, scope.follow_editions, own_formats)
 
     @cached_property
     def _scopes(self) -> dict[str, Scope]:

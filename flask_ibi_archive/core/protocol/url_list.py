@@ -71,7 +71,7 @@ def answer_url_request(
     paths = (
         list_candidate_paths(request.filepath) if request.filepath and not verbs.file_list else ()
     )
-    scope = facts.scope(shape, paths)
+    scope = facts.scope(verbs.relation, paths)
     item, pairs = _find_item(catalogue, request, facts, scope)
     if item is None:
         return pairs
@@ -105,7 +105,7 @@ def build_url_list(
     paths = () if request.verbs.file_list else list_candidate_paths(request.filepath)
     relation = request.verbs.relation
     if requested_only:
-        scope = facts.scope(relation.shape, paths)
+        scope = facts.scope(relation, paths)
     else:
         scope = Scope(
             facts.shapes,

@@ -242,7 +242,7 @@ class RelatedWork:
     """Another work.
 
     :param identifier: the identifier in canonical form: ``doi:10.1000/182``, ``hdl:20.500/1``,
-        ``ark:/12345/x``, ``urn:...``, an IBI, a URL, or the digits of an ISBN or ISSN.
+        ``ark:12345/x``, ``urn:...``, an IBI, a URL, or the digits of an ISBN or ISSN.
     :param kind: the kind of the identifier.
     :param url: the address of the work; None for an ISBN, an ISSN and an IBI.
     :param relation: how the other work is related to this one; None if it is not stated.

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, fields
 from datetime import date, datetime
+from difflib import get_close_matches
 from ipaddress import ip_network
 from typing import Any, TypeVar
 
@@ -28,7 +29,10 @@ from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol import languages
 from flask_ibi_archive.core.protocol.hosts import check_url
 from flask_ibi_archive.core.protocol.relations import is_format
+from flask_ibi_archive.core.records.description import Description
+from flask_ibi_archive.core.records.format_description import format_description
 from flask_ibi_archive.core.records.record import (
+    NOT_XML,
     AccessRule,
     DublinCoreMetadata,
     FileRecord,
@@ -37,7 +41,7 @@ from flask_ibi_archive.core.records.record import (
     Record,
     Tombstone,
 )
-from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.errors import IdentifierError, one_line
 
 Parsed = TypeVar("Parsed")
 
@@ -111,6 +115,22 @@ def parse_text(field: str, value: Any) -> str:
     return value
 
 
+def parse_xml_text(field: str, value: Any) -> str:
+    """Check that a value is a text that XML 1.0 allows; see :func:`parse_text`."""
+    text = parse_text(field, value)
+    if NOT_XML.search(text):
+        raise FieldError(field, "the text contains a control character, which XML does not allow")
+    return text
+
+
+def parse_line_text(field: str, value: Any) -> str:
+    """Check a text as :func:`parse_xml_text` does, and return it on one line."""
+    text = one_line(parse_xml_text(field, value))
+    if not text:
+        raise FieldError(field, "the text has spaces only; write a text, or omit an optional field")
+    return text
+
+
 def parse_flag(field: str, value: Any) -> bool:
     """Check that a value is true or false."""
     if not isinstance(value, bool):
@@ -133,7 +153,9 @@ def parse_object(field: str, value: Any, names: Collection[str]) -> dict[str, An
         if name not in names:
             inside = f"{field}.{quoted_name(name)}" if field else quoted_name(name)
             raise FieldError(
-                inside, f"this field is unknown; the known fields are {', '.join(names)}"
+                inside,
+                f"this field is unknown; the known fields are {', '.join(names)}"
+                f"{suggest(name, names)}",
             )
     return value
 
@@ -160,8 +182,20 @@ def parse_members(
 def parse_choice(field: str, value: Any, choices: tuple[str, ...]) -> str:
     """Check that a value is one of the allowed words."""
     if not isinstance(value, str) or value not in choices:
-        raise FieldError(field, f"{quoted(value)} is not one of {', '.join(choices)}")
+        raise FieldError(
+            field, f"{quoted(value)} is not one of {', '.join(choices)}{suggest(value, choices)}"
+        )
     return value
+
+
+def suggest(value: object, choices: Iterable[str]) -> str:
+    """Return a question for a message: whether the choice nearest to a wrong value was meant.
+
+    :returns: "" if no choice is similar.
+    """
+    by_folded = {choice.casefold(): choice for choice in choices}
+    [*nearest] = get_close_matches(str(value).casefold(), by_folded, 1)
+    return f"; did you mean {by_folded[nearest[0]]}?" if nearest else ""
 
 
 def parse_ibi(field: str, value: Any, form: Form | None = None) -> str:
@@ -370,19 +404,26 @@ def _format_value(value: Any) -> Any:
     if value is None or isinstance(value, str):  # most values
         return value
     if isinstance(value, DublinCoreMetadata):
+        if value.work is not None:
+            return {"work": format_description(value.work)}
         return {"dc": format_dublin_core(value.elements)}
+    if isinstance(value, Description):
+        return {"work": format_description(value)}
     if isinstance(value, tuple):
         return [_format_value(member) for member in value]
     if isinstance(value, Mapping):
-        return {
-            str(name): format_dublin_core(member) if name == "dc" else member
-            for name, member in value.items()
-        }
+        return {str(name): _format_member(name, member) for name, member in value.items()}
     if isinstance(value, datetime):
         return value if value.tzinfo is None else format_timestamp(value)
     if isinstance(value, date):
         return value.isoformat()
     return _format_fields(value) if type(value) in _FIELDS else value
+
+
+def _format_member(name: str, value: Any) -> Any:
+    if name == "work":
+        return format_description(value)
+    return format_dublin_core(value) if name == "dc" else value
 
 
 def _list_fields(kind: Any) -> list[tuple[str, bool, Any]]:

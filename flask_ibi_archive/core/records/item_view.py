@@ -26,7 +26,7 @@ class ItemView:
         content, or None if no content is stored.
     :param is_service: True if the item is the service of the Archive.
     :param today: the current day (UTC), on which the embargo depends.
-    :param described_by: the Dublin Core of the metadata item that describes the item, or None.
+    :param described_by: the metadata that the metadata item of the item contains, or None.
     :param metadata_language: the language of the metadata item.
     :param related: the editions and translations of the item, and the item that replaces it.
     :param sizes: the sizes of the stored files in bytes, by path.
@@ -38,7 +38,7 @@ class ItemView:
     record: Record
     is_service: bool
     today: date
-    described_by: DublinCore | None = None
+    described_by: DublinCoreMetadata | None = None
     metadata_language: str | None = None
     related: tuple[RelatedItem, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -68,16 +68,18 @@ class ItemView:
     @property
     def dublin_core(self) -> DublinCore:
         """The Dublin Core that describes the item; ``{}`` if the Archive has none."""
-        metadata = self.record.metadata
-        if isinstance(metadata, DublinCoreMetadata):
-            return metadata.elements
-        return self.described_by or {}
+        return {} if self._stated is None else self._stated.elements
 
     @property
     def description(self) -> Description | None:
-        """The description of the item in the model of DataCite; None if there is only Dublin Core."""
-        metadata = self.record.metadata
-        return metadata.work if isinstance(metadata, DublinCoreMetadata) else None
+        """The description of the item; None if only Dublin Core describes the item."""
+        return None if self._stated is None else self._stated.work
+
+    @property
+    def _stated(self) -> DublinCoreMetadata | None:
+        """The metadata of the item, or of its metadata item."""
+        own = self.record.metadata
+        return own if isinstance(own, DublinCoreMetadata) else self.described_by
 
     @property
     def creators(self) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from textwrap import shorten
 from urllib.parse import quote
 
 from flask_ibi_archive.core.records.description import IssuedDate
@@ -28,7 +29,7 @@ _REPORTS = frozenset({WorkType.REPORT, WorkType.PREPRINT})
 class MetaTag:
     """A ``meta`` element.
 
-    :param name: the name, such as ``citation_title``.
+    :param name: the name, such as ``citation_title``. Names of Open Graph begin with ``og:``.
     :param content: the value, which is not escaped.
     :param language: the language of the value, or None.
     """
@@ -36,6 +37,34 @@ class MetaTag:
     name: str
     content: str
     language: str | None = None
+
+    @property
+    def attribute(self) -> str:
+        """The attribute with the name: Open Graph is RDFa, which has properties."""
+        return "property" if self.name.startswith("og:") else "name"
+
+
+#: The maximum number of characters of a description in previews of links.
+MAX_DESCRIPTION = 300
+
+
+def list_open_graph(work: Work, image_url: str | None = None) -> Iterator[MetaTag]:
+    """Yield the ``meta`` elements of Open Graph, for the previews of links in messengers.
+
+    Source: https://ogp.me.
+
+    :param image_url: the URL of an image of the work, or None.
+    """
+    yield MetaTag("og:type", "article")
+    yield MetaTag("og:title", one_line(work.title))
+    yield MetaTag("og:url", work.url)
+    if work.abstracts:
+        text = one_line(work.abstracts[0][0])
+        yield MetaTag("og:description", shorten(text, MAX_DESCRIPTION, placeholder="…"))
+    if work.archive_name is not None:
+        yield MetaTag("og:site_name", work.archive_name)
+    if image_url is not None:
+        yield MetaTag("og:image", image_url)
 
 
 def list_meta_tags(work: Work, pdf_url: str | None = None) -> Iterator[MetaTag]:
@@ -57,11 +86,18 @@ def _list_citation_values(work: Work, pdf_url: str | None) -> Iterator[tuple[str
     yield "title", work.title
     for author in work.creators:
         yield "author", author.inverted
-    yield "publication_date", _format_date(work.issued)
+        for affiliation in author.affiliations:
+            yield "author_institution", affiliation.name
+        yield "author_orcid", author.orcid_url
+    degree = work.degree
+    yield "publication_date", _format_date(work.issued or (degree.defended if degree else None))
     if work.type.is_thesis:
-        yield "dissertation_institution", split_publisher(work.publisher)[1]
+        institution = degree.institution.name if degree and degree.institution else None
+        yield "dissertation_institution", institution or split_publisher(work.publisher)[1]
+        yield "dissertation_name", degree.name if degree else None
     elif work.type in _REPORTS:
         yield "technical_report_institution", split_publisher(work.publisher)[1]
+        yield "technical_report_number", work.number
     else:
         yield "publisher", split_publisher(work.publisher)[1]
     if container := work.container:
@@ -172,8 +208,9 @@ def list_item_links(
     for description in descriptions:
         yield Link(page, "describedby", description.url, description.media_type)
     for author in work.creators:
-        if author.orcid_url is not None:
-            yield Link(page, "author", author.orcid_url)
+        identifier = author.orcid_url or author.ror or author.lattes_url
+        if identifier is not None:
+            yield Link(page, "author", identifier)
     for file in work.files:
         yield Link(page, "item", file.url, file.media_type)
 

@@ -14,12 +14,13 @@ from typing import Any
 from flask_ibi_archive.core.identifiers import Form
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.records import fields
+from flask_ibi_archive.core.records.derive_dublin_core import describe_work
 from flask_ibi_archive.core.records.description import Text
 from flask_ibi_archive.core.records.fields import FieldError, quoted, quoted_name
+from flask_ibi_archive.core.records.parse_description import find_work_errors, parse_description
 from flask_ibi_archive.core.records.record import (
     ELEMENTS,
     LANGUAGE_TAG,
-    NOT_XML,
     AccessRule,
     DublinCoreMetadata,
     FileRecord,
@@ -56,7 +57,9 @@ def find_errors(line: str | bytes) -> list[FieldError]:
         try:
             _read_fields({name: value})
         except FieldError as error:
-            errors.append(error)
+            is_work = name == "metadata" and isinstance(value, dict) and "work" in value
+            inside = find_work_errors("metadata.work", value["work"]) if is_work else []
+            errors += inside or [error]
     return errors or list(_find_conflicts(_read_fields(values)))
 
 
@@ -206,9 +209,9 @@ def _parse_metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata 
             name, f'{quoted(value)} is not an object such as {{"dc": {{"title": ["..."]}}}}'
         )
     fields.parse_object(name, value, _METADATA)
-    kinds = [kind for kind in ("ibi", "dc", "url") if kind in value]
+    kinds = [kind for kind in ("ibi", "dc", "url", "work") if kind in value]
     if len(kinds) != 1:
-        raise FieldError(name, "metadata must have exactly one of the fields ibi, dc and url")
+        raise FieldError(name, "metadata must have exactly one of the fields ibi, dc, url and work")
     for extra in ("formats", "timestamp"):
         if extra in value and kinds != ["url"]:
             raise FieldError(
@@ -217,6 +220,8 @@ def _parse_metadata(name: str, value: Any) -> MetadataItem | DublinCoreMetadata 
     members = fields.parse_members(name, value, _METADATA)
     if "ibi" in members:
         return MetadataItem(members["ibi"])
+    if "work" in members:
+        return describe_work(members["work"])
     return DublinCoreMetadata(members["dc"]) if "dc" in members else MetadataAddress(**members)
 
 
@@ -254,14 +259,7 @@ def _parse_dublin_core_value(name: str, value: Any) -> Text:
     if isinstance(value, dict):
         members = fields.parse_members(name, value, _TEXT, required="value")
         return members["value"], members.get("lang")
-    return _parse_xml_text(name, value), None
-
-
-def _parse_xml_text(name: str, value: Any) -> str:
-    text = fields.parse_text(name, value)
-    if NOT_XML.search(text):
-        raise FieldError(name, "the text contains a control character, which XML does not allow")
-    return text
+    return fields.parse_xml_text(name, value), None
 
 
 def _parse_language_tag(name: str, value: Any) -> str:
@@ -316,11 +314,12 @@ def _or_none(parse: Parser) -> Parser:
 _METADATA: Mapping[str, Parser] = {
     "ibi": fields.parse_ibi,
     "dc": parse_dublin_core,
+    "work": parse_description,
     "url": fields.parse_url,
     "formats": fields.parse_formats,
     "timestamp": _or_none(fields.parse_timestamp),
 }
-_TEXT: Mapping[str, Parser] = {"lang": _parse_language_tag, "value": _parse_xml_text}
+_TEXT: Mapping[str, Parser] = {"lang": _parse_language_tag, "value": fields.parse_xml_text}
 _FILE: Mapping[str, Parser] = {
     "path": fields.parse_path,
     "url": fields.parse_url,

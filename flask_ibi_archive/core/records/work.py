@@ -29,9 +29,17 @@ from flask_ibi_archive.core.records.description import (
     Text,
     Title,
 )
-from flask_ibi_archive.core.records.record import ELEMENTS, LANGUAGE_TAG, DublinCore, Record
+from flask_ibi_archive.core.records.record import (
+    ELEMENTS,
+    LANGUAGE_TAG,
+    DublinCore,
+    DublinCoreMetadata,
+    Record,
+)
 from flask_ibi_archive.core.records.work_types import CONTAINED, find_best_type
 from flask_ibi_archive.core.records.work_values import (
+    FUNDERS,
+    GRANT_PREFIX,
     clean,
     find_doi,
     find_isbn,
@@ -45,10 +53,6 @@ from flask_ibi_archive.core.records.work_values import (
 )
 from flask_ibi_archive.errors import one_line
 
-_PREFIX = "info:eu-repo/grantAgreement/"
-#: The names of funders that metadata abbreviate.
-_FUNDERS = {"EC": "European Commission"}
-
 
 def parse_grant(text: str) -> Grant | None:
     """Parse a value such as ``info:eu-repo/grantAgreement/EC/FP7/244909``.
@@ -58,12 +62,12 @@ def parse_grant(text: str) -> Grant | None:
 
     :returns: None if the value is no grant.
     """
-    prefix, rest = text.strip()[: len(_PREFIX)], text.strip()[len(_PREFIX) :]
+    prefix, rest = text.strip()[: len(GRANT_PREFIX)], text.strip()[len(GRANT_PREFIX) :]
     parts = [unquote(part).strip() for part in rest.split("/")]
-    if prefix.lower() != _PREFIX.lower() or len(parts) < 3 or not (parts[0] and parts[2]):
+    if prefix.lower() != GRANT_PREFIX.lower() or len(parts) < 3 or not (parts[0] and parts[2]):
         return None
     title = next(filter(None, parts[4:6]), None)
-    return Grant(_FUNDERS.get(parts[0], parts[0]), parts[2], title, programme=parts[1] or None)
+    return Grant(FUNDERS.get(parts[0], parts[0]), parts[2], title, programme=parts[1] or None)
 
 
 #: The codes of ISO 639-2 that metadata often contain, and the language tags for them.
@@ -193,6 +197,7 @@ def make_work(
     previous_edition: str | None = None,
     translation_of: str | None = None,
     archive_name: str | None = None,
+    publisher: str | None = None,
     today: date | None = None,
 ) -> Work:
     """Return the bibliographic view of an item.
@@ -208,9 +213,13 @@ def make_work(
     :param previous_edition: the identifier of the previous edition.
     :param translation_of: the identifier of the item of which the item is a translation.
     :param archive_name: the name of the repository.
+    :param publisher: the publisher if the metadata state none; None: the publisher is unknown.
     :param today: the current day (UTC), on which the embargo depends; None: the access is unknown.
     """
     is_data = record.content_type == "Data"
+    if publisher is not None and dublin_core and not dublin_core.get("publisher"):
+        dublin_core = {**dublin_core, "publisher": ((publisher, None),)}
+        description = description and replace(description, publisher=publisher)
     elements = clean_elements(dublin_core)
     described = description or read_dublin_core(elements)
     ibi = record.ibip or record.identifiers[0]
@@ -280,6 +289,15 @@ def read_dublin_core(elements: DublinCore) -> Description:
         related=tuple(filter(None, map(_find_related, values["relation"]))),
         funding=tuple(filter(None, map(parse_grant, values["relation"]))),
     )
+
+
+def find_year(metadata: DublinCoreMetadata) -> int | None:
+    """Return the year of publication that metadata state, or None."""
+    if metadata.work is not None:
+        issued = metadata.work.issued
+    else:
+        issued = find_issued([clean(text) for text, _ in metadata.elements.get("date", ())])
+    return None if issued is None else issued.year
 
 
 def _find_access(record: Record, today: date) -> Access | None:

@@ -15,6 +15,11 @@ from flask_ibi_archive.core.records.description import Container, IssuedDate, Na
 from flask_ibi_archive.core.records.record import NOT_XML
 from flask_ibi_archive.errors import one_line
 
+#: The beginning of a value of dc:relation that states a grant.
+GRANT_PREFIX = "info:eu-repo/grantAgreement/"
+#: The names of funders that metadata abbreviate.
+FUNDERS = {"EC": "European Commission"}
+
 
 def clean(text: str) -> str:
     """Return a text in which U+FFFD replaces the characters that XML 1.0 does not allow."""
@@ -48,6 +53,11 @@ def parse_name(text: str) -> Name:
     if family and given:
         return Name(family, given, orcid)
     return Name(text.strip(", ") or "?", None, orcid)
+
+
+def has_orcid(text: str) -> bool:
+    """Return whether a text contains an ORCID, even if the check digit is wrong."""
+    return _ORCID.search(text) is not None
 
 
 def is_orcid(text: str) -> bool:

@@ -10,13 +10,20 @@ from dataclasses import replace
 
 from flask import Response, current_app, request
 
+from flask_ibi_archive.core.identifiers import Identifier, decode_identifier, format_date
 from flask_ibi_archive.core.protocol.messages import PERSISTENT_URL, name_form
 from flask_ibi_archive.core.protocol.pairs import ALERT, encode_word, format_pairs
 from flask_ibi_archive.core.protocol.relations import StepKind
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution import persistent_url as persistent_urls
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.errors import ConfigError, MalformedPersistentUrl, NotReady
+from flask_ibi_archive.errors import (
+    ConfigError,
+    IdentifierError,
+    MalformedPersistentUrl,
+    NotReady,
+)
+from flask_ibi_archive.reasons import Reason
 from flask_ibi_archive.server.pages.requests import (
     RESOLVER_EXTENSION,
     request_root,
@@ -78,8 +85,9 @@ def redirect_response(redirect: Redirect, requested: persistent_urls.PersistentU
         encode_word(redirect.url), requested.passed_query
     )
     response.headers["Cache-Control"] = "private"
+    response.vary.add("Accept")  # see negotiation.add_metadata_step()
     if redirect.depends_on_language:
-        response.headers["Vary"] = "Accept-Language"
+        response.vary.add("Accept-Language")
     return response
 
 
@@ -99,11 +107,31 @@ def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None
         return _pairs_response(pairs, alert.kind.status, retries)
     values: dict[str, object] = {"resolver_url": resolver_url, "example": EXAMPLE}
     if alert.kind is AlertKind.MALFORMED:
-        values["meant"] = f"{request_root()}/{alert.suggestion}" if alert.suggestion else None
-        values["reason"] = translate_reason(alert.reason)
+        values.update(_describe_fault(alert.reason, alert.suggestion))
     else:
+        if alert.kind is AlertKind.UNKNOWN and alert.ibi is not None:
+            values.update(_describe_origin(alert.ibi))
         values.update(_find_links(name, alert))
     return _page_response(name, alert.kind.status, retries, alert, **values)
+
+
+def _describe_fault(reason: Reason | None, suggestion: str | None) -> dict[str, object]:
+    """Return the variables that say what is wrong in an identifier, and what was perhaps meant."""
+    meant = f"{request_root()}/{suggestion}" if suggestion else None
+    return {"reason": translate_reason(reason), "suggestion": suggestion, "meant": meant}
+
+
+def _describe_origin(ibi: Identifier) -> dict[str, object]:
+    """Return the variables that say where and when an identifier was minted.
+
+    If it cannot be decoded, it has a typing error, although it is well-formed.
+    """
+    try:
+        decoded = decode_identifier(ibi)
+        minted_on = None if decoded.date is None else format_date(decoded.date)[:10]
+    except IdentifierError as error:
+        return _describe_fault(error.reason, error.suggestion)
+    return {"minted_by": decoded.host or decoded.ip, "minted_on": minted_on}
 
 
 def malformed_response(error: MalformedPersistentUrl) -> Response:

@@ -26,6 +26,7 @@ from flask_ibi_archive.core.protocol.query_strings import contains_key
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl, parse_persistent_target
 from flask_ibi_archive.errors import IdentifierError, MalformedPersistentUrl
 from flask_ibi_archive.server.pages.alerts import malformed_response, method_response
+from flask_ibi_archive.server.pages.negotiation import add_metadata_step
 from flask_ibi_archive.server.pages.requests import (
     EXTENSION,
     RESOLVER_EXTENSION,
@@ -102,7 +103,8 @@ def is_unrouted() -> bool:
     # werkzeug may find no route if the Host header is malformed
     if isinstance(request.routing_exception, NotFound | BadHost | RequestRedirect):
         return True
-    return request.endpoint == STATIC and has_only_resolver()
+    has_static_files = Path(str(current_app.static_folder)).is_dir()
+    return request.endpoint == STATIC and not has_static_files and has_only_resolver()
 
 
 def has_catch_all_route() -> bool:
@@ -125,7 +127,7 @@ def answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response
         must_answer = is_plausible_ibi(wanted.ibi, target) or has_only_resolver()
         return method_response() if must_answer else None
     ranges = parse_accept_language(",".join(request.headers.getlist("Accept-Language")))
-    return resolve(wanted, request_url(), request_addresses(), ranges)
+    return resolve(add_metadata_step(wanted), request_url(), request_addresses(), ranges)
 
 
 def refuse_malformed_host() -> Response | None:
@@ -181,14 +183,14 @@ def has_only_resolver() -> bool:
     """Return whether the resolver is the only part of the app that has routes.
 
     In such an app, each path without a route is meant as a persistent URL. Flask's route for static
-    files does not count if the folder of static files does not exist.
+    files does not count.
     """
     extensions = current_app.extensions
     if RESOLVER_EXTENSION not in extensions or EXTENSION in extensions:
         return False
     endpoints = {rule.endpoint for rule in current_app.url_map.iter_rules()}
     others = {one for one in endpoints if not one.startswith(f"{RESOLVER_EXTENSION}.")}
-    return others <= {STATIC} and not (others and Path(str(current_app.static_folder)).is_dir())
+    return others <= {STATIC}
 
 
 def is_plausible_ibi(ibi: Identifier, target: str) -> bool:

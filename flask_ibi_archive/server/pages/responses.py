@@ -64,6 +64,13 @@ def _send_file(name: str) -> Response:
     return response
 
 
+def send_icon() -> Response:
+    """Return the icon of the pages."""
+    response = Response((FOLDER / "favicon.ico").read_bytes(), content_type="image/x-icon")
+    response.headers["Cache-Control"] = "public, max-age=86400"
+    return response
+
+
 #: The value of Retry-After in a 503 response. A client may try again after this number of seconds.
 RETRY_AFTER = "10"
 #: The folders of the templates. Templates of the host are in the first folder. They may extend the
@@ -95,6 +102,7 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
         find_environment().select_template(list_templates(template)),
         ibi_base=find_base_template(),
         lang=page_language(),
+        part=list_templates,
         site_name=shared_config().archive_name or gettext("Resolver of IBI identifiers"),
         home_url=_find_home_url(),
         stylesheet=find_static_url("ibi.css"),
@@ -103,7 +111,24 @@ def render_page(template: str, status: int = 200, **values: object) -> Response:
     )
     response = make_response(html, status)
     set_language(response)
-    return set_headers(response)
+    return make_conditional(set_headers(response))
+
+
+def make_conditional(response: Response) -> Response:
+    """Add an entity tag, and return the response, without its body if the client has it already."""
+    if response.status_code == 200:
+        response.add_etag(weak=True)
+        response.make_conditional(request)
+    return response
+
+
+def render_part(template: str, **values: object) -> str:
+    """Return a part of a page, for a page of the host.
+
+    :param template: the file name of the template; see :func:`render_page`.
+    """
+    found = find_environment().select_template(list_templates(template))
+    return render_template(found, lang=page_language(), part=list_templates, **values)
 
 
 def _find_home_url() -> str | None:
@@ -116,6 +141,11 @@ def _find_home_url() -> str | None:
         adapter is not None and adapter.test("/", "GET")
     ):
         return f"{request_root()}/"
+    return find_list_path()
+
+
+def find_list_path() -> str | None:
+    """Return the path of the list of all items; None if the host's catalogue has no list."""
     records = current_archive().items.records
     return find_items_path() if records is None or records.can_list else None
 
@@ -217,6 +247,18 @@ def set_headers(response: Response, policy: str | None = None, *, private: bool 
     current_request().environ[POLICY] = (
         shared_config().content_security_policy if policy is None else policy
     )
+    return response
+
+
+def allow_origins(response: Response) -> None:
+    """Let programs in browsers read a public response from any site (CORS)."""
+    response.headers["Access-Control-Allow-Origin"] = "*"
+    response.headers["Access-Control-Expose-Headers"] = "Link, ETag"
+
+
+def hide_from_search(response: Response) -> Response:
+    """Ask search engines not to list a page that repeats others, and return the response."""
+    response.headers["X-Robots-Tag"] = "noindex"
     return response
 
 

@@ -229,7 +229,7 @@ def put_events(archive: Archive, events: list[Row]) -> None:
 STEPS = st.lists(EVENTS | st.tuples(st.just("purge"), st.integers(-1, 5)), max_size=7)
 
 
-@settings(max_examples=settings().max_examples // 8)  # 3, in thorough 12
+@settings(max_examples=settings().max_examples // 8)  # 2, in thorough runs 12
 @given(steps=STEPS)
 def test_stored_counts_equal_a_naive_count_of_all_accesses(
     counted: Archive, steps: list[Any]

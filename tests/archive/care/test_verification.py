@@ -20,6 +20,7 @@ from support.archives import SERVICE, archive_of, close, initialise, make_app
 from support.archives import verify as verify_files
 from support.commands import ROOT
 from support.databases import new_database
+from support.loopback import PATIENCE
 
 from flask_ibi_archive import ItemRecord
 from flask_ibi_archive.archive.archive import Archive
@@ -218,7 +219,7 @@ def test_a_killed_deposit_leaves_no_partial_file_and_no_row_without_its_file(
         [sys.executable, script, uri, tmp_path, step],
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"},
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert killed.returncode == 9, killed.stderr

@@ -13,6 +13,7 @@ import pytest
 from flask import Flask
 from oaipmh_scythe import Scythe
 from oaipmh_scythe.exceptions import NoRecordsMatch
+from sickle import Sickle
 from support.archives import archive_of, close, import_records, make_app
 from support.clocks import Clock
 from support.harvesting import MORNING, harvest, parse, texts
@@ -22,6 +23,7 @@ from support.web import rep
 from flask_ibi_archive import DublinCoreMetadata, IBIArchive, ItemRecord
 from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.harvest import oai_pmh
+from flask_ibi_archive.core.records.formats import BUILT_IN
 
 PART = 3
 
@@ -158,12 +160,38 @@ def test_many_harvests_during_changes_miss_nothing(
 def test_a_harvester_finds_the_formats_and_the_archive(app: Flask) -> None:
     archive_of(app).deposit(ItemRecord(title="Rain"))
     with serving(app) as address, Scythe(f"http://{address}/ibi/oai") as scythe:
-        assert [one.metadataPrefix for one in scythe.list_metadata_formats()] == [
-            "oai_dc",
-            "datacite",
-        ]
+        prefixes = [one.metadataPrefix for one in scythe.list_metadata_formats()]
+        assert prefixes == [format.name for format in BUILT_IN if format.is_xml]
         assert scythe.identify().deletedRecord == "persistent"
         [header] = scythe.list_identifiers(metadata_prefix="oai_dc")
         record = scythe.get_record(identifier=header.identifier, metadata_prefix="oai_dc")
         assert record.metadata["title"] == ["Rain"]
         parse(app.test_client().get("/ibi/oai?verb=Identify").data)
+
+
+@pytest.mark.slow_on_postgresql
+def test_sickle_and_scythe_read_every_format_and_set(app: Flask) -> None:
+    archive = archive_of(app)
+    elements = {"title": (("Rain", None),), "type": (("doctoral thesis", None),)}
+    items = [
+        archive.deposit(ItemRecord(metadata=DublinCoreMetadata(elements))).ibip for _ in range(7)
+    ]
+    archive.deposit(ItemRecord(title="Snow"))
+    with serving(app) as address, Scythe(f"http://{address}/ibi/oai") as scythe:
+        sickle = Sickle(f"http://{address}/ibi/oai")
+        prefixes = [format.name for format in BUILT_IN if format.is_xml]
+        assert [one.metadataPrefix for one in sickle.ListMetadataFormats()] == prefixes
+        for prefix in prefixes:
+            # a list of several parts
+            for records in (
+                sickle.ListRecords(metadataPrefix=prefix, set="type:doctoral-thesis"),
+                scythe.list_records(metadata_prefix=prefix, set_="type:doctoral-thesis"),
+            ):
+                found = [record.header.identifier.split(":", 2)[2] for record in records]
+                assert found == items
+        for sets in (sickle.ListSets(), scythe.list_sets()):
+            specs = [one.setSpec for one in sets]
+            assert specs == ["openaire", "driver", "type:doctoral-thesis", "type:other"]
+        listed = sickle.ListIdentifiers(metadataPrefix="oai_dc")
+        assert listed.resumption_token.complete_list_size == "8"
+        assert len(list(listed)) == 8

@@ -131,7 +131,7 @@ def test_an_answer_waits_for_the_changes_that_another_process_moves_to_the_log(
     deposit(archive)
     with archive.database.writing() as connection:
         log = HarvestLog(connection, archive.served().id)
-        end, _ = log.publish(clock(), 1000, None)
+        end, _ = log.publish(clock(), 1000, lambda ids: dict.fromkeys(ids, ()))
         # a later end could be stated before this change is in the list
         with pytest.raises(NotReady), archive.database.writing(0.01) as other:
             HarvestLog(other, archive.served().id).move_end(datetime.now(timezone.utc))

@@ -61,7 +61,7 @@ def test_records_with_any_text_fit_the_schema(title: str, about: str, moment: da
     work = make_work(Record("a.br/b/2001/01.01.00.00"), elements, "http://urlib.net")
     header = Header(work.ibi, moment, sets=("a:b",))
     record = write_record("a.br", header, str(BUILT_IN[0].write(work)).encode())
-    body = write_list("ListRecords", [record], about)
+    body = write_list("ListRecords", [record], about, Selection("oai_dc", size=3, cursor=2))
     parse(write_response("http://a.br/ibi/oai", NOW, {"verb": "ListRecords"}, body).encode())
 
 
@@ -73,6 +73,8 @@ def test_records_with_any_text_fit_the_schema(title: str, about: str, moment: da
         st.none() | SECONDS,
         st.none() | st.just("a:b"),
         st.tuples(MOMENTS, st.integers() | st.text()),
+        st.none() | st.integers(0),
+        st.integers(0),
     )
 )
 def test_a_token_keeps_the_selection(selection: Selection) -> None:

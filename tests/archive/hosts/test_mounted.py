@@ -12,7 +12,7 @@ from flask import Flask, url_for
 from support.archives import SERVICE, archive_of
 from support.cases import for_each
 from support.commands import command
-from support.loopback import HERE, serving
+from support.loopback import HERE, PATIENCE, serving
 from support.pages import Page
 from support.web import (
     CONTENTS,
@@ -167,7 +167,7 @@ def test_redirects_contain_the_path(mounted: Flask, target: str, location: str) 
 
 
 def test_links_of_alerts_contain_the_path(mounted: Flask) -> None:
-    links = Page(ask(mounted, f"{ROOT}/{REPORT}:(marcxml)", headers=BROWSER).text).links
+    links = Page(ask(mounted, f"{ROOT}/{REPORT}:(mods)", headers=BROWSER).text).links
     assert f"{ROOT}/{REPORT}:(oai_dc)" in links
     malformed = ask(mounted, f"{ROOT}/{REPORT}!!", headers=BROWSER).text
     assert f"<code>{HOST}:80{ROOT}/{REPORT}!!</code>" in malformed
@@ -253,10 +253,10 @@ def test_a_real_server_serves_a_mounted_app(host: Host) -> None:
             "parsedibiurl.ibi": OLD,
             "parsedibiurl.filepath": "old.txt",
         }
-        answer = requests.get(f"http://{address}/{SERVICE}", query, timeout=30).text
+        answer = requests.get(f"http://{address}/{SERVICE}", query, timeout=PATIENCE).text
         [url] = [line[4:] for line in answer.split("\r\n") if line.startswith("url ")]
         assert url == f"http://{address}{ROOT}/col/{OLD}/doc/old.txt"
-        assert requests.get(url, timeout=30).content == CONTENTS["old.txt"]
-        page = requests.get(f"http://{address}{ROOT}/{EMPTY}", headers=BROWSER, timeout=30)
+        assert requests.get(url, timeout=PATIENCE).content == CONTENTS["old.txt"]
+        page = requests.get(f"http://{address}{ROOT}/{EMPTY}", headers=BROWSER, timeout=PATIENCE)
         assert page.url == f"http://{address}{ROOT}/col/{EMPTY}/"
         assert page.history[0].status_code == 302

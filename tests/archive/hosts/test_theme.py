@@ -52,7 +52,7 @@ PAGES = {
     "/ibi/statistics": 200,
     f"/col/{GONE}/": 410,
     f"/col/{NOBODY}/": 404,
-    f"/{REPORT_IBIP}:(marcxml)": 404,
+    f"/{REPORT_IBIP}:(mods)": 404,
 }
 BROWSER = {"Accept": "text/html", "Accept-Language": "en"}
 POLICY = "Content-Security-Policy"
@@ -284,7 +284,7 @@ def test_a_template_of_the_host_extends_ours_and_changes_a_block(
         ("statistics", "/ibi/statistics"),
         ("tombstone", f"/col/{GONE}/"),
         ("message", f"/col/{NOBODY}/"),
-        ("alert", f"/{REPORT_IBIP}:(marcxml)"),
+        ("alert", f"/{REPORT_IBIP}:(mods)"),
     ],
 )
 def test_each_template_can_be_extended_and_replaced(
@@ -413,7 +413,7 @@ def default(response: Response) -> Response:
 def test_the_policy_of_the_host_has_precedence_and_is_not_doubled(host: Host, hook: Any) -> None:
     for step in ("before", "after"):
         app = host(**{step: lambda app: app.after_request(hook)})
-        for path in (f"/col/{REPORT}/", f"/{REPORT_IBIP}:(marcxml)"):
+        for path in (f"/col/{REPORT}/", f"/{REPORT_IBIP}:(mods)"):
             assert policies(app, path) == ["default-src 'none'"]
         # both headers apply to a file that can contain scripts
         own, sandbox = policies(app, f"/col/{REPORT}/doc/page.html")

@@ -1,4 +1,8 @@
-"""Programs get each identifier once, although servers are killed and answers are lost."""
+"""Programs get each identifier once, although servers are killed and answers are lost.
+
+Quicker tests of the same are in ``test_api_keys.py`` (equal requests at the same time) and in
+``tests/archive/items/test_minting_processes.py`` (processes that are killed).
+"""
 
 from __future__ import annotations
 
@@ -164,10 +168,10 @@ def run_clients(
     return running
 
 
-@pytest.mark.slow_on_postgresql
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clients", "seconds", "requests", "kills"),
-    [(4, 0, 60, 20), pytest.param(16, 60, 1000, 60, marks=pytest.mark.slow)],
+    [(4, 0, 60, 20), (16, 60, 1000, 60)],
     ids=["few", "sixteen"],
 )
 def test_each_identifier_is_issued_once_and_none_is_lost(

@@ -196,9 +196,13 @@ WRONG_LINES = {
     "metadata of two kinds": (
         item(B, metadata={"ibi": C, "url": "http://a.b/"}),
         "metadata",
-        "one of the fields ibi, dc and url",
+        "one of the fields ibi, dc, url and work",
     ),
-    "metadata of no kind": (item(B, metadata={}), "metadata", "one of the fields ibi, dc and url"),
+    "metadata of no kind": (
+        item(B, metadata={}),
+        "metadata",
+        "one of the fields ibi, dc, url and work",
+    ),
     "Dublin Core with an unknown element": (
         item(B, metadata={"dc": {"titel": ["x"]}}),
         "metadata.dc.titel",

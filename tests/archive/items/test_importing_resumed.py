@@ -41,7 +41,7 @@ A, B, C, D, E, F = (rep_of(number) for number in range(6))
 WHEN = moment_of(3)
 PROGRAM = Path(__file__).with_name("import_process.py")
 #: The maximum number of seconds that a process may run.
-DEADLINE = 120
+DEADLINE = 600
 #: The number of records of the long test with interruptions, and of the quick one.
 SIZE, FEW = 28, 12
 

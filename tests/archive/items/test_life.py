@@ -14,6 +14,7 @@ import pytest
 from flask import Flask
 from support.archives import FAR_SERVICE, SERVICE, close
 from support.commands import ROOT, command, environment, example_app, unchanged
+from support.loopback import PATIENCE
 from support.pages import see
 from support.web import NOBODY, ask, ask_urls
 
@@ -235,7 +236,7 @@ def on_a_terminal(folder: Path, answer: str, *words: str) -> tuple[int, str]:
         )  # fmt: skip
         os.close(theirs)
         terminal.write(answer.encode())
-        _, said = child.communicate(timeout=120)
+        _, said = child.communicate(timeout=PATIENCE)
     return child.returncode, said
 
 

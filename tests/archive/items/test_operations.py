@@ -206,6 +206,7 @@ def test_metadata_are_attached_and_removed(archive: Archive) -> None:
         assert record_of(archive, item.rep).metadata == metadata
 
 
+@pytest.mark.slow_on_postgresql
 def test_files_are_replaced(archive: Archive, tmp_path: Path) -> None:
     item = archive.deposit(ItemRecord(), [write(tmp_path, n, n) for n in ("a.txt", "b.txt")])
     write(tmp_path, "a.txt", "new")
@@ -225,6 +226,7 @@ def test_files_are_replaced(archive: Archive, tmp_path: Path) -> None:
 # --- removal -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgresql
 def test_a_tombstone_has_reason_citation_successor_and_place(
     archive: Archive, tmp_path: Path
 ) -> None:
@@ -317,6 +319,7 @@ def test_a_copy_says_all_that_its_original_says(archives: list[Archive], tmp_pat
     assert group_of(second, item.rep) == group_of(first, item.rep)
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_update_makes_a_copy_equal_to_its_original(
     archives: list[Archive], tmp_path: Path
 ) -> None:
@@ -422,6 +425,7 @@ def check_transfer(
     assert left.next_edition == following.rep
 
 
+@pytest.mark.slow_on_postgresql
 def test_an_item_is_transferred_back(archives: list[Archive]) -> None:
     first, second, third = archives
     item = first.deposit(ItemRecord())

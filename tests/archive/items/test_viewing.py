@@ -268,7 +268,7 @@ def test_the_metadata_item_of_a_host_describes_an_item_unless_it_is_hidden(
 ) -> None:
     record = Record(rep=A, metadata=MetadataItem(B))
     item = view_host_item(record, metadata, TODAY)
-    found = None if item.described_by is None else item.described_by["title"][0][0]
+    found = None if item.described_by is None else item.described_by.elements["title"][0][0]
     assert (found, item.metadata_language) == (described, language)
     assert (item.record, item.is_service, item.today) == (record, False, TODAY)
     assert (item.id, item.sizes) == (None, {})

@@ -21,7 +21,12 @@ from flask_ibi_archive.signals import moved_away, moved_here
 Places = tuple[Place, Place]
 
 
-@pytest.fixture(params=["sqlite to postgresql", "postgresql to sqlite"])
+@pytest.fixture(
+    params=[
+        "sqlite to postgresql",
+        pytest.param("postgresql to sqlite", marks=pytest.mark.slow),
+    ]
+)
 def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
     """The giver and the taker, in databases of different kinds."""
     first, second = request.param.split(" to ")

@@ -20,6 +20,12 @@ from flask_ibi_archive.archive.moving.accepting import Outcome
 from flask_ibi_archive.core.records.switches import DailyCount
 from flask_ibi_archive.errors import OfferError, TransportError
 
+WORK = {
+    "titles": ["Rain"],
+    "creators": [{"name": "Silva, Ana", "orcid": "0000-0002-1825-0097"}],
+    "contributors": [{"name": "Lima, Eva", "role": "advisor"}],
+    "type": "tese",
+}
 FILE = {"path": "report.pdf", "content": b"the report" * 100}
 
 
@@ -34,7 +40,7 @@ def shelf() -> list[dict[str, Any]]:
         item(6, state="Deleted", tombstone={"reason": "withdrawn"}),
         item(7, aliases=["b.br/x/2002/02.02.00.00"]),
         item(8, next_edition="c.br/x/2003/03.03.00.00", language="en"),
-        item(9),
+        item(9, metadata={"work": WORK}),
     ]
 
 

@@ -38,7 +38,7 @@ from support.web import (
     rep,
 )
 
-from flask_ibi_archive.archive.pages.item_pages import name_file_type
+from flask_ibi_archive.archive.pages.labels import name_file_type
 
 pytestmark = pytest.mark.one_database
 

@@ -89,7 +89,10 @@ def test_the_url_list_states_the_formats_that_the_archive_writes(create: Create)
         answer = ask(app, url.removeprefix(ORIGIN))
         assert answer.status == 200
         assert text in answer.text
-    assert "url.metadata(datacite)" not in ask_urls(app, REPORT, "GetMetadata(datacite)")
+    # formats of the package are only in the list if the request names them
+    assert "url.metadata(datacite)" in ask_urls(app, REPORT, "GetMetadata(datacite)")
+    assert "url.metadata(datacite)" not in ask_urls(app, REPORT, "GetMetadata(oai_dc)")
+    assert "url.metadata(far)" not in ask_urls(app, REPORT, "GetMetadata(far)")
     assert ask_urls(app, REPORT, "GetMetadata")["ibi.metadata"] == ("rep", ABOUT)
 
 

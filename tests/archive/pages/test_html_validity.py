@@ -37,7 +37,10 @@ def list_messages(pages: dict[str, bytes], folder: Path) -> list[str]:
     jar = Path(package.origin).with_name("vnu.jar")
     command = [java, "-jar", str(jar), "--errors-only", "--format", "json", str(folder)]
     done = subprocess.run(command, capture_output=True, check=False)
-    found = json.loads(done.stderr)["messages"]
+    messages = json.loads(done.stderr)["messages"]
+    # the checker is older than this attribute
+    newer = "Attribute \u201cloading\u201d not allowed on element \u201ciframe\u201d"
+    found = [one for one in messages if not one["message"].startswith(newer)]
     return [f"{names[one['url'].replace('file:/', 'file:///', 1)]}: {one}" for one in found]
 
 
@@ -52,7 +55,8 @@ def fetch(url: str, language: str) -> bytes:
     return body
 
 
-def test_every_page_is_valid(tmp_path: Path) -> None:
+def test_every_page_is_valid_and_the_checker_finds_errors(tmp_path: Path) -> None:
+    """One test, so that the checker starts only once."""
     (tmp_path / "pages").mkdir()
     with serving_sites(tmp_path) as sites:
         urls = [base + path for base, pages in sites.items() for path in pages]
@@ -60,11 +64,7 @@ def test_every_page_is_valid(tmp_path: Path) -> None:
             url: fetch(url, LANGUAGES[number % len(LANGUAGES)]) for number, url in enumerate(urls)
         }
     assert len(found) > 50
-    assert list_messages(found, tmp_path / "pages") == []
-
-
-def test_the_checker_finds_errors(tmp_path: Path) -> None:
-    page = b"<!doctype html><html lang=en><title>x</title><ul><p>no item</p></ul>"
-    [message] = list_messages({"wrong": page}, tmp_path)
+    found["wrong"] = b"<!doctype html><html lang=en><title>x</title><ul><p>no item</p></ul>"
+    [message] = list_messages(found, tmp_path / "pages")
     assert message.startswith("wrong: ")
     assert "not allowed as child of element" in message

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from flask import Flask
-from sqlalchemy import event
 from support.archives import archive_of, import_records
 from support.pages import see
+from support.statements import count_statements
 from support.web import rep, source
 
 OLD, NEW, NEWEST, TRANSLATION, METADATA = map(rep, range(1, 6))
-
-
-def count_statements(app: Flask, work: Callable[[], object]) -> list[str]:
-    """Return the SQL statements that run during some work."""
-    found: list[str] = []
-
-    def note(*parts: object) -> None:
-        found.append(str(parts[2]))
-
-    database = archive_of(app).database
-    for engine in {database.engine, database.reader}:
-        event.listen(engine, "before_cursor_execute", note)
-    try:
-        work()
-    finally:
-        for engine in {database.engine, database.reader}:
-            event.remove(engine, "before_cursor_execute", note)
-    return found
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ from support.web import (
     shelf,
 )
 
-from flask_ibi_archive.archive.pages.item_pages import TYPE_NAMES
+from flask_ibi_archive.archive.pages.labels import TYPES
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.records.work_types import WorkType
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
@@ -374,7 +374,10 @@ def test_pages_of_items_have_no_text_without_a_translation(
     assert list_unmarked_words(text) - data <= NAMES
 
 
-@for_each("path", ["/ibi/statistics", "/ibi/items", "/ibi/items/2009", "/ibi/items/2009?after=x"])
+@for_each(
+    "path",
+    ["/ibi/statistics", "/ibi/items", "/ibi/items/undated", "/ibi/newest", "/ibi/newest?page=1"],
+)
 def test_pages_of_the_archive_have_no_text_without_a_translation(
     web: Flask, tmp_path: Path, path: str
 ) -> None:
@@ -388,9 +391,9 @@ def test_pages_of_the_archive_have_no_text_without_a_translation(
 @for_each("language", ["es", "pt"])
 def test_the_names_of_types_and_moments_are_translated(language: str) -> None:
     with reading(language):
-        names = {kind: translations.gettext(name) for kind, name in TYPE_NAMES.items()}
+        names = {kind: translations.gettext(name) for kind, name in TYPES.items()}
         assert translations.format_moment("2009-02-16T17:46:00Z").startswith("16 de ")
     assert names.keys() == set(WorkType) - {WorkType.OTHER}
     # words that are the same in the languages
-    same = {TYPE_NAMES[kind] for kind in names if names[kind] == TYPE_NAMES[kind]}
+    same = {TYPES[kind] for kind in names if names[kind] == TYPES[kind]}
     assert same <= {"Preprint", "Software"}

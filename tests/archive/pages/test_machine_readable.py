@@ -22,10 +22,14 @@ from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
 from flask_ibi_archive import IBIArchive
-from flask_ibi_archive.archive.pages.machine_readable import choose_format
 from flask_ibi_archive.core.records.formats import BUILT_IN
+from flask_ibi_archive.core.records.formats.citations import BIBLIOGRAPHY, CITATION
 from flask_ibi_archive.core.records.page_head import list_meta_tags
 from flask_ibi_archive.core.records.work import Work
+from flask_ibi_archive.server.pages.negotiation import (
+    choose_format,
+    prefers_metadata,
+)
 
 pytestmark = pytest.mark.one_database
 
@@ -36,10 +40,19 @@ MARC = {
     "namespace": "http://www.loc.gov/MARC21/slim",
 }
 FORMATS: dict[str, str | None] = {format.name: format.media_type for format in BUILT_IN}
+OFFERED = {**FORMATS, CITATION: BIBLIOGRAPHY}
 CHROME = (
     "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;"
     "q=0.8,application/signed-exchange;v=b3;q=0.7"
 )
+FIREFOX = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+SAFARI = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+#: The default of R's httr, of axios, and of Java.
+HTTR, AXIOS = (
+    "application/json, text/xml, application/xml, */*",
+    "application/json, text/plain, */*",
+)
+JAVA = "text/html, image/gif, image/jpeg, */*; q=0.2"
 
 
 class Head(HTMLParser):
@@ -89,12 +102,22 @@ def links_of(answer: Answer) -> dict[str, list[str]]:
         ("", ""),
         ("*/*", ""),
         (CHROME, ""),
+        (FIREFOX, ""),
+        (SAFARI, ""),
+        (HTTR, ""),
+        (AXIOS, ""),
+        (JAVA, ""),
         ("text/html", ""),
         ("application/xhtml+xml", ""),
         ("text/*", ""),
         ("application/xml", "oai_dc"),
         ("text/xml", "oai_dc"),
         ("application/vnd.datacite.datacite+xml", "datacite"),
+        ("application/json", "json-ld"),
+        ("application/json, */*;q=0.1", "json-ld"),
+        ("application/citeproc+json", "csl-json"),
+        ("text/turtle", "turtle"),
+        ("text/turtle;q=0.9, application/ld+json", "json-ld"),
         ("application/ld+json", "json-ld"),
         ('application/ld+json;profile="http://www.w3.org/ns/json-ld#compacted"', "json-ld"),
         ("application/x-bibtex", "bibtex"),
@@ -114,9 +137,12 @@ def links_of(answer: Answer) -> dict[str, list[str]]:
         ("application/*, text/html;q=0.9", "datacite"),
         ("application/*, application/xhtml+xml", ""),
         ("APPLICATION/XHTML+XML", ""),
-        # a formatted citation (DOI Content Negotiation), which the Archive does not send
+        ("text/x-bibliography", "citation"),
+        ("text/x-bibliography; style=apa; locale=pt-BR", "citation"),
+        ("text/x-bibliography; style=apa, text/html;q=0.9", "citation"),
+        ("text/x-bibliography; style=harvard3", None),
+        ("text/x-bibliography; style=harvard3, application/x-bibtex;q=0.5", "bibtex"),
         ("text/bibliography", None),
-        ("text/x-bibliography; style=apa", None),
         ("image/png", None),
         ("text/html;q=0", None),
         ("application/x-bibtex;q=0", None),
@@ -124,7 +150,40 @@ def links_of(answer: Answer) -> dict[str, list[str]]:
     ],
 )
 def test_the_quality_values_decide_the_format(accept: str, expected: str | None) -> None:
-    assert choose_format(parse_accept_header(accept, MIMEAccept), FORMATS) == expected
+    assert choose_format(parse_accept_header(accept, MIMEAccept), OFFERED) == expected
+
+
+@for_each(
+    ("accept", "file_type", "expected"),
+    [
+        ("", None, False),
+        ("*/*", None, False),
+        (CHROME, None, False),
+        (FIREFOX, None, False),
+        (HTTR, None, False),
+        (AXIOS, None, False),
+        ("image/avif,image/webp,*/*", None, False),
+        ("application/x-bibtex", None, True),
+        ("application/x-bibtex, application/ld+json", None, True),
+        ("application/x-bibtex, */*;q=0.1", None, True),
+        ("application/x-bibtex, application/pdf", None, False),
+        ("application/x-bibtex, application/pdf;q=0.9", None, True),
+        ("application/x-bibtex;q=0.5, application/pdf", None, False),
+        ("application/x-bibtex;q=0", None, False),
+        ("text/x-bibliography; style=apa", None, True),
+        ("text/x-bibliography; style=harvard3", None, False),
+        # a range also means files
+        ("application/*", None, False),
+        ("application/pdf", "application/pdf", False),
+        ("application/json", "application/pdf", True),
+        # the file itself is in JSON
+        ("application/json", "application/json", False),
+    ],
+)
+def test_only_who_wants_nothing_else_as_much_is_led_to_the_metadata(
+    accept: str, file_type: str | None, expected: bool
+) -> None:
+    assert prefers_metadata(parse_accept_header(accept, MIMEAccept), file_type) is expected
 
 
 def test_an_item_without_metadata_has_only_html() -> None:
@@ -133,11 +192,26 @@ def test_an_item_without_metadata_has_only_html() -> None:
     assert choose_format(parse_accept_header("application/ld+json", MIMEAccept), {}) is None
 
 
-@for_each("name", list(FORMATS))
-def test_a_program_is_redirected_to_the_metadata_it_prefers(web: Flask, name: str) -> None:
+#: The addresses at which a client negotiates: the persistent URL, the page, a file, the metadata.
+PLACES = (
+    f"/{REPORT}",
+    f"/col/{REPORT}/",
+    f"/col/{REPORT}/doc/report.pdf",
+    f"/col/{REPORT}/metadata",
+)
+
+
+@for_each(("name", "first"), [(name, place) for name in FORMATS for place in PLACES])
+def test_a_program_is_redirected_to_the_metadata_it_prefers(
+    web: Flask, name: str, first: str
+) -> None:
     media_type = str(FORMATS[name])
-    answer = ask(web, f"/col/{REPORT}/", headers={"Accept": media_type})
-    assert answer.status == 303
+    answer = ask(web, first, headers={"Accept": media_type})
+    if first == PLACES[0]:
+        assert answer.status == 302
+        place = answer.headers["Location"]
+    else:
+        assert answer.status == 303
     assert "Accept" in answer.headers["Vary"]
     place = answer.headers["Location"]
     assert place == f"{ORIGIN}/col/{REPORT}/metadata?choice={name}"
@@ -149,11 +223,80 @@ def test_a_program_is_redirected_to_the_metadata_it_prefers(web: Flask, name: st
     assert links_of(found)["describes"] == [f"{ORIGIN}/col/{REPORT}/"]
 
 
-def test_a_program_that_accepts_nothing_of_it_gets_406_and_the_links(web: Flask) -> None:
+@for_each(
+    ("name", "media_type"),
+    [
+        ("json-ld", "application/json"),
+        ("csl-json", "application/citeproc+json"),
+        ("bibtex", "text/x-bibtex"),
+        ("oai_dc", "application/xml"),
+        # a browser that follows a link
+        ("bibtex", CHROME),
+    ],
+)
+def test_the_answer_has_the_type_that_the_client_named(
+    web: Flask, name: str, media_type: str
+) -> None:
+    address = f"/col/{REPORT}/metadata?choice={name}"
+    answer = ask(web, address, headers={"Accept": media_type})
+    expected = FORMATS[name] if media_type == CHROME else media_type
+    assert answer.headers["Content-Type"].partition(";")[0] == expected
+    assert "Accept" in answer.headers["Vary"]
+
+
+@for_each("place", PLACES)
+def test_a_browser_gets_the_page_or_the_file(web: Flask, place: str) -> None:
+    for accept in (CHROME, FIREFOX, SAFARI, HTTR, AXIOS, "*/*", "application/pdf, text/html"):
+        answer = ask(web, place, headers={"Accept": accept})
+        assert answer.status == (302 if place == PLACES[0] else 200)
+        assert "choice=" not in answer.headers.get("Location", "")
+        assert "Accept" in answer.headers["Vary"]
+
+
+@for_each(
+    ("accept", "query", "expected"),
+    [
+        ("text/x-bibliography", "style=abnt", "BANON. **A report**"),
+        ("text/x-bibliography; style=apa; locale=pt-BR", "style=apa&locale=pt-BR", "Banon. ("),
+        ("TEXT/X-BIBLIOGRAPHY; STYLE=IEEE; locale=en", "style=ieee&locale=en", "Banon, "),
+    ],
+)
+def test_a_citation_is_sent_in_the_style_that_the_client_names(
+    web: Flask, accept: str, query: str, expected: str
+) -> None:
+    answer = ask(web, f"/col/{REPORT}/", headers={"Accept": accept})
+    place = answer.headers["Location"]
+    assert place == f"{ORIGIN}/col/{REPORT}/metadata?choice=citation&{query}"
+    found = ask(web, place.removeprefix(ORIGIN))
+    assert found.headers["Content-Type"] == "text/x-bibliography; charset=utf-8"
+    assert found.text.startswith(expected.replace("*", ""))
+    assert "2026" in found.text or "IEEE" not in accept
+    assert links_of(found)["describes"] == [f"{ORIGIN}/col/{REPORT}/"]
+
+
+def test_an_unknown_style_of_citations_is_refused(web: Flask) -> None:
+    answer = ask(web, f"/col/{REPORT}/metadata?choice=citation&style=harvard3")
+    assert (answer.status, answer.headers["Content-Type"]) == (400, "text/plain; charset=utf-8")
+    assert "the styles are abnt, apa, vancouver, chicago, ieee" in answer.text
+    assert ask(web, f"/col/{EMPTY}/metadata?choice=citation").status == 404
+
+
+def test_a_program_that_accepts_nothing_of_it_gets_406_and_the_list(web: Flask) -> None:
     for ibi, accept in ((REPORT, "image/png"), (EMPTY, "application/ld+json")):
         answer = ask(web, f"/col/{ibi}/", headers={"Accept": accept})
         assert answer.status == 406
         assert "cite-as" in links_of(answer)
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        first, *listed = answer.text.splitlines()
+        assert first.endswith(" is not available in the requested form. It is available as:")
+        assert listed[0] == f"text/html {ORIGIN}/col/{ibi}/"
+    listed = ask(web, f"/col/{REPORT}/", headers={"Accept": "image/png"}).text.splitlines()[2:]
+    assert [line.split(" ")[0] for line in listed] == [*FORMATS.values(), BIBLIOGRAPHY]
+    for line in listed:
+        media_type, url = line.split(" ")
+        found = ask(web, url.removeprefix(ORIGIN))
+        assert found.headers["Content-Type"].partition(";")[0] == media_type
+    assert ask(web, f"/col/{REPORT}/metadata", headers={"Accept": "image/png"}).status == 406
     assert ask(web, f"/col/{REPORT}/", headers={"Accept": CHROME}).status == 200
 
 
@@ -256,7 +399,7 @@ def test_hidden_items_show_nothing_in_links_tags_and_formats(
     closed = {**hidden, "rep": rep(2), "access": {"networks": [NETWORK]}}
     app = new_shelf([hidden, closed])
     for accept in ("text/html", *filter(None, FORMATS.values()), "image/png"):
-        for rest in ("", "linkset"):
+        for rest in ("", "linkset", "metadata", "metadata?choice=citation", "doc/report.pdf"):
             answer = ask(app, f"/col/{rep(1)}/{rest}", headers={"Accept": accept}, remote=OUTSIDE)
             assert answer.status == 403
             assert "Secret" not in answer.text
@@ -294,10 +437,10 @@ def test_a_format_of_the_host_is_served_and_listed(new_shelf: Create) -> None:
     assert f"{ORIGIN}/col/{rep(1)}/metadata?choice=marcxml" in links_of(page)["describedby"]
     assert ">marcxml</a>" in page.text
     assert ">Text</a>" in page.text
-    # resolvers get the XML formats of the host and oai_dc
+    # a resolver that asks for a format gets it
     urls = ask_urls(app, rep(1), "GetMetadata(marcxml)")
     assert urls["url.metadata(marcxml)"] == (f"{ORIGIN}/col/{rep(1)}/metadata?choice=marcxml",)
-    for name, is_listed in (("oai_dc", True), ("plain", False), ("datacite", False)):
+    for name, is_listed in (("oai_dc", True), ("plain", True), ("citation", True), ("far", False)):
         found = ask_urls(app, rep(1), f"GetMetadata({name})")
         assert (f"url.metadata({name})" in found) is is_listed
 

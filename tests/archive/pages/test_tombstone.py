@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, import_records
+from support.archives import archive_of, close, import_records, make_app
 from support.commands import command
-from support.pages import Page, see
+from support.pages import see
 from support.web import HOSTILE, INSIDE, NETWORK, NOBODY, OUTSIDE, ask, rep
 
 pytestmark = pytest.mark.one_database
@@ -49,11 +49,6 @@ def removed(app: Flask, tmp_path: Path) -> tuple[str, str]:
     return ibi, ibip
 
 
-def pairs_of(page: Page) -> str:
-    """Return the terms and the values in the lists of a page."""
-    return page.text("dt") + " " + page.text("dd")
-
-
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_every_address_of_a_removed_item_answers_410(
     app: Flask, removed: tuple[str, str], method: str
@@ -74,11 +69,12 @@ def test_the_page_shows_item_date_reason_and_successor(
     page = see(app, f"/col/{removed[1]}/", 410)
     assert page.text("h1") == "This item was removed"
     assert page.text("title") == "This item was removed: A report"
-    for value in ("A report", "Banon, G.", REASON):
-        assert value in page.text("dd")
-    # the citation comes first
+    assert "A report" in page.text("p")
+    assert "Banon, G." in page.text("span")
+    # the reason comes before the citation
+    assert REASON in page.text("p")
     assert CITATION in page.text("p")
-    assert page.source.index("How to cite") < page.source.index("Reason")
+    assert page.source.index("Reason") < page.source.index("How to cite")
     for ibi in removed:
         assert ibi in page.text("code")
     [moment] = [attributes for tag, attributes in page.tags if tag == "time"]
@@ -86,7 +82,10 @@ def test_the_page_shows_item_date_reason_and_successor(
     removed_at = datetime.fromisoformat(moment["datetime"])
     assert page.text("time") == f"{removed_at.day} {removed_at:%B %Y}"
     metadata = f"http://mtc-m16c.sid.inpe.br/col/{removed[0]}/metadata"
-    assert page.links == ["/ibi/items", f"{BASE}{NOBODY}", metadata, f"{BASE}{removed[0]}"]
+    formats = [f"{metadata}?choice={format.name}" for format in archive_of(app).formats]
+    url = f"{BASE}{removed[1]}"
+    links = ["/ibi/items", f"{BASE}{NOBODY}", url, metadata, *formats, f"{BASE}{removed[0]}"]
+    assert page.links == links
     assert "never be assigned to another" in page.text("p")
 
 
@@ -109,7 +108,7 @@ def test_the_description_of_a_removed_item_may_be_in_a_metadata_item(app: Flask)
     metadata["metadata"] = {"dc": {"title": ["A report"], "creator": ["Banon, G."]}}
     import_records(archive_of(app), [{"rep": rep(1), "metadata": {"ibi": rep(2)}}, metadata])
     archive_of(app).delete(rep(1), "withdrawn")
-    assert "A report" in see(app, f"/col/{rep(1)}/", 410).text("dd")
+    assert "A report" in see(app, f"/col/{rep(1)}/", 410).text("p")
     for address in ("metadata", "metadata?choice=oai_dc", "metadata?choice=bibtex"):
         assert "A report" in ask(app, f"/col/{rep(1)}/{address}").text, address
     # a removed metadata item describes itself only
@@ -156,7 +155,7 @@ def test_without_a_successor_the_page_links_to_the_next_edition(app: Flask) -> N
     import_records(archive_of(app), [deleted(rep(1), next_edition=rep(2)), {"rep": rep(2)}])
     page = see(app, f"/col/{rep(1)}/", 410)
     edition = f"http://mtc-m16c.sid.inpe.br/col/{rep(2)}/"
-    assert page.links == ["/ibi/items", edition, BASE + rep(1)]
+    assert page.links == ["/ibi/items", edition, BASE + rep(1), BASE + rep(1)]
     assert "Next edition" in page.text("p")
     assert ask(app, f"/col/{rep(1)}/").headers["Link"] == (
         f'<{BASE}{rep(2)}>; rel="successor-version"'
@@ -167,8 +166,8 @@ def test_a_tombstone_without_a_reason_has_a_page(app: Flask) -> None:
     import_records(archive_of(app), [deleted(rep(1))])
     page = see(app, f"/col/{rep(1)}/", 410)
     assert page.text("title") == f"This item was removed: {rep(1)}"
-    assert page.links == ["/ibi/items", BASE + rep(1)]
-    assert "Reason" not in page.text("dt")
+    assert page.links == ["/ibi/items", BASE + rep(1), BASE + rep(1)]
+    assert "Reason" not in page.text("strong")
     assert "Link" not in ask(app, f"/col/{rep(1)}/").headers
 
 
@@ -176,9 +175,9 @@ def test_the_title_has_its_language_and_is_escaped(app: Flask) -> None:
     title = {"value": HOSTILE, "lang": "de"}
     import_records(archive_of(app), [deleted(rep(1), metadata={"dc": {"title": [title]}})])
     page = see(app, f"/col/{rep(1)}/", 410)
-    assert HOSTILE in page.text("dd")
+    assert HOSTILE in page.text("p")
     assert HOSTILE in page.text("title")
-    assert ("dd", {"lang": "de"}) in page.tags
+    assert ("p", {"class": "ibi-removed", "lang": "de"}) in page.tags
 
 
 @pytest.mark.parametrize(("others", "is_shown"), [("none", False), ("metadata", True)])
@@ -193,7 +192,7 @@ def test_a_tombstone_shows_the_title_only_if_the_rule_allows_it(
     assert command(app, "delete", rep(1), "--yes", "--reason", "Withdrawn").status == 0
     page = see(app, f"/col/{rep(1)}/", 410, remote=OUTSIDE)
     assert ("secret" in page.source.lower()) == is_shown  # the citation has it in capitals
-    assert "Withdrawn" in pairs_of(page)
+    assert "Withdrawn" in page.text("p")
     # the page of the metadata is no landing page, although the files are closed
     page = see(app, f"/col/{rep(1)}/metadata", 200 if is_shown else 410, remote=OUTSIDE)
     assert "This item was removed" in page.source
@@ -222,3 +221,12 @@ def test_the_citation_that_the_archive_writes_is_marked_as_portuguese(app: Flask
     import_records(archive_of(app), [deleted(rep(2), metadata=record["metadata"], tombstone=other)])
     text = see(app, f"/col/{rep(2)}/", 410).source
     assert '<p class="ibi-citation ibi-text" id="ibi-citation">Silva, Rain.</p>' in text
+
+
+def test_a_tombstone_names_whom_to_ask(uri: str, tmp_path: Path) -> None:
+    app = make_app(uri, tmp_path, IBI_ARCHIVE_ADMIN_EMAIL="library@example.org")
+    archive_of(app).init()
+    import_records(archive_of(app), [deleted(rep(1))])
+    text = ask(app, f"/col/{rep(1)}/").text
+    assert '<a href="mailto:library@example.org?subject=http%3A//urlib.net/' in text
+    close(app)

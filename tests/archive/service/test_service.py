@@ -380,7 +380,6 @@ def test_the_service_answers_at_both_forms_of_its_ibi_in_any_case(
         SERVICE_PATH + "/x",
         SERVICE_PATH + ".5",
         "/x" + SERVICE_PATH,
-        "/",
     ],
 )
 @for_each("method", ["GET", "POST"])

@@ -11,13 +11,25 @@ from flask_ibi_archive.core.protocol.catalogue import Scope
 from flask_ibi_archive.core.protocol.messages import UrlRequest
 from flask_ibi_archive.core.protocol.relations import (
     SHAPES,
+    Relation,
+    Step,
+    StepKind,
     parse_relation_pattern,
     parse_verb_list,
 )
 from flask_ibi_archive.core.protocol.url_list import build_url_list
 
 FORMATS = {"oai_dc": None, "mods": None}
+STEPS = {
+    "u": Step(StepKind.LAST_EDITION),
+    "t": Step(StepKind.TRANSLATION),
+    "m": Step(StepKind.METADATA),
+}
 URLS = ArchiveUrls("http://a.br")
+
+
+def relation_of(shape: str) -> Relation:
+    return Relation(tuple(STEPS[letter] for letter in shape))
 
 
 @for_each(
@@ -36,7 +48,7 @@ def test_a_scope_has_a_relation_and_its_beginnings(
     for follows in (True, False):
         facts = ArchiveFacts("a.br", (), URLS, follow_editions=follows, own_formats=FORMATS)
         for paths in ((), ("a/b", "a/b/index.html"), ()):
-            assert facts.scope(shape, paths) == Scope(
+            assert facts.scope(relation_of(shape), paths) == Scope(
                 frozenset(shapes), has_editions, paths, follows, FORMATS
             )
 
@@ -58,6 +70,25 @@ def test_the_whole_list_needs_all_relations_unless_only_those_of_the_verbs_are_r
 def test_a_scope_has_no_relation_that_the_archive_does_not_answer() -> None:
     patterns = (parse_relation_pattern(".lastedition.metadata"),)
     facts = ArchiveFacts("a.br", (), URLS, relations=patterns)
-    assert facts.scope("um", ()).shapes == {"", "u", "um"}
-    assert facts.scope("utm", ()).shapes == {"", "u"}
-    assert facts.scope("m", ()).shapes == {""}
+    assert facts.scope(relation_of("um"), ()).shapes == {"", "u", "um"}
+    assert facts.scope(relation_of("utm"), ()).shapes == {"", "u"}
+    assert facts.scope(relation_of("m"), ()).shapes == {""}
+
+
+@for_each(
+    ("format", "formats"),
+    [
+        (None, ["oai_dc", "mods"]),
+        ("bibtex", ["oai_dc", "mods", "bibtex"]),
+        ("far", ["oai_dc", "mods"]),
+    ],
+)
+def test_a_scope_has_a_format_that_the_archive_writes_if_the_relation_names_it(
+    format: str | None, formats: list[str]
+) -> None:
+    facts = ArchiveFacts(
+        "a.br", (), URLS, own_formats=FORMATS, written_formats=frozenset({"bibtex", "ris"})
+    )
+    relation = Relation((Step(StepKind.METADATA, format),))
+    for _ in range(2):
+        assert list(facts.scope(relation, ()).own_formats) == formats

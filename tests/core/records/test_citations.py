@@ -28,15 +28,13 @@ from pylatexenc.latex2text import LatexNodes2Text, MacroTextSpec, get_default_la
 from support.citations import CASES, Case
 from support.metadata import make, one_line, texts
 
+from flask_ibi_archive.core.records.description import Degree, Grant, Name, Organisation
 from flask_ibi_archive.core.records.formats.abnt import cite
-from flask_ibi_archive.core.records.formats.reference_managers import (
-    write_bibtex,
-    write_csl_json,
-    write_ris,
-)
+from flask_ibi_archive.core.records.formats.csl_json import write_csl_json
+from flask_ibi_archive.core.records.formats.reference_managers import write_bibtex, write_ris
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import parse_name
+from flask_ibi_archive.core.records.work_values import parse_date, parse_name
 
 MARKS = {"bold": "**", "italic": "*", "": ""}
 DAY = date(2026, 11, 21)
@@ -94,6 +92,7 @@ def read_terms(name: str) -> frozenset[str]:
 
 def read_csl(work: Work) -> Any:
     document = json.loads(write_csl_json(work))
+    document[0].pop("custom", None)  # no variable, but a property that the schema allows
     [reference] = CiteProcJSON(document).values()
     assert set(document[0]) - {"id", "type"} <= read_terms("csl-variables")
     assert reference.type in read_terms("csl-types")
@@ -253,8 +252,9 @@ def test_an_orcid_and_the_uri_of_a_type_are_not_printed() -> None:
     ]
     unknown = make(title="Chuva", type="http://a.example/types/hieroglyph")
     for write, one in product((write_bibtex, write_ris, write_csl_json), (work, unknown)):
-        for hidden in (orcid, "coar", "hieroglyph"):
+        for hidden in ("coar", "hieroglyph"):
             assert hidden not in write(one)
+    assert orcid not in write_ris(work)
 
 
 def test_each_type_has_a_type_in_each_format() -> None:
@@ -264,3 +264,50 @@ def test_each_type_has_a_type_in_each_format() -> None:
         assert read_bibtex(work)["title"] == "Chuva"
         assert read_csl(work).type
         assert read_ris(work)["type_of_reference"] in rispy.TYPE_OF_REFERENCE_MAPPING
+
+
+def test_reference_managers_get_roles_degree_grants_and_orcids() -> None:
+    orcid = "0000-0002-1825-0097"
+    work = replace(
+        make(title="Chuva", language="pt"),
+        creators=(Name("Silva", "Ana", orcid, "person", affiliations=(Organisation("INPE"),)),),
+        contributors=(
+            Name("Lima", "Eva", role="advisor"),
+            Name("Reis", "Rui", role="editor"),
+            Name("Sá", "Edu", role="translator"),
+        ),
+        type=WorkType.DOCTORAL_THESIS,
+        publisher="São José dos Campos: MCTI",
+        degree=Degree("Doutorado em Letras", "doctoral", None, Organisation("INPE"),
+                      parse_date("2009-03-01")),
+        funding=(Grant("CNPq", "140123/2005-1"),),
+        licence_url="https://creativecommons.org/licenses/by/4.0/",
+        isbn="978-85-17-00001-0",
+        notes=(("Em duas partes", None),),
+    )  # fmt: skip
+    bibtex = read_bibtex(work)
+    assert bibtex["advisor"] == "Lima, Eva"
+    assert [join(name) for name in bibtex["editor"]] == ["Reis, Rui"]
+    assert [join(name) for name in bibtex["translator"]] == ["Sá, Edu"]
+    assert (bibtex["school"], bibtex["type"]) == ("INPE", "Doutorado em Letras")
+    assert (bibtex["year"], bibtex["month"]) == ("2009", "mar")
+    assert bibtex["note"] == "Em duas partes. Funding: CNPq, 140123/2005-1"
+    assert bibtex["orcid-numbers"] == f"Silva, Ana/{orcid}"
+    assert (bibtex["isbn"], bibtex["copyright"]) == (work.isbn, work.licence_url)
+
+    ris = read_ris(work)
+    assert (ris["secondary_authors"], ris["tertiary_authors"]) == (["Reis, Rui"], ["Lima, Eva"])
+    assert (ris["subsidiary_authors"], ris["publisher"]) == (["Sá, Edu"], "INPE")
+    assert ris["notes"] == ["Em duas partes", "Funding: CNPq, 140123/2005-1"]
+    assert (ris["year"], ris["type_of_work"]) == ("2009", "Doutorado em Letras")
+
+    [csl] = json.loads(write_csl_json(work))
+    assert (csl["publisher"], csl["genre"]) == ("INPE", "Doutorado em Letras")
+    assert csl["issued"] == {"date-parts": [[2009, 3, 1]]}
+    assert csl["editor"] == [{"family": "Reis", "given": "Rui"}]
+    # the JSON of records says what CSL has no variable for
+    assert set(csl["custom"]) == {"creators", "contributors", "type", "degree", "funding"}
+    assert csl["custom"]["creators"] == [
+        {"name": "Silva, Ana", "kind": "person", "orcid": orcid, "affiliations": ["INPE"]}
+    ]
+    assert csl["custom"]["contributors"][0] == {"name": "Lima, Eva", "role": "advisor"}

@@ -12,7 +12,7 @@ from lxml import etree
 from rdflib import RDF, Graph, Literal, URIRef
 from rdflib.namespace import SDO
 from support.cases import for_each
-from support.metadata import BASE, IBI, load_schema, load_validator, make, read_json, works
+from support.metadata import BASE, IBI, SCHEMA_FILES, load_schema, load_validator, make, works
 
 from flask_ibi_archive.core.records.formats import BUILT_IN, FormatRegistry, MetadataFormat
 from flask_ibi_archive.core.records.record import AccessRule, FileRecord, Record
@@ -22,7 +22,7 @@ from flask_ibi_archive.core.records.work_types import WorkType
 # rdflib's own parser of JSON-LD uses the class
 pytestmark = pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated")
 
-SCHEMAS = {name: load_schema(name) for name in ("oai_dc", "datacite")}
+SCHEMAS = {name: load_schema(name) for name in SCHEMA_FILES}
 WRITE = {format.name: format.write for format in BUILT_IN}
 DATACITE = "{http://datacite.org/schema/kernel-4}"
 
@@ -36,7 +36,7 @@ def text_of(name: str, work: Work) -> str:
 def check_schemas(work: Work) -> None:
     for name, schema in SCHEMAS.items():
         schema.assertValid(etree.fromstring(text_of(name, work).encode()))
-    load_validator().validate(read_json(text_of("datacite", work)))
+    load_validator().validate(json.loads(text_of("datacite-json", work)))
 
 
 def find(work: Work, path: str) -> list[tuple[str | None, dict[str, str]]]:
@@ -82,7 +82,8 @@ def test_every_format_of_any_text_is_utf_8(work: Work) -> None:
 def test_json_ld_of_any_text_uses_terms_of_schema_org(work: Work) -> None:
     graph = read_json_ld(work)
     terms = {*graph.predicates(), *graph.objects(predicate=RDF.type)} - {RDF.type}
-    names = {str(term).removeprefix(str(SDO)) for term in terms}
+    # rdflib has a version of the vocabulary before 13.0
+    names = {str(term).removeprefix(str(SDO)) for term in terms} - {"funding"}
     assert names <= SDO.__annotations__.keys()
     assert graph.value(URIRef(work.url), SDO.name) == Literal(work.title)
     assert "<" not in text_of("json-ld", work)
@@ -101,7 +102,9 @@ def test_the_schemas_find_what_is_wrong() -> None:
     for part in ("<publisher>:unav</publisher>", ' resourceTypeGeneral="Other"'):
         assert part in text
         assert not SCHEMAS["datacite"].validate(etree.fromstring(text.replace(part, "").encode()))
-        assert not load_validator().is_valid(read_json(text.replace(part, "")))
+    value = json.loads(text_of("datacite-json", make(title="Chuva")))
+    for name in ("publisher", "types"):
+        assert not load_validator().is_valid({**value, name: {}})
     text = text_of("oai_dc", make(title="Chuva")).replace("dc:title", "dc:name")
     assert not SCHEMAS["oai_dc"].validate(etree.fromstring(text.encode()))
 
@@ -114,15 +117,18 @@ def read_oai_dc(work: Work) -> list[tuple[str, str | None]]:
 
 
 def known(record: Record, **dc: str) -> list[tuple[str, str | None]]:
-    """Return what an oai_dc document contains besides the Dublin Core of an item."""
+    """Return what an oai_dc document contains besides the Dublin Core and the persistent URL."""
     elements = {name: ((text, None),) for name, text in {"title": "Chuva", **dc}.items()}
     found = read_oai_dc(make_work(record, elements, BASE, today=DAY))
-    return [one for one in found if one not in [("title", "Chuva"), *dc.items()]]
+    stated = [("title", "Chuva"), *dc.items(), ("identifier", f"{BASE}/{IBI}")]
+    assert all(one in found for one in stated)
+    return [one for one in found if one not in stated]
 
 
 DAY = date(2026, 11, 23)
 FILES = (FileRecord("a.pdf"),)
 RIGHTS = "info:eu-repo/semantics/"
+COAR = "http://purl.org/coar/resource_type/"
 
 
 @for_each(
@@ -143,7 +149,7 @@ RIGHTS = "info:eu-repo/semantics/"
             {"access": AccessRule(("192.0.2.0/24",)), "embargo": date(2027, 1, 1)},
             [("rights", f"{RIGHTS}restrictedAccess")],
         ),
-        ({"language": "pt-BR"}, [("language", "pt-BR")]),
+        ({"language": "pt-BR"}, [("language", "por")]),
         # the description is about another item
         ({"content_type": "Metadata", "language": "pt", "files": FILES}, []),
     ],
@@ -157,24 +163,27 @@ def test_oai_dc_says_what_the_archive_knows(
 def test_oai_dc_adds_nothing_that_the_dublin_core_states() -> None:
     record = Record(ibip=IBI, files=FILES, language="pt", embargo=date(2027, 1, 1))
     for right in (f"{RIGHTS}closedAccess", "http://purl.org/coar/access_right/c_f1cf"):
-        stated = {"language": "por", "rights": right, "type": f"{RIGHTS}article"}
-        assert known(record, date="info:eu-repo/date/embargoEnd/2027", **stated) == []
+        stated = {"language": "por", "rights": right, "date": "info:eu-repo/date/embargoEnd/2027"}
+        assert known(record, **stated) == []
     # a licence and a year say nothing about the access
     assert len(known(record, rights="CC BY 4.0", date="2026")) == 3
 
 
 @for_each(
-    ("stated", "term"),
+    ("stated", "terms"),
     [
-        ("Tese (Doutorado em Letras)", f"{RIGHTS}doctoralThesis"),
-        ("Artigo", f"{RIGHTS}article"),
-        ("Conjunto de dados", "http://purl.org/dc/dcmitype/Dataset"),
-        ("http://purl.org/coar/resource_type/c_6501", None),
-        ("Hieróglifo", None),
+        ("Tese (Doutorado em Letras)", [f"{RIGHTS}doctoralThesis", f"{COAR}c_db06"]),
+        ("Artigo", [f"{RIGHTS}article", f"{COAR}c_6501"]),
+        (f"{RIGHTS}article", [f"{COAR}c_6501"]),
+        (f"{COAR}c_2df8fbb1", [f"{RIGHTS}article"]),  # a research article
+        ("Conjunto de dados", ["http://purl.org/dc/dcmitype/Dataset", f"{COAR}c_ddb1"]),
+        ("Hieróglifo", []),
     ],
 )
-def test_oai_dc_contains_a_term_for_the_type(stated: str, term: str | None) -> None:
-    assert known(Record(ibip=IBI), type=stated) == ([("type", term)] if term else [])
+def test_oai_dc_contains_terms_of_two_vocabularies_for_the_type(
+    stated: str, terms: list[str]
+) -> None:
+    assert known(Record(ibip=IBI), type=stated) == [("type", term) for term in terms]
 
 
 def test_oai_dc_contains_a_bare_doi_as_a_url() -> None:
@@ -183,18 +192,20 @@ def test_oai_dc_contains_a_bare_doi_as_a_url() -> None:
     assert read_oai_dc(work) == [
         ("title", "10.1000/182"),
         *[("identifier", "https://doi.org/10.1000/182")] * 3,
+        ("identifier", f"{BASE}/{IBI}"),
         ("source", "https://doi.org/10.1000/182"),
         ("relation", "https://doi.org/10.1000/182"),
     ]
     others = ["http://dx.doi.org/10.1000/182", "ISBN 978-85-17-00001-1", "See 10.1000/182"]
     found = read_oai_dc(make(title="Chuva", identifier=others))
-    assert [text for name, text in found if name == "identifier"] == others
+    assert [text for name, text in found if name == "identifier"] == [*others, f"{BASE}/{IBI}"]
 
 
 def test_an_oai_dc_document_always_has_a_title() -> None:
     untitled = ("title", f"[Untitled] {IBI}")
-    assert read_oai_dc(make(subject="chuva")) == [untitled, ("subject", "chuva")]
-    assert read_oai_dc(make()) == [untitled, ("identifier", f"{BASE}/{IBI}")]
+    url = ("identifier", f"{BASE}/{IBI}")
+    assert read_oai_dc(make(subject="chuva")) == [untitled, ("subject", "chuva"), url]
+    assert read_oai_dc(make()) == [untitled, url]
     # the name of a file may be a secret
     named = make_work(Record(ibip=IBI), {}, BASE, title="secret.pdf")
     assert untitled in read_oai_dc(named)
@@ -224,17 +235,23 @@ def test_a_doi_identifies_the_work_in_datacite() -> None:
         (work.url, {"alternateIdentifierType": "URL"}),
         (IBI, {"alternateIdentifierType": "IBI"}),
     ]
-    url = {"rightsURI": "https://creativecommons.org/licenses/by/4.0/"}
-    assert find(work, "rightsList/rights") == [("CC BY 4.0", url)]
+    assert find(work, "rightsList/rights") == [("CC BY 4.0", CC_BY)]
+
+
+CC_BY = {
+    "rightsURI": "https://creativecommons.org/licenses/by/4.0/",
+    "rightsIdentifier": "CC-BY-4.0",
+    "rightsIdentifierScheme": "SPDX",
+    "schemeURI": "https://spdx.org/licenses/",
+}
 
 
 def test_datacite_states_the_licence_where_it_is_named() -> None:
     licence = "https://creativecommons.org/licenses/by/4.0/"
-    uri = {"rightsURI": licence}
     named = make(rights=["Copyright INPE", "CC BY 4.0"])
-    assert find(named, "rightsList/rights") == [("Copyright INPE", {}), ("CC BY 4.0", uri)]
+    assert find(named, "rightsList/rights") == [("Copyright INPE", {}), ("CC BY 4.0", CC_BY)]
     linked = make(rights=["Copyright INPE", licence])
-    assert find(linked, "rightsList/rights") == [("Copyright INPE", {}), (licence, uri)]
+    assert find(linked, "rightsList/rights") == [("Copyright INPE", {}), ("CC BY 4.0", CC_BY)]
 
 
 def test_datacite_states_editions_translations_and_related_works() -> None:
@@ -337,11 +354,12 @@ def test_the_orcid_of_a_person_is_an_identifier_in_datacite_and_json_ld() -> Non
 def test_the_built_in_formats_have_different_names_and_types() -> None:
     registry = FormatRegistry(BUILT_IN)
     assert [format.name for format in registry] == [
-        "oai_dc", "datacite", "json-ld", "bibtex", "ris", "csl-json",
+        "oai_dc", "datacite", "datacite-json", "oai_openaire", "marcxml", "oai_etdms", "mtd3-br",
+        "json-ld", "turtle", "bibtex", "ris", "csl-json",
     ]  # fmt: skip
-    assert len({format.media_type for format in registry}) == len(registry) == 6
-    assert [format.name for format in registry if format.is_xml] == ["oai_dc", "datacite"]
-    assert registry.get("marcxml") is None
+    assert len({format.media_type for format in registry}) == len(registry) == len(BUILT_IN)
+    assert [format.name for format in registry if format.is_xml] == [*SCHEMA_FILES]
+    assert registry.get("mods") is None
 
 
 def test_a_format_of_the_host_is_added_or_replaces_another() -> None:
@@ -349,7 +367,7 @@ def test_a_format_of_the_host_is_added_or_replaces_another() -> None:
     mine = MetadataFormat("datacite", "application/xml", lambda work: b"<x/>")
     registry.add(mine)
     assert registry.get("datacite") is mine
-    assert len(registry) == 6
+    assert len(registry) == len(BUILT_IN)
 
 
 @pytest.mark.parametrize(

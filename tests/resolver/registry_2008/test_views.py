@@ -14,6 +14,7 @@ from flask import Flask
 from flask_wtf import CSRFProtect
 from support.archives import SERVICE, archive_of
 from support.cases import for_each
+from support.loopback import PATIENCE
 from support.registry_calls import (
     COPY_URL,
     DOCUMENT,
@@ -389,9 +390,12 @@ def test_passwords_are_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         thread.start()
         try:
             url = f"http://127.0.0.1:{server.port}{PATH}"
-            assert requests.get(url, params=call_sent, timeout=60).status_code == 403
-            assert requests.post(url, data=call_sent, timeout=60).status_code == 403
-            assert requests.get(url, params={**call_sent, "x": "y"}, timeout=60).status_code == 400
+            assert requests.get(url, params=call_sent, timeout=PATIENCE).status_code == 403
+            assert requests.post(url, data=call_sent, timeout=PATIENCE).status_code == 403
+            assert (
+                requests.get(url, params={**call_sent, "x": "y"}, timeout=PATIENCE).status_code
+                == 400
+            )
         finally:
             server.shutdown()
             thread.join()

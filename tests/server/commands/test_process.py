@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from support.archives import close
 from support.commands import ROOT, Outcome, command, environment, example_app, process
+from support.loopback import PATIENCE
 
 RECORDS = "example_app/records/items.jsonl"
 
@@ -151,7 +152,7 @@ def test_a_progress_bar_is_shown_on_a_terminal(
             env=environment(example),
             stdout=subprocess.PIPE,
             stderr=theirs,
-            timeout=120,
+            timeout=PATIENCE,
             check=True,
         )
         os.set_blocking(ours, False)
@@ -180,7 +181,7 @@ def test_downgrade_asks_first_on_a_terminal(example: Path, answer: bytes, status
             env=environment(example),
             stdin=theirs,
             capture_output=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
     finally:
@@ -201,7 +202,7 @@ def shell(folder: Path, line: str, **more: str) -> Outcome:
         env=environment(folder, PYTHON=sys.executable, OUT=str(folder), **more),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert b"Traceback" not in done.stderr

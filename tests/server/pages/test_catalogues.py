@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from babel.messages import Catalog
 from babel.messages.frontend import CommandLineInterface
+from babel.messages.plurals import get_plural
 from babel.messages.pofile import read_po
 from flask import Flask
 from jinja2 import Environment
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.one_database
 ROOT = Path(__file__).parents[3]
 TEMPLATES = ROOT / "flask_ibi_archive/server/pages/templates"
 #: The words in templates that are the same in all languages.
-NAMES = {"ABNT", "NBR", "DOI", "IBI", "JSON", "ORCID", "XML", "http"}
+NAMES = {"ABNT", "NBR", "DOI", "IBI", "JSON", "ORCID", "Lattes", "ROR", "SHA", "XML", "http"}
 
 
 def commands() -> Iterator[list[str]]:
@@ -107,7 +108,8 @@ def test_the_documented_commands_begin_a_language(copy: Path) -> None:
     path = copy / "flask_ibi_archive/server/pages/translations" / "fr" / FILE
     catalogue = read_catalogue(path)
     assert len(catalogue) == len(read_catalogue(copy / "ibi_archive.pot"))
-    assert catalogue.plural_expr == "(n > 1)"
+    # it differs among the versions of Babel
+    assert catalogue.plural_expr == get_plural("fr").plural_expr
 
 
 def test_a_language_is_one_file(copy: Path, web: Flask, use_folder: Callable[[Path], None]) -> None:

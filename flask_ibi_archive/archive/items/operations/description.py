@@ -13,8 +13,19 @@ from datetime import date
 from difflib import get_close_matches
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 
+from flask_ibi_archive.archive.items.operations.work_fields import (
+    RICH_FIELDS,
+    is_work,
+    merge_work,
+)
 from flask_ibi_archive.core.protocol.states import State
-from flask_ibi_archive.core.records.description import Text
+from flask_ibi_archive.core.records.description import (
+    Container,
+    Degree,
+    Description,
+    Name,
+    Text,
+)
 from flask_ibi_archive.core.records.fields import quoted
 from flask_ibi_archive.core.records.record import (
     AccessRule,
@@ -55,8 +66,12 @@ Files: TypeAlias = "FileSource | Sequence[FileSource]"
 #: The values of a Dublin Core element: a text, a text with its language, or a list of these.
 Values: TypeAlias = "str | Sequence[str | Text]"
 Metadata: TypeAlias = (
-    "MetadataItem | DublinCoreMetadata | MetadataAddress | Mapping[str, Any] | None"
+    "MetadataItem | DublinCoreMetadata | MetadataAddress | Description | Mapping[str, Any] | None"
 )
+#: The creators of a work: names, or objects such as ``{"name": "Silva, Ana", "orcid": "..."}``.
+Names: TypeAlias = "str | Sequence[str | Text | Name | Mapping[str, Any]]"
+#: The members of a list of a description: texts, or objects such as ``{"value": "...", ...}``.
+Members: TypeAlias = "str | Sequence[Any] | None"
 
 
 class ItemRecord(TypedDict, total=False):
@@ -77,7 +92,14 @@ class ItemRecord(TypedDict, total=False):
     - ``target_file``: the name of the file to which the persistent URL leads. Default: the first
       file.
     - ``list_files``: False if readers must not see the list of the files.
+    - ``contributors``, ``type``, ``publisher``, ``issued``, ``degree``, ``container``, ``funding``,
+      ``related``, ``licence`` and the other fields of a work, which
+      :doc:`/reference/import-format` lists. An item with one of them, or with a creator that is an
+      object, such as ``{"name": "Silva, Ana", "orcid": "0000-0002-1825-0097"}``, has a complete
+      description instead of Dublin Core, and formats and pages show all of it. An empty value
+      removes the field.
     - ``metadata``: further Dublin Core, such as ``{"dc": {"date": "2026", "subject": ["ice"]}}``;
+      or all fields of a work, as ``{"work": {...}}`` or a ``Description``;
       or the identifier of an item that describes this item, ``{"ibi": "..."}``; or the URL of
       metadata on another server, ``{"url": "https://..."}``.
     - ``previous_edition``: an item of this Archive (its identifier, or an object with an ``ibi``).
@@ -105,7 +127,7 @@ class ItemRecord(TypedDict, total=False):
     """
 
     title: Values
-    creators: Values
+    creators: Names
     language: str | None
     files: Files
     target_file: str | None
@@ -125,12 +147,35 @@ class ItemRecord(TypedDict, total=False):
     aliases: Sequence[str]
     same_as: Sequence[str]
     key: str | None
+    titles: Members
+    contributors: Members
+    type: str | None
+    publisher: str | None
+    issued: date | str | None
+    dates: Mapping[str, date | str] | None
+    degree: Mapping[str, Any] | Degree | None
+    container: Mapping[str, Any] | Container | None
+    abstracts: Members
+    subjects: Members
+    rights: Members
+    licence: str | None
+    access_right: str | None
+    issn: str | None
+    isbn: str | None
+    number: str | None
+    version: str | None
+    extent: str | None
+    coverage: Members
+    notes: Members
+    related: Members
+    funding: Members
 
 
 #: The fields that become elements of Dublin Core, with the names of these elements.
 ELEMENT_FIELDS = {"title": "title", "creators": "creator"}
 #: Other fields of an ItemRecord that are not copied to a Record.
 APART = ("files", "previous_edition", "translation_of", "state")
+NOT_IN_RECORD = frozenset({*APART, *ELEMENT_FIELDS, *RICH_FIELDS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,16 +213,14 @@ def read_description(given: Mapping[str, Any], before: Metadata = None) -> ItemD
             raise StorageError(
                 f"{name}: this field is unknown; {meant or f'the known fields are {known}'}"
             )
-    values = {name: value for name, value in given.items() if name not in (*APART, *ELEMENT_FIELDS)}
-    elements = {
-        element: _check_values(name, given[name])
-        for name, element in ELEMENT_FIELDS.items()
-        if name in given
-    }
-    if elements:
-        old = _get_dublin_core(values.get("metadata", before))
-        kept = {name: value for name, value in {**old, **elements}.items() if value}
-        values["metadata"] = {"dc": kept} if kept else None
+    values = {name: value for name, value in given.items() if name not in NOT_IN_RECORD}
+    described = {name: given[name] for name in (*ELEMENT_FIELDS, *RICH_FIELDS) if name in given}
+    if described:
+        old = values.get("metadata", before)
+        if is_work(old, described):
+            values["metadata"] = merge_work(old, described, "metadata" in values)
+        else:
+            values["metadata"] = _merge_elements(old, described)
     return ItemDescription(
         values,
         given.get("files", ()),
@@ -216,13 +259,30 @@ def require_ibi(item: str | Identified) -> str:
 def name_field(field: str) -> str:
     """Return the name of a field of a record as ItemRecord names the field.
 
-    For example, ``metadata.dc.title[0]`` becomes ``title[0]``.
+    For example, ``metadata.dc.title[0]`` becomes ``title[0]``, and ``metadata.work.issued``
+    becomes ``issued``.
     """
+    field = field.removeprefix("metadata.work.")
     for name, element in ELEMENT_FIELDS.items():
         parsed = f"metadata.dc.{element}"
         if field.startswith(parsed):
             return field.replace(parsed, name, 1)
     return field
+
+
+def _merge_elements(old: Any, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return Dublin Core whose elements the fields title and creators replace.
+
+    :returns: None if no element remains.
+    """
+    elements = {
+        element: _check_values(name, given[name])
+        for name, element in ELEMENT_FIELDS.items()
+        if name in given
+    }
+    merged = {**_get_dublin_core(old), **elements}
+    kept = {name: value for name, value in merged.items() if value}
+    return {"dc": kept} if kept else None
 
 
 def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
@@ -239,7 +299,7 @@ def _get_dublin_core(metadata: Any) -> Mapping[str, Any]:
         return elements
     if isinstance(metadata, Mapping) and not metadata.keys() & {"ibi", "url"}:
         raise StorageError(
-            f'metadata: {quoted(metadata)} has no key dc, ibi or url; write {{"dc": {{...}}}}'
+            f'metadata: {quoted(metadata)} has no key dc, work, ibi or url; write {{"dc": {{...}}}}'
         )
     raise StorageError(
         "metadata: an item whose metadata are elsewhere can't have the fields title and creators; "

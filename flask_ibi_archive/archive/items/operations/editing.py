@@ -22,6 +22,7 @@ from flask_ibi_archive.archive.items.operations.description import (
 )
 from flask_ibi_archive.archive.items.operations.staged_files import list_files, stage_files
 from flask_ibi_archive.archive.items.operations.updating import UpdateBatch
+from flask_ibi_archive.archive.items.operations.work_fields import RICH_FIELDS
 from flask_ibi_archive.core.protocol.states import Event, State, next_state
 from flask_ibi_archive.core.records.record import FileRecord, Record
 from flask_ibi_archive.errors import RuleBroken, StorageError
@@ -44,6 +45,7 @@ EDITABLE = (
     "access",
     "embargo",
     "key",
+    *RICH_FIELDS,
 )
 
 

@@ -1,10 +1,11 @@
-"""Defines the tables of activities: accesses, counts, imports, link checks, registrations."""
+"""Defines the tables of activities: accesses, counts, imports, checks, registrations."""
 
 from __future__ import annotations
 
 import datetime
 
 from sqlalchemy import (
+    JSON,
     BigInteger,
     CheckConstraint,
     Date,
@@ -253,6 +254,26 @@ class Link(Base):
     error: Mapped[str | None] = mapped_column(Text)
     #: The time when the failure was first reported; None: the failure was not reported yet.
     noticed_at: Mapped[datetime.datetime | None] = mapped_column(UTCDateTime)
+
+
+class FileCheck(Base):
+    """The result of the last check of all stored files of an Archive (``flask ibi verify``)."""
+
+    __tablename__ = "ibi_file_check"
+
+    archive_id: Mapped[int] = mapped_column(
+        Key,
+        ForeignKey("ibi_archive.id", name="fk_ibi_file_check_archive"),
+        primary_key=True,
+        autoincrement=False,
+    )
+    checked_at: Mapped[datetime.datetime] = mapped_column(UTCDateTime)
+    #: The number of files that were checked.
+    files: Mapped[int] = mapped_column(BigInteger)
+    #: The number of faulty files.
+    faults: Mapped[int] = mapped_column(BigInteger)
+    #: The kind of the fault, the IBI of the item and the path of each of the first faulty files.
+    faulty: Mapped[list[dict[str, str]]] = mapped_column(JSON)
 
 
 class Registration(Base):

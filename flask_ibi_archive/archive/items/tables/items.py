@@ -175,6 +175,7 @@ class Item(Base):
             " + (CASE WHEN dublin_core IS NULL THEN 0 ELSE 1 END) <= 1",
             name="ck_ibi_item_metadata",
         ),
+        CheckConstraint("work IS NULL OR dublin_core IS NOT NULL", name="ck_ibi_item_work"),
         CheckConstraint(
             "(access_networks IS NULL) = (access_others IS NULL)"
             " AND (access_others IS NULL OR access_others IN ('metadata', 'none'))",
@@ -191,6 +192,7 @@ class Item(Base):
         Index("ix_ibi_item_archive", "archive_id", "id"),
         Index("ix_ibi_item_metadata", "metadata_item_id"),
         Index("ix_ibi_item_timestamp", "archive_id", "timestamp", "id"),
+        Index("ix_ibi_item_year", "archive_id", "issued_year", "id"),
         Index(
             "uq_ibi_item_service",
             "archive_id",
@@ -239,11 +241,15 @@ class Item(Base):
     access_others: Mapped[str | None] = mapped_column(String(8))
     #: One of the last columns, because the value is long, and a urlRequest does not read it.
     dublin_core: Mapped[dict[str, list[Any]] | None] = mapped_column(JSON(none_as_null=True))
+    #: The description from which the Dublin Core was made; None: there is Dublin Core only.
+    work: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     #: The first day (UTC) on which readers may read the files; None: there is no embargo.
     embargo: Mapped[date | None] = mapped_column(Date)
     #: Where the item comes from, such as ``thesis:7``: the key that the host gave, or the table and
     #: the primary key of its row.
     host_key: Mapped[str | None] = mapped_column(HostKey)
+    #: The year of publication in the own description of the item, for the list by year.
+    issued_year: Mapped[int | None] = mapped_column(Integer)
 
 
 class ItemIdentifier(Base):

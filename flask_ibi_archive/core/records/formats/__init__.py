@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from flask_ibi_archive.core.protocol.relations import is_format
-from flask_ibi_archive.core.records.formats import datacite, json_ld, oai_dc, reference_managers
+from flask_ibi_archive.core.records.formats import (
+    csl_json,
+    datacite,
+    datacite_xml,
+    json_ld,
+    marcxml,
+    oai_dc,
+    openaire,
+    reference_managers,
+    theses,
+    turtle,
+)
 from flask_ibi_archive.core.records.work import Work
 
 __all__ = ["BUILT_IN", "FormatRegistry", "MetadataFormat", "Write"]
@@ -37,6 +48,7 @@ class MetadataFormat:
         namespace.
     :param extension: the extension of files in the format, without a dot.
     :param label: the name of the format for readers.
+    :param only_theses: whether OAI-PMH provides only theses in the format.
     """
 
     name: str
@@ -46,6 +58,7 @@ class MetadataFormat:
     namespace: str | None = None
     extension: str = "txt"
     label: str = ""
+    only_theses: bool = False
 
     @property
     def is_xml(self) -> bool:
@@ -113,11 +126,56 @@ BUILT_IN = (
     MetadataFormat(
         "datacite",
         "application/vnd.datacite.datacite+xml",
-        datacite.write_datacite,
-        schema=datacite.SCHEMA,
-        namespace=datacite.NAMESPACE,
+        datacite_xml.write_datacite,
+        schema=datacite_xml.SCHEMA,
+        namespace=datacite_xml.NAMESPACE,
         extension="xml",
         label="DataCite",
+    ),
+    MetadataFormat(
+        "datacite-json",
+        "application/vnd.datacite.datacite+json",
+        datacite.write_datacite_json,
+        extension="json",
+        label="DataCite JSON",
+    ),
+    MetadataFormat(
+        "oai_openaire",
+        "application/x-openaire+xml",
+        openaire.write_openaire,
+        schema=openaire.SCHEMA,
+        namespace=openaire.NAMESPACE,
+        extension="xml",
+        label="OpenAIRE 4",
+    ),
+    MetadataFormat(
+        "marcxml",
+        "application/marcxml+xml",
+        marcxml.write_marcxml,
+        schema=marcxml.SCHEMA,
+        namespace=marcxml.NAMESPACE,
+        extension="xml",
+        label="MARCXML",
+    ),
+    MetadataFormat(
+        "oai_etdms",
+        "application/x-etdms+xml",
+        theses.write_etdms,
+        schema=theses.ETDMS_SCHEMA,
+        namespace=theses.ETDMS_NAMESPACE,
+        extension="xml",
+        label="ETD-MS",
+        only_theses=True,
+    ),
+    MetadataFormat(
+        "mtd3-br",
+        "application/x-mtd3-br+xml",
+        theses.write_mtd,
+        schema=theses.MTD_SCHEMA,
+        namespace=theses.MTD_NAMESPACE,
+        extension="xml",
+        label="MTD3-BR",
+        only_theses=True,
     ),
     MetadataFormat(
         "json-ld",
@@ -125,6 +183,13 @@ BUILT_IN = (
         json_ld.write_json_ld,
         extension="jsonld",
         label="JSON-LD",
+    ),
+    MetadataFormat(
+        "turtle",
+        "text/turtle",
+        turtle.write_turtle,
+        extension="ttl",
+        label="Turtle",
     ),
     MetadataFormat(
         "bibtex",
@@ -143,7 +208,7 @@ BUILT_IN = (
     MetadataFormat(
         "csl-json",
         "application/vnd.citationstyles.csl+json",
-        reference_managers.write_csl_json,
+        csl_json.write_csl_json,
         extension="json",
         label="CSL-JSON",
     ),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from flask_ibi_archive.core.records.description import Container, IssuedDate, Name
+from flask_ibi_archive.core.records.description import Container, Degree, IssuedDate, Name
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
 from flask_ibi_archive.core.records.work_values import split_publisher
@@ -155,15 +155,20 @@ def _capitalize_first_word(title: str) -> str:
 
 
 def _describe_thesis(work: Work) -> Iterator[Part]:
-    """Yield title, year, degree and institution of a thesis (7.1)."""
+    """Yield title, year of deposit, degree, institution and year of the defence (7.1)."""
     yield from _list_titles(work, "bold")
-    year = _format_year(work.issued)
+    known = work.degree or Degree()
+    defended = _format_year(known.defended or work.issued)
+    year = _format_year(work.issued or known.defended)
     stated = work.type_text or ""
     degree = stated if _STATED_DEGREE.fullmatch(stated) else _DEGREES[work.type]
+    if known.name is not None and degree is not stated:
+        degree = f"{degree.partition(' (')[0]} ({known.name})"
     place, publisher = split_publisher(work.publisher)
-    institution = ", ".join(filter(None, (publisher, place)))
+    granting = publisher if known.institution is None else known.institution.name
+    institution = ", ".join(filter(None, (granting, place)))
     yield Part(f" {year}. {degree}")
-    yield Part(f" – {institution}, {year}." if institution else ".")
+    yield Part(f" – {institution}, {defended}." if institution else ".")
 
 
 def _describe_article(work: Work, journal: Container) -> Iterator[Part]:
@@ -186,8 +191,8 @@ def _describe_article(work: Work, journal: Container) -> Iterator[Part]:
 def _describe_section(work: Work, container: Container) -> Iterator[Part]:
     """Yield title, book or event, imprint and pages of a chapter or paper (7.3 and 7.8).
 
-    Dublin Core does not name the editors of the book. So the title of the book is its entry, with
-    the first word in capitals (8.1).
+    If the editors of the book are unknown, the title of the book is its entry, with the first word
+    in capitals (8.1).
     """
     yield from _list_titles(work, "")
     yield Part(" ")
@@ -200,6 +205,10 @@ def _describe_section(work: Work, container: Container) -> Iterator[Part]:
         yield Part(f": {_end_sentence(name.upper() + comma + rest + place)} ")
         yield Part(collection.capitalize(), "bold")
         yield Part(" [...]. ")
+    elif editors := [name for name in work.contributors if name.role == "editor"]:
+        yield Part(f": {'; '.join(map(_format_author, editors))} (org.). ")
+        yield Part(container.title, "bold")
+        yield Part(". ")
     else:
         yield Part(f": {_end_sentence(_capitalize_first_word(container.title))} ")
     yield from _list_imprint(work)

@@ -1,30 +1,49 @@
-"""The format DataCite, kernel 4.
+"""The format DataCite, kernel 4: the values of a work, as JSON and as XML.
+
+:func:`describe_datacite` returns the values as DataCite's JSON names them. The XML formats are
+written from the same values (:mod:`flask_ibi_archive.core.records.formats.datacite_xml`).
 
 The schema demands an identifier, a creator, a title, a publisher, a year and a type. If the
 metadata do not state one of them, the document says so with the standard value ``:unav``
 ("unavailable") of the DataCite Metadata Schema 4.7, appendix 3. Source:
-https://schema.datacite.org/meta/kernel-4.7/metadata.xsd.
+https://schema.datacite.org/meta/kernel-4.7.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from urllib.parse import unquote
+from typing import Any
 
 from flask_ibi_archive.core.identifiers.foreign import ForeignKind
-from flask_ibi_archive.core.records.description import Grant, Name
-from flask_ibi_archive.core.records.formats.oai_dc import DECLARATION, element
+from flask_ibi_archive.core.records.description import (
+    Grant,
+    IssuedDate,
+    Name,
+    Organisation,
+    RelatedWork,
+    Role,
+    Title,
+)
+from flask_ibi_archive.core.records.formats.vocabularies import find_access
+from flask_ibi_archive.core.records.licences import find_spdx
 from flask_ibi_archive.core.records.work import Work
-from flask_ibi_archive.core.records.work_types import WorkType
-from flask_ibi_archive.core.records.work_values import find_doi, find_licence
+from flask_ibi_archive.core.records.work_types import CONTAINED, WorkType
+from flask_ibi_archive.core.records.work_values import (
+    find_licence,
+    name_licence,
+    parse_date,
+    split_publisher,
+)
 
-NAMESPACE = "http://datacite.org/schema/kernel-4"
-SCHEMA = "https://schema.datacite.org/meta/kernel-4.7/metadata.xsd"
 UNAVAILABLE = ":unav"
 #: The year if neither the metadata nor the Archive know one; the schema demands four digits.
 NO_YEAR = "0000"
+
+#: A member of a list of values, by the names of the JSON schema.
+Value = dict[str, Any]
 
 _TYPES = {
     WorkType.ARTICLE: "JournalArticle",
@@ -62,8 +81,21 @@ _CONTAINERS = {
     WorkType.POSTER: "ConferenceProceeding",
     WorkType.REVIEW: "Journal",
 }
-
-
+#: The types of contributors that have another name in DataCite.
+_ROLES: dict[Role | None, str] = {
+    None: "Other",
+    "advisor": "Supervisor",
+    "co-advisor": "Supervisor",
+    "committee member": "Other",
+    "illustrator": "Other",
+    "reviewer": "Other",
+}
+_TITLES = {
+    "alternative": "AlternativeTitle",
+    "subtitle": "Subtitle",
+    "translated": "TranslatedTitle",
+    "other": "Other",
+}
 #: The types of identifiers in other systems.
 _FOREIGN_TYPES = {
     ForeignKind.HANDLE: "Handle",
@@ -72,178 +104,289 @@ _FOREIGN_TYPES = {
     ForeignKind.URN: "URN",
     ForeignKind.ADDRESS: "URL",
 }
+#: Matches the DOIs that the JSON schema allows; it knows no divided prefixes such as 10.1000.5.
+_PLAIN_DOI = re.compile(r"10\.[0-9]{4,9}/\S+")
 
 
-def write_datacite(work: Work) -> str:
-    """Return the DataCite document of a work."""
-    lines = [
-        f'{DECLARATION}<resource xmlns="{NAMESPACE}" '
-        'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" '
-        f'xsi:schemaLocation="{NAMESPACE} {SCHEMA}">',
-        *_describe(work),
-        "</resource>\n",
-    ]
-    return "\n".join(lines)
+def write_datacite_json(work: Work) -> str:
+    """Return the DataCite document of a work in JSON."""
+    return json.dumps(describe_datacite(work), ensure_ascii=False, indent=1) + "\n"
 
 
-def _describe(work: Work) -> Iterator[str]:
-    """Yield the elements of a document. A group without elements is omitted."""
-    # the schema allows other types than DOI, and the OpenAIRE Guidelines for Data Archives use URL
-    identifier, kind = (work.doi, "DOI") if work.doi else (work.url, "URL")
-    yield element("identifier", identifier, {"identifierType": kind})
-    authors = work.creators or (Name(UNAVAILABLE),)
-    yield from _group("creators", (_name("creator", author) for author in authors))
-    yield from _group("titles", _titles(work))
-    yield element("publisher", work.publisher or UNAVAILABLE)
-    yield element("publicationYear", _year(work))
-    general = {"resourceTypeGeneral": _TYPES[work.type]}
-    yield element("resourceType", work.type_text or general["resourceTypeGeneral"], general)
-    yield from _group(
-        "subjects",
-        (element("subject", text, {"xml:lang": language}) for text, language, *_ in work.subjects),
-    )
-    yield from _group(
-        "contributors",
-        (_name("contributor", name, ' contributorType="Other"') for name in work.contributors),
-    )
-    yield from _group("dates", _dates(work))
-    if work.language:
-        yield element("language", work.language)
-    yield from _group("alternateIdentifiers", _alternate_identifiers(work))
-    yield from _group("relatedIdentifiers", chain(_same_as(work), _related_identifiers(work)))
-    sizes = (f"{file.size} bytes" for file in work.files if file.size is not None)
-    yield from _group("sizes", (element("size", size) for size in sizes))
+def describe_datacite(work: Work) -> Value:
+    """Return the values of a work, as the JSON schema of DataCite names them."""
+    general = _TYPES[work.type]
     media_types = dict.fromkeys(file.media_type for file in work.files if file.media_type)
-    yield from _group("formats", (element("format", name) for name in media_types))
-    yield from _group("rightsList", _rights(work))
-    yield from _group(
-        "descriptions",
-        (
-            element("description", text, {"descriptionType": "Abstract", "xml:lang": language})
-            for text, language in work.abstracts
+    lists: dict[str, Iterable[Any]] = {
+        "creators": map(_describe_name, work.creators or (Name(UNAVAILABLE),)),
+        "titles": _list_titles(work),
+        "subjects": (
+            _omit_empty(subject=text, subjectScheme=scheme, valueUri=uri, lang=language)
+            for text, language, scheme, uri in work.subjects
         ),
+        "contributors": map(_describe_contributor, work.contributors),
+        "dates": _list_dates(work),
+        "alternateIdentifiers": (
+            {"alternateIdentifier": text, "alternateIdentifierType": kind}
+            for text, kind in _list_alternate_identifiers(work)
+        ),
+        "relatedIdentifiers": chain(_list_same_as(work), _list_related(work)),
+        "sizes": _list_sizes(work),
+        "formats": media_types,
+        "rightsList": _list_rights(work),
+        "descriptions": _list_descriptions(work),
+        "geoLocations": (
+            {"geoLocationPlace": text} for text, _ in work.coverage if not parse_date(text).iso
+        ),
+        "fundingReferences": map(describe_grant, work.funding),
+        "relatedItems": _list_related_items(work),
+    }
+    return _omit_empty(
+        doi=work.doi if work.doi and _PLAIN_DOI.fullmatch(work.doi) else None,
+        url=work.url,
+        types={"resourceType": work.type_text or general, "resourceTypeGeneral": general},
+        publisher={"name": split_publisher(work.publisher)[1] or UNAVAILABLE},
+        publicationYear=format_year(work),
+        language=work.language,
+        version=work.version,
+        **{name: _list_once(values) for name, values in lists.items()},
+        schemaVersion="http://datacite.org/schema/kernel-4",
     )
-    yield from _group("fundingReferences", map(_grant, work.funding))
-    yield from _group("relatedItems", _related_items(work))
 
 
-def _group(name: str, members: Iterable[str]) -> Iterator[str]:
-    """Yield an element with members, each once; nothing if there are no members."""
-    lines = list(dict.fromkeys(members))
-    if lines:
-        yield f"<{name}>"
-        yield from lines
-        yield f"</{name}>"
+def _omit_empty(**values: Any) -> Value:
+    return {name: value for name, value in values.items() if value not in (None, [])}
 
 
-def _name(role: str, name: Name, attributes: str = "") -> str:
-    kind = "Personal" if name.is_person else None  # without a comma it may be a person, too
-    parts = [element(f"{role}Name", name.inverted, {"nameType": kind})]
-    if name.given is not None:
-        parts += [element("givenName", name.given), element("familyName", name.family)]
-    if name.orcid_url is not None:
-        scheme = {"nameIdentifierScheme": "ORCID", "schemeURI": "https://orcid.org"}
-        parts.append(element("nameIdentifier", name.orcid_url, scheme))
-    return f"<{role}{attributes}>{''.join(parts)}</{role}>"
+def _list_once(values: Iterable[Any]) -> list[Any]:
+    """Return values in their order, each once, as the schema demands."""
+    found: list[Any] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
 
 
-def _titles(work: Work) -> Iterator[str]:
-    yield element("title", work.title, {"xml:lang": work.title_language})
+def _describe_name(name: Name) -> Value:
+    # without a comma and without a statement, it may be a person or an organisation
+    kind = "Organizational" if name.kind == "organisation" or name.ror else None
+    identifiers = (
+        (name.orcid_url, "ORCID", "https://orcid.org"),
+        (name.lattes_url, "Lattes", "http://lattes.cnpq.br"),
+        (name.ror, "ROR", "https://ror.org"),
+    )
+    return _omit_empty(
+        name=name.inverted,
+        nameType="Personal" if name.is_person or name.lattes else kind,
+        givenName=name.given,
+        familyName=None if name.given is None else name.family,
+        nameIdentifiers=[
+            {"nameIdentifier": url, "nameIdentifierScheme": scheme, "schemeUri": scheme_uri}
+            for url, scheme, scheme_uri in identifiers
+            if url is not None
+        ],
+        affiliation=_list_once(map(_describe_affiliation, name.affiliations)),
+    )
+
+
+def _describe_affiliation(organisation: Organisation) -> Value:
+    if organisation.ror is None:
+        return {"name": organisation.name}
+    return {
+        "name": organisation.name,
+        "affiliationIdentifier": organisation.ror,
+        "affiliationIdentifierScheme": "ROR",
+        "schemeUri": "https://ror.org",
+    }
+
+
+def _describe_contributor(name: Name) -> Value:
+    role = _ROLES.get(name.role) or str(name.role).title().replace(" ", "")
+    return {**_describe_name(name), "contributorType": role}
+
+
+def _list_titles(work: Work) -> Iterator[Value]:
+    yield _omit_empty(title=work.title, lang=work.title_language)
     for title in work.other_titles:
-        # a title in another language is a translation
-        is_translated = None not in (title.lang, work.title_language)
-        is_translated = is_translated and title.lang != work.title_language
-        kind = "TranslatedTitle" if is_translated else "AlternativeTitle"
-        yield element("title", title.value, {"titleType": kind, "xml:lang": title.lang})
+        yield _omit_empty(
+            title=title.value, titleType=_find_title_type(title, work), lang=title.lang
+        )
 
 
-def _year(work: Work) -> str:
+def _find_title_type(title: Title, work: Work) -> str:
+    if title.kind is not None:
+        return _TITLES[title.kind]
+    # a title in another language is a translation
+    is_translated = None not in (title.lang, work.title_language)
+    is_translated = is_translated and title.lang != work.title_language
+    return "TranslatedTitle" if is_translated else "AlternativeTitle"
+
+
+def format_year(work: Work) -> str:
     """Return the year of publication; otherwise the year in which the Archive got the item."""
     if work.year is not None:
         return f"{work.year:04}"
     return NO_YEAR if work.deposited is None else f"{work.deposited.year:04}"
 
 
-def _dates(work: Work) -> Iterator[str]:
+def _list_dates(work: Work) -> Iterator[Value]:
     if work.issued is not None:
-        text = work.issued.text
-        yield element("date", text, {"dateType": "Issued"})
+        yield _describe_date(work.issued, "Issued")
+    if work.degree is not None and work.degree.defended is not None:
+        yield {**_describe_date(work.degree.defended, "Accepted"), "dateInformation": "defence"}
+    for kind, date in work.dates.items():
+        yield _describe_date(date, kind.title())
     if work.available is not None:
-        yield element("date", work.available.isoformat(), {"dateType": "Available"})
+        yield {"date": work.available.isoformat(), "dateType": "Available"}
     if work.deposited is not None:
-        yield element("date", work.deposited.isoformat(), {"dateType": "Updated"})
+        yield {"date": work.deposited.isoformat(), "dateType": "Updated"}
+    for text, _ in work.coverage:
+        if parse_date(text).iso:
+            yield _describe_date(parse_date(text), "Coverage")
 
 
-def _alternate_identifiers(work: Work) -> Iterator[str]:
+def _describe_date(date: IssuedDate, kind: str) -> Value:
+    """Return a date. If its text is not that of ISO 8601, the text explains it."""
+    text = date.iso or date.text
+    information = None if text == date.text else date.text
+    return _omit_empty(date=text, dateType=kind, dateInformation=information)
+
+
+def _list_alternate_identifiers(work: Work) -> Iterator[tuple[str, str]]:
     if work.doi:
-        yield element("alternateIdentifier", work.url, {"alternateIdentifierType": "URL"})
-    for ibi in work.identifiers:
-        yield element("alternateIdentifier", ibi, {"alternateIdentifierType": "IBI"})
-    if work.isbn and work.type not in _CONTAINERS:
-        yield element("alternateIdentifier", work.isbn, {"alternateIdentifierType": "ISBN"})
+        yield work.url, "URL"
+    yield from ((ibi, "IBI") for ibi in work.identifiers)
+    if work.isbn and not _is_contained(work):
+        yield work.isbn, "ISBN"
+    if work.issn and not _is_contained(work):
+        yield work.issn, "ISSN"
+    if work.number:
+        yield work.number, "Number"
 
 
-def _related_identifiers(work: Work) -> Iterator[str]:
-    """Yield the related works. A text states the relation if kernel 4.7 has no word for it."""
-    related: list[tuple[str | None, str, str | None]] = [
-        (work.next_edition, "IsPreviousVersionOf", None),
-        (work.previous_edition, "IsNewVersionOf", None),
-        (work.translation_of, "IsTranslationOf", None),
-        *((url, "HasTranslation", None) for _, url in work.translations),
-        *((other.url, "Other", "dc:relation") for other in work.related),
-    ]
-    for url, relation, information in related:
-        if url is not None:
-            doi = find_doi(url)
-            attributes = {
-                "relatedIdentifierType": "DOI" if doi else "URL",
-                "relationType": relation,
-                "relationTypeInformation": information,
-            }
-            yield element("relatedIdentifier", unquote(doi) if doi else url, attributes)
+def _is_contained(work: Work) -> bool:
+    """Return whether the ISSN and the ISBN are those of what contains the work."""
+    return work.type in CONTAINED or work.container is not None
 
 
-def _same_as(work: Work) -> Iterator[str]:
+def _list_same_as(work: Work) -> Iterator[Value]:
     """Yield the identifiers of the work in other systems, except the DOI of the document itself."""
     for alias in work.same_as:
         if not work.is_doi(alias):
-            # DataCite writes Handles and DOIs without the name of the scheme
-            text = re.sub("^(hdl|doi):", "", alias.text)
-            kind = _FOREIGN_TYPES[alias.kind]
-            attributes = {"relatedIdentifierType": kind, "relationType": "IsIdenticalTo"}
-            yield element("relatedIdentifier", text, attributes)
+            yield _relate(alias.text, _FOREIGN_TYPES[alias.kind], "IsIdenticalTo")
 
 
-def _grant(grant: Grant) -> str:
-    title = "" if grant.title is None else element("awardTitle", grant.title)
-    funder, number = element("funderName", grant.funder), element("awardNumber", grant.number or "")
-    return f"<fundingReference>{funder}{number}{title}</fundingReference>"
+def _list_related(work: Work) -> Iterator[Value]:
+    """Yield the related works."""
+    urls: list[tuple[str | None, str]] = [
+        (work.next_edition, "IsPreviousVersionOf"),
+        (work.previous_edition, "IsNewVersionOf"),
+        (work.translation_of, "IsTranslationOf"),
+        *((url, "HasTranslation") for _, url in work.translations),
+    ]
+    yield from (_relate(url, "URL", relation) for url, relation in urls if url is not None)
+    yield from (_describe_related(related, work) for related in work.related)
+    if work.container is None and work.type in CONTAINED:
+        numbers = ((work.issn, "ISSN"), (work.isbn, "ISBN"))
+        yield from (_relate(text, kind, "IsPublishedIn") for text, kind in numbers if text)
 
 
-def _rights(work: Work) -> Iterator[str]:
-    """Yield the statements about rights. The licence may be one of them."""
+def _describe_related(related: RelatedWork, work: Work) -> Value:
+    """Return a related work. A text states the relation if kernel 4.7 has no word for it."""
+    text, kind = related.identifier, related.kind
+    if kind == "IBI":  # DataCite does not know these, but the persistent URL
+        text, kind = work.url.removesuffix(work.ibi) + text, "URL"
+    value = _relate(text, kind, related.relation or "Other")
+    return value if related.relation else {**value, "relationTypeInformation": "dc:relation"}
+
+
+def _relate(text: str, kind: str, relation: str) -> Value:
+    """Return a related identifier. Handles and DOIs are without the name of the scheme."""
+    return {
+        "relatedIdentifier": re.sub("^(hdl|doi):", "", text),
+        "relatedIdentifierType": kind,
+        "relationType": relation,
+    }
+
+
+def _list_sizes(work: Work) -> Iterator[str]:
+    if work.extent:
+        yield work.extent
+    yield from (f"{file.size} bytes" for file in work.files if file.size is not None)
+
+
+def _list_rights(work: Work) -> Iterator[Value]:
+    """Yield who may read the files, and the statements about rights with the licence."""
+    access = find_access(work)
+    if access is not None:
+        yield {"rights": access.label, "rightsUri": access.uri}
     licences = [find_licence(text) for text, _ in work.rights]
     for (text, language), url in zip(work.rights, licences, strict=True):
-        yield element("rights", text, {"rightsURI": url, "xml:lang": language})
+        yield _describe_licence(text, url, language)
     if work.licence_url and work.licence_url not in licences:
-        yield element("rights", work.licence_url, {"rightsURI": work.licence_url})
+        yield _describe_licence(name_licence(work.licence_url), work.licence_url)
 
 
-def _related_items(work: Work) -> Iterator[str]:
+def _describe_licence(text: str, url: str | None, language: str | None = None) -> Value:
+    spdx = None if url is None else find_spdx(url)
+    scheme = {} if spdx is None else {
+        "rightsIdentifier": spdx,
+        "rightsIdentifierScheme": "SPDX",
+        "schemeUri": "https://spdx.org/licenses/",
+    }  # fmt: skip
+    return _omit_empty(rights=text, rightsUri=url, lang=language, **scheme)
+
+
+def _list_descriptions(work: Work) -> Iterator[Value]:
+    """Yield the abstracts, the degree of a thesis, the notes, and the checksums of the files."""
+    for text, language in work.abstracts:
+        yield _omit_empty(description=text, descriptionType="Abstract", lang=language)
+    degree = work.degree
+    if degree is not None:
+        institution = degree.institution and degree.institution.name
+        parts = (degree.name or degree.level, degree.programme, institution)
+        if text := ", ".join(part for part in parts if part):
+            yield {"description": text, "descriptionType": "Other"}
+    for text, language in work.notes:
+        yield _omit_empty(description=text, descriptionType="Other", lang=language)
+    for file in work.files:
+        if file.sha256 is not None:
+            text = f"SHA-256 of {file.name}: {file.sha256}"
+            yield {"description": text, "descriptionType": "TechnicalInfo"}
+
+
+def describe_grant(grant: Grant) -> Value:
+    """Return the values of a grant."""
+    kind = None
+    if grant.funder_id is not None:
+        kind = "ROR" if grant.funder_id.startswith("https://ror.org/") else "Crossref Funder ID"
+    return _omit_empty(
+        funderName=grant.funder,
+        funderIdentifier=grant.funder_id,
+        funderIdentifierType=kind,
+        awardNumber=grant.number,
+        awardUri=grant.url,
+        awardTitle=grant.title,
+    )
+
+
+def _list_related_items(work: Work) -> Iterator[Value]:
+    """Yield the journal, the book or the event that contains the work."""
     container = work.container
     if container is None:
         return
-    kind = _CONTAINERS[work.type]
-    yield f'<relatedItem relatedItemType="{kind}" relationType="IsPublishedIn">'
-    number, scheme = (work.issn, "ISSN") if kind == "Journal" else (work.isbn, "ISBN")
-    if number:
-        yield element("relatedItemIdentifier", number, {"relatedItemIdentifierType": scheme})
-    yield f"<titles>{element('title', container.title)}</titles>"
-    parts = {
-        "volume": container.volume,
-        "issue": container.number,
-        "firstPage": container.first_page,
-        "lastPage": container.last_page,
-    }
-    yield from (element(name, text) for name, text in parts.items() if text)
-    yield "</relatedItem>"
+    kind = _CONTAINERS.get(work.type) or ("Journal" if work.issn else "Book")
+    text, scheme = (work.issn, "ISSN") if kind == "Journal" else (work.isbn, "ISBN")
+    number: Mapping[str, str] | None = None
+    if text:
+        number = {"relatedItemIdentifier": text, "relatedItemIdentifierType": scheme}
+    yield _omit_empty(
+        relatedItemType=kind,
+        relationType="IsPublishedIn",
+        relatedItemIdentifier=number,
+        titles=[{"title": container.title}],
+        volume=container.volume,
+        issue=container.number,
+        firstPage=container.first_page,
+        lastPage=container.last_page,
+    )

@@ -1,18 +1,15 @@
-"""The formats that reference managers import: BibTeX, RIS and CSL-JSON (Zotero, Pandoc).
+"""The formats of reference managers that are lines of text: BibTeX and RIS.
 
 Sources: O. Patashnik, BibTeXing, 1988 (the text is UTF-8, as biber and current LaTeX expect it);
-RIS Format Specifications, Research Information Systems, 2011 version of the types;
-https://github.com/citation-style-language/schema, csl-data.json of version 1.0.2.
+RIS Format Specifications, Research Information Systems, 2011 version of the types.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from flask_ibi_archive.core.records.description import IssuedDate, Name
+from flask_ibi_archive.core.records.description import IssuedDate, Name, Role
 from flask_ibi_archive.core.records.work import Work
 from flask_ibi_archive.core.records.work_types import IN_JOURNALS, WorkType
 from flask_ibi_archive.core.records.work_values import split_publisher
@@ -72,21 +69,33 @@ def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
     container = work.container
     values = {
         "title": work.title,
-        _PUBLISHERS.get(kind, "publisher"): publisher,
+        _PUBLISHERS.get(kind, "publisher"): _find_institution(work) or publisher,
         "address": place or (container and container.place),
         "journal" if kind == "article" else "booktitle": container and container.title,
         "volume": container and container.volume,
-        "number": container and container.number,
+        "number": container.number if container else work.number,
         "pages": container and container.pages,
-        "type": work.type_text if kind.endswith(("thesis", "report")) else None,
+        "edition" if kind == "book" else "version": work.version,
+        "type": _find_degree(work) if kind.endswith(("thesis", "report")) else None,
         "abstract": work.abstracts[0][0] if work.abstracts else None,
         "keywords": ", ".join(text for text, *_ in work.subjects),
         "language": work.language,
         "isbn": work.isbn,
         "issn": work.issn,
+        "orcid-numbers": "; ".join(
+            f"{name.inverted}/{name.orcid}" for name in work.creators if name.orcid
+        ),
+        "note": ". ".join(_list_notes(work)),
+        "copyright": work.licence_url,
     }
-    if work.creators:
-        yield "author", "{" + " and ".join(map(_format_name, work.creators)) + "}"
+    for field, names in (
+        ("author", work.creators),
+        ("editor", _find_contributors(work, "editor")),
+        ("translator", _find_contributors(work, "translator")),
+        ("advisor", _find_contributors(work, "advisor", "co-advisor")),
+    ):
+        if names:
+            yield field, "{" + " and ".join(map(_format_name, names)) + "}"
     for name, value in values.items():
         if value:
             yield name, "{" + escape(value) + "}"
@@ -97,13 +106,42 @@ def _list_fields(work: Work, kind: str) -> Iterator[tuple[str, str]]:
             yield name, "{" + _escape_url(value) + "}"
 
 
+def _find_contributors(work: Work, *roles: Role) -> list[Name]:
+    return [name for name in work.contributors if name.role in roles]
+
+
+def _find_institution(work: Work) -> str | None:
+    """Return the institution that grants the degree."""
+    institution = work.degree and work.degree.institution
+    return institution.name if institution else None
+
+
+def _find_degree(work: Work) -> str | None:
+    """Return the name of the degree, or the type in words."""
+    return (work.degree and work.degree.name) or work.type_text
+
+
+def _list_notes(work: Work) -> Iterator[str]:
+    """Yield the remarks, and a sentence about the grants."""
+    yield from (text for text, _ in work.notes)
+    if work.funding:
+        grants = (", ".join(filter(None, (each.funder, each.number))) for each in work.funding)
+        yield f"Funding: {'; '.join(grants)}"
+
+
 def _list_dates(work: Work) -> Iterator[tuple[str, str]]:
-    if work.issued is None:
+    issued = _find_date(work)
+    if issued is None:
         return
-    year = f"{work.year:04}" if work.year is not None else escape(work.issued.text)
+    year = f"{issued.year:04}" if issued.year is not None else escape(issued.text)
     yield "year", "{" + year + "}"
-    if work.issued.month is not None:
-        yield "month", _MONTHS[work.issued.month - 1]
+    if issued.month is not None:
+        yield "month", _MONTHS[issued.month - 1]
+
+
+def _find_date(work: Work) -> IssuedDate | None:
+    """Return the date of publication, or that of the defence."""
+    return work.issued or (work.degree.defended if work.degree else None)
 
 
 def _format_name(name: Name) -> str:
@@ -149,6 +187,14 @@ _RIS_TYPES = {
 }
 
 
+#: The tags of contributors.
+_RIS_ROLES: dict[str, tuple[Role, ...]] = {
+    "A2": ("editor",),
+    "A3": ("advisor", "co-advisor"),
+    "A4": ("translator",),
+}
+
+
 def write_ris(work: Work) -> str:
     """Return the RIS record of a work. Each value is on one line."""
     lines = [(tag, one_line(text)) for tag, text in _list_values(work) if text]
@@ -161,14 +207,18 @@ def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
     yield "TY", _RIS_TYPES.get(work.type, "GEN")
     yield "ID", work.ibi
     yield "TI", work.title
+    yield from (("TT", title.value) for title in work.other_titles if title.kind == "translated")
     yield from (("AU", author.inverted) for author in work.creators)
-    if work.issued is not None:
+    for tag, roles in _RIS_ROLES.items():
+        yield from ((tag, name.inverted) for name in _find_contributors(work, *roles))
+    issued = _find_date(work)
+    if issued is not None:
         # unknown parts of the date are empty
-        year, month, day = (*map(str, work.issued.parts), "", "", "")[:3]
-        unparsed = "" if work.issued.iso else work.issued.text
+        year, month, day = (*map(str, issued.parts), "", "", "")[:3]
+        unparsed = "" if issued.iso else issued.text
         yield "PY", year and f"{year:0>4}"
         yield "DA", f"{year:0>4}/{month:0>2}/{day:0>2}" if day else unparsed
-    yield "PB", publisher
+    yield "PB", _find_institution(work) or publisher
     if work.container is not None:
         place = place or work.container.place
         yield "JO" if work.type in IN_JOURNALS else "T2", work.container.title
@@ -177,80 +227,13 @@ def _list_values(work: Work) -> Iterator[tuple[str, str | None]]:
         yield "SP", work.container.first_page
         yield "EP", work.container.last_page
     yield "CY", place
-    yield "M3", work.type_text
+    yield "M3", _find_degree(work)
+    yield "ET", work.version
+    yield "M1", work.number
     yield from (("AB", text) for text, _ in work.abstracts[:1])
     yield from (("KW", text) for text, *_ in work.subjects)
+    yield from (("N1", text) for text in _list_notes(work))
     yield "LA", work.language
     yield "SN", work.isbn or work.issn
     yield "DO", work.doi
     yield "UR", work.url
-
-
-_CSL_TYPES = {
-    WorkType.ARTICLE: "article-journal",
-    WorkType.BACHELOR_THESIS: "thesis",
-    WorkType.BOOK: "book",
-    WorkType.CHAPTER: "chapter",
-    WorkType.COLLECTION: "collection",
-    WorkType.CONFERENCE_PAPER: "paper-conference",
-    WorkType.DATASET: "dataset",
-    WorkType.DOCTORAL_THESIS: "thesis",
-    WorkType.IMAGE: "graphic",
-    WorkType.LECTURE: "speech",
-    WorkType.MAP: "map",
-    WorkType.MASTER_THESIS: "thesis",
-    WorkType.MUSIC: "musical_score",
-    WorkType.PATENT: "patent",
-    WorkType.POSTER: "speech",
-    WorkType.PREPRINT: "article",
-    WorkType.PROCEEDINGS: "book",
-    WorkType.REPORT: "report",
-    WorkType.REVIEW: "review",
-    WorkType.SOFTWARE: "software",
-    WorkType.SOUND: "song",
-    WorkType.STANDARD: "standard",
-    WorkType.THESIS: "thesis",
-    WorkType.VIDEO: "motion_picture",
-}
-
-
-def write_csl_json(work: Work) -> str:
-    """Return a CSL-JSON document, which is a list with one work."""
-    place, publisher = split_publisher(work.publisher)
-    container = work.container
-    found = {
-        "id": work.ibi,
-        "type": _CSL_TYPES.get(work.type, "document"),
-        "title": work.title,
-        "author": [_format_csl_name(name) for name in work.creators],
-        "issued": work.issued and _format_csl_date(work.issued),
-        "publisher": publisher,
-        "publisher-place": place or (container and container.place),
-        "container-title": container and container.title,
-        "volume": container and container.volume,
-        "issue": container and container.number,
-        "page": container and container.pages,
-        "genre": work.type_text,
-        "abstract": "\n\n".join(text for text, _ in work.abstracts),
-        "keyword": ", ".join(text for text, *_ in work.subjects),
-        "language": work.language,
-        "ISBN": work.isbn,
-        "ISSN": work.issn,
-        "DOI": work.doi,
-        "URL": work.url,
-    }
-    entry = {name: value for name, value in found.items() if value not in (None, "", [])}
-    return json.dumps([entry], ensure_ascii=False, indent=1) + "\n"
-
-
-def _format_csl_name(name: Name) -> dict[str, str]:
-    if name.given is None:
-        return {"literal": name.family}
-    return {"family": name.family, "given": name.given}
-
-
-def _format_csl_date(issued: IssuedDate) -> dict[str, Any]:
-    if not issued.parts:
-        return {"literal": issued.text}
-    found: dict[str, Any] = {"date-parts": [list(issued.parts)]}
-    return found | {"circa": True} if issued.is_approximate else found

@@ -424,7 +424,7 @@ def test_a_task_deposits_rows(
         ibi = add.delay("Task").get()
     else:
         with start_worker(celery, pool="solo", perform_ping_check=False, loglevel="error"):
-            ibi = add.delay("Task").get(timeout=20)
+            ibi = add.delay("Task").get(timeout=300)
     with app.app_context():
         item = archive_of(app).get(ibi)
     assert item is not None

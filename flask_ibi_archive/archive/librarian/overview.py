@@ -1,0 +1,280 @@
+"""Reads what the page of the librarian shows: stored results only, no requests to other servers.
+
+The number of SQL statements does not depend on the number of items. Each list shows the first
+:data:`SHOWN` entries and the number of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Row, case, func, select
+
+from flask_ibi_archive.archive.items.reading import ItemReader
+from flask_ibi_archive.archive.items.tables import (
+    AccessCount,
+    File,
+    FileCheck,
+    Item,
+    ItemIdentifier,
+    Link,
+    TombstoneRow,
+)
+from flask_ibi_archive.archive.joining.registration_state import (
+    RegistrationRecord,
+    describe,
+    find_registration,
+    state_of,
+)
+from flask_ibi_archive.core.protocol.states import ELSEWHERE, State
+from flask_ibi_archive.core.records.item_view import ItemView
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+
+#: The number of entries of a list, and of most read items.
+SHOWN, MOST_READ = 20, 10
+#: The number of days in which embargoes end, and in which accesses are counted.
+EMBARGO_DAYS, ACCESS_DAYS = 90, 365
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationSummary:
+    """The registration at the resolver.
+
+    :param state: one of the states of :mod:`~flask_ibi_archive.archive.joining.registration_state`.
+    :param since: the time when the state began, or None.
+    :param record: the results of the last requests; None if there was no request.
+    :param advice: the state and the next step for the administrator in English; None if nothing
+        must be done.
+    """
+
+    state: str
+    since: datetime | None
+    record: RegistrationRecord | None
+    advice: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An item in a list, and the values that the list shows about it.
+
+    :param item: the item; None if its row is malformed.
+    """
+
+    item: ItemView | None
+    values: Row[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemList:
+    """The first entries of a list, and the number of all entries."""
+
+    entries: Sequence[Entry]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailingLink:
+    """A link whose last checks failed, and the items that use it for a file or as metadata."""
+
+    link: Row[Any]
+    items: Sequence[ItemView]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyFile:
+    """A file that the last check of all files found faulty."""
+
+    kind: str
+    path: str
+    ibi: str
+    item: ItemView | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemOverview:
+    """What the page shows about the items.
+
+    :param links_checked_at: the time of the last check of a link, or None.
+    :param failing_total: the number of failing links.
+    :param file_check: the result of the last check of all files, or None.
+    """
+
+    embargoes: ItemList
+    tombstones: ItemList
+    most_read: Sequence[Entry]
+    failing_links: Sequence[FailingLink]
+    failing_total: int
+    links_checked_at: datetime | None
+    faulty_files: Sequence[FaultyFile]
+    file_check: Row[Any] | None
+
+
+def read_registration(archive: Archive) -> RegistrationSummary:
+    """Return the state of the registration, as the database states it."""
+    archive_id = archive.served().id
+    record = archive.database.read(lambda connection: find_registration(connection, archive_id))
+    description = describe(record, archive.config)
+    return RegistrationSummary(
+        *state_of(record), record, None if description.ok else description.text
+    )
+
+
+def read_overview(archive: Archive) -> ItemOverview:
+    """Return what the page shows about the items, at one moment."""
+    with archive.database.snapshot() as connection:
+        return _Reader(archive, connection).read()
+
+
+class _Reader:
+    """Reads the lists, and then all items that they name with two statements."""
+
+    def __init__(self, archive: Archive, connection: Connection) -> None:
+        self._archive = archive
+        self._archive_id = archive.served().id
+        self._connection = connection
+        self._items: dict[int, ItemView | None] = {}
+
+    def read(self) -> ItemOverview:
+        embargoes = self._execute(_select_embargoes(self._archive_id, self._archive.today))
+        tombstones = self._execute(_select_tombstones(self._archive_id))
+        most_read = self._execute(_select_most_read(self._archive_id, self._archive.today))
+        failures = self._archive.config.link_failures
+        links = self._execute(_select_failing_links(self._archive_id, failures))
+        uses = self._execute(_select_uses(self._archive_id, [link.url for link in links]))
+        checks = self._execute(_select_file_check(self._archive_id))
+        file_check = checks[0] if checks else None
+        faulty = [] if file_check is None else file_check.faulty[:SHOWN]
+        owner_rows = self._execute(_select_owners(self._archive_id, [one["ibi"] for one in faulty]))
+        owners: dict[str, int] = {row.text: row.item_id for row in owner_rows}
+        rows = (*embargoes, *tombstones, *most_read, *uses)
+        ids = {*(row.id for row in rows), *owners.values()}
+        reader = ItemReader(
+            self._connection, self._archive_id, today=self._archive.today, with_descriptions=True
+        )
+        self._items = reader.read_items([*ids])
+        return ItemOverview(
+            self._list(embargoes),
+            self._list(tombstones),
+            self._enter(most_read),
+            [FailingLink(link, self._find_users(link.url, uses)) for link in links],
+            links[0].total if links else 0,
+            self._connection.scalar(
+                select(func.max(Link.checked_at)).where(Link.archive_id == self._archive_id)
+            ),
+            [
+                FaultyFile(
+                    one["kind"], one["path"], one["ibi"], self._items.get(owners.get(one["ibi"], 0))
+                )
+                for one in faulty
+            ],
+            file_check,
+        )
+
+    def _execute(self, statement: Any) -> Sequence[Row[Any]]:
+        return self._connection.execute(statement).all()
+
+    def _enter(self, rows: Sequence[Row[Any]]) -> list[Entry]:
+        return [Entry(self._items.get(row.id), row) for row in rows]
+
+    def _list(self, rows: Sequence[Row[Any]]) -> ItemList:
+        return ItemList(self._enter(rows), rows[0].total if rows else 0)
+
+    def _find_users(self, url: str, uses: Sequence[Row[Any]]) -> list[ItemView]:
+        users = {use.id: self._items.get(use.id) for use in uses if use.url == url}
+        return [item for item in users.values() if item is not None]
+
+
+def _select_embargoes(archive_id: int, today: date) -> Any:
+    """Return the statement for the embargoes that end soon, the next one first."""
+    return (
+        select(Item.id, Item.embargo, func.count().over().label("total"))
+        .where(
+            Item.archive_id == archive_id,
+            Item.state != ELSEWHERE,
+            Item.embargo > today,
+            Item.embargo <= today + timedelta(days=EMBARGO_DAYS),
+        )
+        .order_by(Item.embargo, Item.id)
+        .limit(SHOWN)
+    )
+
+
+def _select_tombstones(archive_id: int) -> Any:
+    """Return the statement for the removed items, the last one first."""
+    return (
+        select(Item.id, Item.timestamp, TombstoneRow.reason, func.count().over().label("total"))
+        .outerjoin(TombstoneRow, TombstoneRow.item_id == Item.id)
+        .where(Item.archive_id == archive_id, Item.state == State.DELETED.value)
+        .order_by(Item.timestamp.desc(), Item.id.desc())
+        .limit(SHOWN)
+    )
+
+
+def _select_most_read(archive_id: int, today: date) -> Any:
+    """Return the statement for the items with the most accesses in the last year."""
+
+    def count(content_type: str) -> Any:
+        counted = case((AccessCount.content_type == content_type, AccessCount.accesses), else_=0)
+        return func.sum(counted)
+
+    return (
+        select(
+            AccessCount.item_id.label("id"),
+            count("Metadata").label("views"),
+            count("Data").label("downloads"),
+        )
+        .where(
+            AccessCount.archive_id == archive_id,
+            AccessCount.role == "asked",
+            AccessCount.day > today - timedelta(days=ACCESS_DAYS),
+        )
+        .group_by(AccessCount.item_id)
+        .having(func.sum(AccessCount.accesses) > 0)
+        .order_by(func.sum(AccessCount.accesses).desc(), AccessCount.item_id)
+        .limit(MOST_READ)
+    )
+
+
+def _select_failing_links(archive_id: int, failures: int) -> Any:
+    """Return the statement for the broken links, the one that has failed longest first."""
+    return (
+        select(Link.url, Link.error, Link.failing_since, func.count().over().label("total"))
+        .where(Link.archive_id == archive_id, Link.failures >= max(failures, 1))
+        .order_by(Link.failing_since, Link.digest)
+        .limit(SHOWN)
+    )
+
+
+def _select_uses(archive_id: int, urls: Sequence[str]) -> Any:
+    """Return the statement for the items that have some URLs as those of files or metadata."""
+    files = (
+        select(Item.id, File.url.label("url"))
+        .join(File, File.item_id == Item.id)
+        .where(Item.archive_id == archive_id, File.url.in_(urls))
+        .limit(SHOWN * SHOWN)
+    )
+    metadata = (
+        select(Item.id, Item.metadata_url.label("url"))
+        .where(Item.archive_id == archive_id, Item.metadata_url.in_(urls))
+        .limit(SHOWN * SHOWN)
+    )
+    both = files.subquery(), metadata.subquery()
+    return select(*both[0].c).union(select(*both[1].c))
+
+
+def _select_file_check(archive_id: int) -> Any:
+    """Return the statement for the result of the last check of all files."""
+    columns = FileCheck.checked_at, FileCheck.files, FileCheck.faults, FileCheck.faulty
+    return select(*columns).where(FileCheck.archive_id == archive_id)
+
+
+def _select_owners(archive_id: int, identifiers: Sequence[str]) -> Any:
+    """Return the statement for the row IDs of the items with some identifiers."""
+    return select(ItemIdentifier.text, ItemIdentifier.item_id).where(
+        ItemIdentifier.archive_id == archive_id, ItemIdentifier.text.in_(identifiers)
+    )

@@ -1,0 +1,56 @@
+"""Writing of XML: elements with a text, and groups of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from xml.sax.saxutils import escape, quoteattr
+
+from flask_ibi_archive.core.records.work_values import clean
+
+DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+
+
+def element(name: str, text: str, attributes: Mapping[str, str | None] | None = None) -> str:
+    """Return an element that contains a text.
+
+    U+FFFD replaces the characters that XML does not allow.
+
+    :param attributes: the attributes. An attribute with the value None is omitted.
+    """
+    # An XML parser would read a carriage return as a line feed.
+    content = escape(clean(text), {"\r": "&#13;"})
+    return f"<{name}{format_attributes(attributes or {})}>{content}</{name}>"
+
+
+def format_attributes(attributes: Mapping[str, str | None]) -> str:
+    """Return the attributes of an element, each after a space."""
+    return "".join(
+        f" {name}={quoteattr(clean(value))}"
+        for name, value in attributes.items()
+        if value is not None
+    )
+
+
+def group(name: str, members: Iterable[str], attributes: str = "") -> Iterator[str]:
+    """Yield an element with members, each once; nothing if there are no members."""
+    lines = list(dict.fromkeys(members))
+    if lines:
+        yield f"<{name}{attributes}>"
+        yield from lines
+        yield f"</{name}>"
+
+
+def document(root: str, lines: Iterable[str], schemas: Mapping[str, str], **spaces: str) -> str:
+    """Return an XML document.
+
+    :param root: the name of the root element.
+    :param lines: the members of the root element.
+    :param schemas: the URL of the XML schema of each namespace.
+    :param spaces: the namespace of each prefix; of the prefix ``xmlns`` the default namespace.
+    """
+    names = {"xmlns" if name == "xmlns" else f"xmlns:{name}": uri for name, uri in spaces.items()}
+    location = " ".join(f"{space} {schema}" for space, schema in schemas.items())
+    head = f"<{root}{format_attributes(names)} {XSI}"
+    start = head + format_attributes({"xsi:schemaLocation": location}) + ">"
+    return "\n".join([DECLARATION + start, *lines, f"</{root}>", ""])

@@ -1,0 +1,394 @@
+"""``flask ibi import --mint``: each work of a file becomes one item with both identifiers."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import select
+from support.archives import archive_of, paths_in_store, verify
+from support.commands import ROOT, Outcome, command
+from support.works import make_csl_items, make_rows, write_table
+
+from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.items.exporting import export_records
+from flask_ibi_archive.archive.items.importing import works
+from flask_ibi_archive.archive.items.tables import metadata
+from flask_ibi_archive.core.identifiers import decode_identifier, parse_identifier
+from flask_ibi_archive.core.records import readers
+from flask_ibi_archive.core.records.fields import format_record
+from flask_ibi_archive.core.records.parse import parse_record
+from flask_ibi_archive.core.records.readers.csl_items import read_csl_json
+from flask_ibi_archive.signals import item_deposited, item_minted
+
+PROGRAM = Path(__file__).with_name("import_works_process.py")
+
+
+def dump(archive: Archive) -> dict[str, Any]:
+    """Return all rows, and the paths of all stored files."""
+    with archive.database.reading() as connection:
+        rows: dict[str, Any] = {
+            name: sorted(map(repr, connection.execute(select(table))))
+            for name, table in metadata.tables.items()
+        }
+    return {**rows, "files": list(map(str, paths_in_store(archive)))}
+
+
+def export(archive: Archive) -> list[dict[str, Any]]:
+    """Return the records of the items as JSON objects."""
+    found = export_records(archive.database, archive.served().id, archive.files_folder)
+    return [format_record(record) for record in found]
+
+
+def mint(app: Flask, path: Path, *words: object) -> Outcome:
+    """Run ``flask ibi import PATH --mint``."""
+    return command(app, "import", path, "--mint", *words)
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
+
+
+def test_a_spreadsheet_of_1000_works_is_imported_in_one_go(app: Flask, tmp_path: Path) -> None:
+    rows = make_rows(1000)
+    path, out = tmp_path / "works.csv", tmp_path / "new.csv"
+    path.write_bytes(write_table(rows))
+    assert mint(app, path, "--identifiers", out).data == "added 1000, updated 0, skipped 0\n"
+    items = export(archive_of(app))
+    assert [item["key"] for item in items] == [row["Código"] for row in rows]
+    assert all(item["rep"] and item["ibip"] for item in items)
+    assert len({item["ibip"] for item in items}) == 1000
+    table = read_table(out)
+    assert [(one["rep"], one["ibip"], one["key"]) for one in table] == [
+        (item["rep"], item["ibip"], item["key"]) for item in items
+    ]
+    assert [one["title"] for one in table] == [row["Título"] for row in rows]
+    assert table[0]["url"] == f"http://urlib.net/{items[0]['ibip']}"
+    assert table[0]["place"] == "row 2"
+    # again: nothing is added
+    again = tmp_path / "again.csv"
+    assert mint(app, path, "--identifiers", again).data == "added 0, updated 0, skipped 1000\n"
+    assert again.read_bytes() == out.read_bytes()
+
+
+def test_a_dry_run_counts_and_changes_nothing(app: Flask, tmp_path: Path) -> None:
+    path, out = tmp_path / "works.csv", tmp_path / "new.csv"
+    path.write_bytes(write_table(make_rows(30), ",", "utf-8"))
+    before = dump(archive_of(app))
+    outcome = mint(app, path, "--dry-run", "--identifiers", out)
+    assert outcome.data == "would be added 30, would be updated 0, would be skipped 0\n"
+    assert dump(archive_of(app)) == before
+    assert not out.exists()
+
+
+def test_an_item_has_what_the_row_says(app: Flask, tmp_path: Path) -> None:
+    (tmp_path / "teses").mkdir()
+    (tmp_path / "teses/chuva.pdf").write_bytes(b"Choveu.")
+    path = tmp_path / "works.csv"
+    path.write_text(
+        "Obra;Autores;Idioma;DOI;Arquivo;Embargo\n"
+        "A chuva;Silva, Ana;pt;10.1590/a;teses/chuva.pdf;2999-01-01\n",
+        "utf-8",
+    )
+    assert mint(app, path, "--map", "title=Obra").data == "added 1, updated 0, skipped 0\n"
+    [item] = export(archive_of(app))
+    assert item["files"][0].pop("source")
+    minted = parse_identifier(item["rep"]), parse_identifier(item["ibip"])
+    assert {decode_identifier(one).date for one in minted} == {decode_identifier(minted[0]).date}
+    assert item == {
+        "rep": item["rep"],
+        "ibip": item["ibip"],
+        "same_as": ["doi:10.1590/a"],
+        "timestamp": item["timestamp"],
+        "language": "pt",
+        "metadata": item["metadata"],
+        "files": [{"path": "chuva.pdf", "sha256": hashlib.sha256(b"Choveu.").hexdigest()}],
+        "embargo": "2999-01-01",
+        "key": item["key"],
+    }
+    assert re.fullmatch(r"works\.csv:[0-9a-f]{16}", item["key"])
+    deposited = archive_of(app).deposit(title="X")
+    assert parse_identifier(deposited.rep).prefix == minted[0].prefix
+
+
+@pytest.mark.one_database
+def test_the_signals_are_those_of_deposits(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "works.csv"
+    path.write_text("title\nA\nB\n", "utf-8")
+    received: list[tuple[str, str]] = []
+
+    def store_minted(sender: Any, ibi: str, **values: Any) -> None:
+        received.append(("minted", ibi))
+
+    def store_deposited(sender: Any, ibi: str, **values: Any) -> None:
+        received.append(("deposited", ibi))
+
+    with item_minted.connected_to(store_minted), item_deposited.connected_to(store_deposited):
+        mint(app, path)
+    names = [item["ibip"] for item in export(archive_of(app))]
+    assert received == [(kind, ibi) for kind in ("minted", "deposited") for ibi in names]
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+WRONG = """\
+Título;Autores;Ano;Tipo;DOI;Arquivo;Chave
+A;Silva, Ana;2009;Tese;10.1590/a;missing.pdf;a
+;Silva, Ana;2009;Tese;10.1590/b;;b
+C;Silva, Ana;ontem;Tezze;10.1590/c;;c
+D;Silva, Ana (0000-0002-1825-0098);2009;;;;d
+E;;03/04/2009;;https://doi.org/10.1590/A;;e
+F;;2009;;10.1590/taken;;f
+G;;2009;;;;d
+H;;
+"""
+
+ERRORS = [
+    ("row 6", "Ano", "write the date as in 2009-07-21"),
+    ("row 8", "", "row 5 has the same key"),
+    ("row 9", "", "the row has 3 cells, but the first row has 7"),
+    ("row 2", "Arquivo", "can't be read: No such file"),
+    ("row 3", "Título", "the field is missing"),
+    ("row 4", "Ano", "is not a date such as"),
+    ("row 4", "Tipo", "is not a known type of works, such as article"),
+    ("row 5", "Autores", "contains an ORCID whose check digit is wrong"),
+    ("row 7", "DOI", "already belongs to"),
+]
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+def test_all_errors_are_reported_and_nothing_is_changed(
+    app: Flask, tmp_path: Path, words: list[str]
+) -> None:
+    archive_of(app).deposit(title="T", same_as=["doi:10.1590/taken"])
+    before = dump(archive_of(app))
+    path = tmp_path / "works.csv"
+    path.write_text(WRONG, "utf-8")
+    outcome = mint(app, path, *words)
+    assert outcome.status == 1
+    assert outcome.err == f"Error: {path} has {len(ERRORS)} errors; nothing was changed\n"
+    for line, (place, field, reason) in zip(outcome.out.splitlines(), ERRORS, strict=True):
+        where, _, message = line.partition(": ")
+        assert where == ", ".join(filter(None, (str(path), place, field)))
+        assert reason in message
+    assert dump(archive_of(app)) == before
+
+
+@pytest.mark.one_database
+def test_the_same_foreign_identifier_in_two_rows_is_an_error(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "works.csv"
+    rows = "".join(f"T{number};10.1590/{number}\n" for number in range(2500))
+    path.write_text(f"title;DOI\n{rows}Again;https://doi.org/10.1590/7\n", "utf-8")
+    outcome = mint(app, path)
+    assert outcome.out.startswith(f"{path}, row 2502, DOI: doi:10.1590/7 already belongs to")
+    assert export(archive_of(app)) == []
+
+
+@pytest.mark.one_database
+def test_the_same_row_twice_is_an_error(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "works.csv"
+    path.write_text("title;year\nA;2009\nB;2009\nA;2009\n", "utf-8")
+    assert mint(app, path).out == f"{path}, row 4: this is the same work as in row 2\n"
+
+
+USAGE = {
+    "standard input": (["-", "--mint"], "--mint requires a file"),
+    "an unknown field": (["w.csv", "--mint", "--map", "titel=A"], "the fields are title, subtitle"),
+    "no column": (["w.csv", "--mint", "--map", "title"], "write FIELD=COLUMN"),
+    "no table": (["w.bib", "--mint", "--map", "title=A"], "for the columns of a CSV file"),
+    "resume": (["w.csv", "--mint", "--resume"], "it always continues"),
+    "no mint": (["w.jsonl", "--ignore", "A"], "require --mint"),
+}
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("case", USAGE)
+def test_wrong_options_are_refused(app: Flask, case: str) -> None:
+    words, message = USAGE[case]
+    assert message in command(app, "import", *words).usage
+
+
+FILES = {
+    "an unknown kind": ("works.xlsx", b"", "its name must end with .csv, .tsv"),
+    "no title": ("works.csv", b"Autor\nA\n", "the table has no column title"),
+    "no table": ("works.csv", b"", "the table has no column title"),
+    "no UTF-8": ("works.bib", b"@book{a, title = {\xe1}}", "is not UTF-8 text (byte 19)"),
+    "no CSL-JSON": ("works.json", b"title,year\n", "the text is not CSL-JSON"),
+}  # fmt: skip
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("case", FILES)
+def test_wrong_files_are_refused(app: Flask, tmp_path: Path, case: str) -> None:
+    name, content, message = FILES[case]
+    path = tmp_path / name
+    path.write_bytes(content)
+    error = mint(app, path).error
+    assert error.startswith(str(path))
+    assert message in error
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize(("name", "library"), [("w.bib", "bibtexparser"), ("w.ris", "rispy")])
+def test_a_missing_library_is_named(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, library: str
+) -> None:
+    for module in [one for one in sys.modules if one.split(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.delitem(sys.modules, f"{readers.__name__}.bibtex", raising=False)
+    monkeypatch.delitem(sys.modules, f"{readers.__name__}.ris", raising=False)
+    monkeypatch.setitem(sys.modules, library, None)
+    path = tmp_path / name
+    path.write_text("")
+    assert mint(app, path).error == (
+        f"{path} can't be read without the library {library}; run: "
+        "pip install 'flask_ibi_archive[imports]'"
+    )
+
+
+# --- the other formats ---------------------------------------------------------------------------
+
+LIBRARIES = {
+    "works.jsonl": (
+        '{"metadata": {"work": {"titles": ["A"]}}, "key": "a"}\n'
+        '{"metadata": {"work": {"titles": ["B"]}}, "key": "b"}\n'
+    ),
+    "works.json": (
+        '[{"id": "a", "type": "book", "title": "A"}, {"id": "b", "type": "book", "title": "B"}]'
+    ),
+    "works.bib": "@book{a, title = {A}}\n@misc{b, title = {B}}\n",
+    "works.ris": "TY  - BOOK\nID  - a\nTI  - A\nER  - \nTY  - GEN\nID  - b\nTI  - B\nER  - \n",
+    "works.csv": "key,title\na,A\nb,B\n",
+}
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_each_format_is_imported_and_imported_again(app: Flask, tmp_path: Path, name: str) -> None:
+    path, out = tmp_path / name, tmp_path / "new.csv"
+    path.write_text(LIBRARIES[name], "utf-8")
+    assert mint(app, path, "--identifiers", out).data == "added 2, updated 0, skipped 0\n"
+    prefix = "" if name in ("works.csv", "works.jsonl") else f"{name}:"
+    assert [item["key"] for item in export(archive_of(app))] == [f"{prefix}a", f"{prefix}b"]
+    assert [one["title"] for one in read_table(out)] == ["A", "B"]
+    assert mint(app, path).data == "added 0, updated 0, skipped 2\n"
+
+
+# --- again ---------------------------------------------------------------------------------------
+
+
+def test_a_corrected_table_updates_its_items(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "works.csv"
+    path.write_text("key,title\na,A\nb,B\n", "utf-8")
+    mint(app, path)
+    first = {item["key"]: item["ibip"] for item in export(archive_of(app))}
+    path.write_text("key,title\nc,C\nb,Better\na,A\n", "utf-8")
+    outcome = mint(app, path, "--on-conflict", "update")
+    assert outcome.data == "added 1, updated 2, skipped 0\n"
+    items = {item["key"]: item for item in export(archive_of(app))}
+    assert {key: items[key]["ibip"] for key in first} == first
+    assert items["b"]["metadata"]["work"]["titles"] == ["Better"]
+    assert len(items) == 3
+
+
+@pytest.mark.one_database
+def test_a_withdrawn_item_is_not_imported_again(app: Flask, tmp_path: Path) -> None:
+    path = tmp_path / "works.csv"
+    path.write_text("key,title\na,A\n", "utf-8")
+    mint(app, path)
+    [item] = export(archive_of(app))
+    archive_of(app).delete(item["ibip"], reason="A mistake")
+    assert mint(app, path).data == "added 0, updated 0, skipped 1\n"
+
+
+def test_an_error_after_the_check_names_the_row_and_keeps_the_rows_before(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(works, "WORKS_PER_BATCH", 2)
+    path = tmp_path / "works.csv"
+    path.write_text("key,title,DOI\na,A,\nb,B,\nc,C,10.1590/c\n", "utf-8")
+    find = works.WorksImporter._import
+
+    def deposit_in_between(*values: Any) -> Any:
+        archive_of(app).deposit(title="Faster", same_as=["doi:10.1590/c"])
+        return find(*values)
+
+    monkeypatch.setattr(works.WorksImporter, "_import", deposit_in_between)
+    assert mint(app, path).error.startswith(f"{path}, row 4, DOI: doi:10.1590/c already belongs to")
+    assert [item.get("key") for item in export(archive_of(app))] == [None, "a", "b"]
+
+
+@pytest.mark.slow
+def test_an_import_that_is_killed_gives_each_row_one_item(
+    app: Flask, uri: str, tmp_path: Path
+) -> None:
+    rows = make_rows(200)
+    for row in rows[::20]:
+        row["Arquivo"] = "file.txt"
+    rows[1:] = [{**row, "Arquivo": row.get("Arquivo", "")} for row in rows[1:]]
+    (tmp_path / "file.txt").write_text("Content")
+    path = tmp_path / "works.csv"
+    path.write_bytes(write_table(rows))
+    dice, known, killed = random.Random(29), dict[str, str](), 0
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    for _ in range(25):
+        program = [sys.executable, str(PROGRAM), uri, str(tmp_path), str(path), "10"]
+        done = subprocess.run([*program, str(dice.randint(1, 160))], env=environment, check=False)
+        killed += done.returncode == -signal.SIGKILL
+        items = {item["key"]: item["ibip"] for item in export(archive_of(app))}
+        assert known.items() <= items.items()
+        known = items
+    assert killed >= 15
+    mint(app, path)
+    items = export(archive_of(app))
+    assert sorted(item["key"] for item in items) == [row["Código"] for row in rows]
+    assert known.items() <= {item["key"]: item["ibip"] for item in items}.items()
+    assert verify(archive_of(app)).faults == 0
+
+
+# --- CSL-JSON and back ---------------------------------------------------------------------------
+
+
+def normalise(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item of CSL-JSON as the export has it.
+
+    Its identifier and its URL are those of the new item. The variable ``custom`` says what the type
+    of CSL does not: whether a ``thesis`` is a doctoral thesis, for example.
+    """
+    return {name: value for name, value in item.items() if name not in ("id", "URL", "custom")}
+
+
+def test_a_library_of_csl_json_survives_the_import_and_the_export(
+    app: Flask, tmp_path: Path
+) -> None:
+    library = make_csl_items(200)
+    assert len({item["type"] for item in library}) == 20
+    path, out = tmp_path / "library.json", tmp_path / "new.csv"
+    path.write_text(json.dumps(library, ensure_ascii=False), "utf-8")
+    assert mint(app, path, "--identifiers", out).data == "added 200, updated 0, skipped 0\n"
+    web = app.test_client()
+    exported = []
+    for row, item in zip(read_table(out), library, strict=True):
+        answer = web.get(f"/col/{row['ibip']}/metadata?choice=csl-json")
+        [found] = json.loads(answer.text)
+        assert normalise(found) == normalise(item)
+        assert (found["id"], found["URL"]) == (row["ibip"], row["url"])
+        exported.append(found)
+    # what was exported is read again as the same description
+    again = [entry.data for entry in read_csl_json(json.dumps(exported)).entries]
+    first = [entry.data for entry in read_csl_json(json.dumps(library)).entries]
+    for one, other in zip(first, again, strict=True):
+        assert other["metadata"]["work"].pop("related")[0]["identifier"].startswith("http")
+        assert parse_record(other, has_identifier=False) == parse_record(one, has_identifier=False)

@@ -1,0 +1,305 @@
+"""The page of an item: all that its description states, access, preview, ZIP file, citation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+from flask import Flask
+from support.archives import archive_of, import_records
+from support.cases import for_each
+from support.pages import see
+from support.web import INSIDE, NETWORK, OUTSIDE, ask, rep
+
+from flask_ibi_archive.archive.pages import labels, zip_files
+from flask_ibi_archive.core.protocol.archive_urls import ArchiveUrls
+from flask_ibi_archive.core.records import description
+from flask_ibi_archive.core.records.description import Description
+
+pytestmark = pytest.mark.one_database
+ROR = "https://ror.org/04xbn6x09"
+ANA = {
+    "name": "Silva, Ana", "orcid": "0000-0002-1825-0097", "lattes": "1234567890123456",
+    "affiliations": [{"name": "INPE", "ror": ROR}, "USP"],
+}  # fmt: skip
+#: A complete description. Each field has a value that the page must show.
+WORK: dict[str, Any] = {
+    "titles": ["Rain", {"value": "Chuva", "lang": "pt", "kind": "translated"}],
+    "creators": [ANA, *(f"Author{n}, Bia" for n in range(11))],
+    "contributors": [{"name": "Souza, Davi", "role": "advisor"}],
+    "type": "doctoral thesis",
+    "publisher": "The Press",
+    "issued": "2009-07-21",
+    "dates": {"submitted": "2008-01-02"},
+    "degree": {"name": "Doctor of Rain", "level": "doctoral", "programme": "Meteorology",
+               "institution": {"name": "The Institute", "ror": ROR}, "defended": "2009-02-03"},
+    "container": {"title": "The Journal", "volume": "40", "number": "2", "pages": "7-18"},
+    "abstracts": [{"value": "It rains.", "lang": "en"}, {"value": "Chove.", "lang": "pt"}],
+    "subjects": [{"value": "clouds", "scheme": "LCSH", "uri": "https://example.org/clouds"}],
+    "rights": ["Free for teaching"],
+    "licence": "CC-BY-4.0",
+    "access_right": "open",
+    "issn": "0034-7183",
+    "isbn": "978-0-306-40615-7",
+    "number": "TDI-3000",
+    "version": "7",
+    "extent": "171 p.",
+    "coverage": ["Amazonas"],
+    "notes": ["With maps"],
+    "related": [{"identifier": "doi:10.1000/182", "relation": "IsSupplementedBy"}],
+    "funding": [{"funder": "FAPESP", "number": "2013/05014-0", "title": "CHUVA",
+                 "url": "https://example.org/grant"}],
+}  # fmt: skip
+#: What the page shows for each field of the description.
+SHOWN = {
+    "titles": ("Rain", "Translated title", "Chuva"),
+    "creators": ("Silva, Ana", "https://orcid.org/0000-0002-1825-0097", "1234567890123456", ROR),
+    "contributors": ("Advisor", "Souza, Davi"),
+    "type": ("Doctoral thesis",),
+    "publisher": ("The Press",),
+    "issued": ("21 July 2009",),
+    "dates": ("Submitted", "2 January 2008"),
+    "degree": ("Doctor of Rain", "Meteorology", "The Institute", "3 February 2009"),
+    "container": ("The Journal", "volume 40", "number 2", "pages 7-18"),
+    "abstracts": ("It rains.", "Chove.", "Abstract in Portuguese"),
+    "subjects": ("clouds", "LCSH", "https://example.org/clouds"),
+    "rights": ("Free for teaching",),
+    "licence_url": ("CC BY 4.0", "https://creativecommons.org/licenses/by/4.0/"),
+    "access_right": ("Open access",),
+    "issn": ("0034-7183",),
+    "isbn": ("978-0-306-40615-7",),
+    "number": ("TDI-3000",),
+    "version": ("Version 7",),
+    "extent": ("171 p.",),
+    "coverage": ("Amazonas",),
+    "notes": ("With maps",),
+    "related": ("is supplemented by", "https://doi.org/10.1000/182"),
+    "funding": ("FAPESP", "2013/05014-0", "CHUVA", "https://example.org/grant"),
+}
+
+
+def write(folder: Path, name: str) -> str:
+    """Write a file to a folder, and return its path."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"The content of {name}")
+    return str(path)
+
+
+@pytest.fixture
+def put(app: Flask, tmp_path: Path) -> Callable[..., Flask]:
+    """A function that imports an item with some files."""
+
+    def put(*names: str, **record: Any) -> Flask:
+        files = [{"path": name, "source": write(tmp_path, name)} for name in names]
+        import_records(archive_of(app), [{"rep": rep(1), "files": files, **record}])
+        return app
+
+    return put
+
+
+def test_the_page_shows_each_field_of_the_description(put: Callable[..., Flask]) -> None:
+    app = put("report.pdf", metadata={"work": WORK})
+    text = see(app, f"/col/{rep(1)}/").source.partition("<main")[2]
+    names = {field.name for field in fields(Description)} - {"type_text"}
+    assert SHOWN.keys() == names
+    for name, values in SHOWN.items():
+        for value in values:
+            assert value in text, name
+
+
+def test_the_words_of_descriptions_have_names() -> None:
+    for table, type in (
+        (labels.ROLES, description.Role), (labels.DATES, description.DateKind),
+        (labels.LEVELS, description.DegreeLevel), (labels.TITLES, description.TitleKind),
+        (labels.ACCESS, description.AccessRight), (labels.RELATIONS, description.Relation),
+    ):  # fmt: skip
+        assert set(table) == set(type.__args__)
+
+
+def test_authors_after_the_tenth_are_folded(put: Callable[..., Flask]) -> None:
+    app = put(metadata={"work": WORK})
+    text = see(app, f"/col/{rep(1)}/").source
+    folded = text.partition("<summary>2 more authors</summary>")[2].partition("</details>")[0]
+    assert re.findall(r"Author\d+", folded) == ["Author9", "Author10"]
+
+
+@for_each(
+    ("language", "first", "other"),
+    [("en", "It rains.", "Chove."), ("pt", "Chove.", "It rains."), ("es", "It rains.", "Chove.")],
+)
+def test_the_abstract_in_the_language_of_the_reader_is_first(
+    app: Flask, tmp_path: Path, language: str, first: str, other: str
+) -> None:
+    if archive_of(app).get(rep(1)) is None:
+        import_records(archive_of(app), [{"rep": rep(1), "metadata": {"work": WORK}}])
+    text = see(app, f"/col/{rep(1)}/", language=language).source
+    assert text.index(f">{first}</p>") < text.index(f">{other}</p>")
+
+
+RULE = {"networks": [NETWORK]}
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({}, "Open access"),
+        ({"embargo": "9999-03-01"}, "Embargoed until 1 March 9999"),
+        ({"access": RULE}, "Restricted access"),
+        ({"files": []}, "Metadata only"),
+        ({"files": [], "metadata": {"work": {"titles": ["x"], "access_right": "restricted"}}},
+         "Restricted access"),
+    ],
+)  # fmt: skip
+def test_a_badge_says_who_may_read(
+    put: Callable[..., Flask], record: dict[str, Any], expected: str
+) -> None:
+    app = put("report.pdf", **record)
+    assert expected in see(app, f"/col/{rep(1)}/", remote=OUTSIDE).text("li")
+
+
+def test_the_citation_has_the_chosen_style(put: Callable[..., Flask]) -> None:
+    app = put(metadata={"work": WORK})
+    for query, beginning in (
+        ("", "SILVA, Ana"), ("?cite=apa", "Silva, A."), ("?cite=ieee", "A. Silva"),
+        ("?cite=none", "SILVA, Ana"), ("?cite=%FF", "SILVA, Ana"),
+    ):  # fmt: skip
+        text = see(app, f"/col/{rep(1)}/{query}").source
+        found = re.search(r'id="ibi-citation" lang="\w+">([^<]+)', text)
+        assert found is not None
+        assert found[1].startswith(beginning), query
+
+
+# --- preview
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("table.csv", "report.pdf"), ("iframe", "report.pdf")),
+        (("table.csv", "map.png"), ("img", "map.png")),
+        (("table.csv",), ("pre", "")),
+        (("page.html", "data.nc"), ("", "")),
+    ],
+)
+def test_the_preview_is_of_a_pdf_an_image_or_a_text(
+    put: Callable[..., Flask], names: tuple[str, ...], expected: tuple[str, str]
+) -> None:
+    page = see(put(*names), f"/col/{rep(1)}/")
+    shown = [(tag, attrs) for tag, attrs in page.tags if tag in ("iframe", "img", "pre")]
+    assert [tag for tag, _ in shown] == ([expected[0]] if expected[0] else [])
+    if expected[1]:
+        assert shown[0][1]["src"] == f"/col/{rep(1)}/doc/{expected[1]}"
+
+
+def test_a_closed_file_has_no_preview(put: Callable[..., Flask]) -> None:
+    app = put("report.pdf", access=RULE)
+    assert "<iframe" in ask(app, f"/col/{rep(1)}/", remote=INSIDE).text
+    assert "<iframe" not in ask(app, f"/col/{rep(1)}/", remote=OUTSIDE).text
+
+
+# --- all files as a ZIP file
+
+
+def read_zip(app: Flask, **options: str) -> dict[str, bytes]:
+    answer = ask(app, f"/col/{rep(1)}/files.zip", **options)
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "application/zip"
+    assert int(answer.headers["Content-Length"]) == len(answer.body)
+    with ZipFile(BytesIO(answer.body)) as found:
+        assert found.testzip() is None
+        return {name: found.read(name) for name in found.namelist()}
+
+
+def test_the_zip_file_contains_all_files(put: Callable[..., Flask]) -> None:
+    app = put("report.pdf", "table.csv", "data/chuva ção.txt")
+    found = read_zip(app)
+    assert set(found) == {"report.pdf", "table.csv", "data/chuva ção.txt"}
+    assert found["report.pdf"] == ask(app, f"/col/{rep(1)}/doc/report.pdf").body
+    assert (
+        f"http://mtc-m16c.sid.inpe.br/col/{rep(1)}/files.zip" in see(app, f"/col/{rep(1)}/").links
+    )
+
+
+def test_the_rules_of_access_apply_to_the_zip_file(put: Callable[..., Flask]) -> None:
+    app = put("report.pdf", "table.csv", access=RULE)
+    assert len(read_zip(app, remote=INSIDE)) == 2
+    assert ask(app, f"/col/{rep(1)}/files.zip", remote=OUTSIDE).status == 403
+    archive_of(app).edit(rep(1), embargo="9999-01-01")
+    assert ask(app, f"/col/{rep(1)}/files.zip", remote=INSIDE).status == 403
+
+
+@for_each("limit", [("MAX_SIZE", 10), ("MAX_FILES", 1)])
+def test_a_zip_file_is_bounded(
+    app: Flask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int]
+) -> None:
+    if archive_of(app).get(rep(1)) is None:
+        files = [{"path": name, "source": write(tmp_path, name)} for name in ("a.pdf", "b.csv")]
+        import_records(archive_of(app), [{"rep": rep(1), "files": files}])
+    with monkeypatch.context() as patch:
+        patch.setattr(zip_files, *limit)
+        page = see(app, f"/col/{rep(1)}/files.zip", 404)
+        assert "at most" in page.text("p")
+        assert "too many or too large for one ZIP file" in see(app, f"/col/{rep(1)}/").text("p")
+
+
+def test_other_items_have_no_zip_file(put: Callable[..., Flask]) -> None:
+    app = put("report.pdf", "table.csv", list_files=False)
+    see(app, f"/col/{rep(1)}/files.zip", 404)  # the names would be in it
+    assert "files.zip" not in see(app, f"/col/{rep(1)}/").source
+
+
+def test_the_address_of_the_zip_file_is_that_of_the_item() -> None:
+    item = type("Item", (), {"rep": rep(1), "ibip": None})()
+    assert ArchiveUrls("http://a.br").zip_file(item) == f"http://a.br/col/{rep(1)}/files.zip"
+
+
+# --- conditional requests, other sites, search engines
+
+
+@for_each("rest", ["", "metadata", "metadata?choice=oai_dc", "files"])
+def test_a_page_that_has_not_changed_is_not_sent_again(app: Flask, rest: str) -> None:
+    if archive_of(app).get(rep(1)) is None:
+        import_records(archive_of(app), [{"rep": rep(1), "metadata": {"work": WORK}}])
+    path = f"/col/{rep(1)}/{rest}"
+    etag = ask(app, path).headers["ETag"]
+    again = ask(app, path, headers={"If-None-Match": etag})
+    assert (again.status, again.body) == (304, b"")
+    assert ask(app, path, headers={"If-None-Match": '"other"'}).status == 200
+
+
+@for_each(
+    ("rest", "headers", "is_shared", "is_repeated"),
+    [
+        ("", {}, False, False),
+        ("", {"Accept": "application/x-bibtex"}, True, False),
+        ("metadata", {}, False, True),
+        ("metadata?choice=oai_dc", {}, True, True),
+        ("linkset", {}, True, False),
+        ("files?format=json", {}, True, True),
+        ("statistics", {}, False, True),
+    ],
+)
+def test_public_data_are_for_all_sites_and_repetitions_not_for_search_engines(
+    app: Flask, rest: str, headers: dict[str, str], is_shared: bool, is_repeated: bool
+) -> None:
+    if archive_of(app).get(rep(1)) is None:
+        import_records(
+            archive_of(app),
+            [
+                {"rep": rep(1), "metadata": {"work": WORK}},
+                {"rep": rep(2), "metadata": {"work": WORK}, "access": RULE},
+            ],
+        )
+    answer = ask(app, f"/col/{rep(1)}/{rest}", headers=headers)
+    assert ("Access-Control-Allow-Origin" in answer.headers) == is_shared
+    assert ("X-Robots-Tag" in answer.headers) == is_repeated
+    # what depends on the network of the reader is for no other site
+    closed = ask(app, f"/col/{rep(2)}/{rest}", headers=headers, remote=INSIDE)
+    assert "Access-Control-Allow-Origin" not in closed.headers

@@ -1,0 +1,499 @@
+"""The readers of works: what a row or an entry becomes in the JSON of a record."""
+
+from __future__ import annotations
+
+import json
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.works import make_csl_items, make_rows, write_table
+
+from flask_ibi_archive.core.records.fields import FieldError
+from flask_ibi_archive.core.records.parse import parse_record
+from flask_ibi_archive.core.records.readers.bibtex import read_bibtex
+from flask_ibi_archive.core.records.readers.csl_items import read_csl_json, read_json_lines
+from flask_ibi_archive.core.records.readers.csv_table import read_csv
+from flask_ibi_archive.core.records.readers.entries import Entry, WorksFile, name_field
+from flask_ibi_archive.core.records.readers.ris import read_ris
+from flask_ibi_archive.core.records.readers.work_fields import FIELDS, find_column
+
+BOM = "\ufeff"
+
+
+def read_table(text: str, **options: Any) -> list[Entry]:
+    """Return the entries of a table, whose lines may be indented."""
+    return [*read_csv(dedent(text).splitlines(keepends=True), **options).entries]
+
+
+def cell(column: str, value: str) -> dict[str, Any]:
+    """Return the record of a table with a title and one more column."""
+    [entry] = read_table(f'title\t{column}\nT\t"{value}"\n')
+    assert entry.errors == ()
+    work = entry.data.pop("metadata")["work"]
+    del work["titles"][0]
+    return {name: value for name, value in {**entry.data, **work}.items() if value}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "expected"),
+    [
+        ("Subtítulo", "S", {"titles": [{"value": "S", "kind": "subtitle"}]}),
+        ("Título (en)", "Rain", {"titles": [{"value": "Rain", "lang": "en"}]}),
+        ("creators", "Silva, Ana", {"creators": ["Silva, Ana"]}),
+        ("Autor(es)", "Silva, Ana; INPE;", {"creators": ["Silva, Ana", "INPE"]}),
+        ("AUTORES", " Silva, A. ", {"creators": ["Silva, A."]}),
+        ("Orientadora", "Lima, E.", {"contributors": [{"name": "Lima, E.", "role": "advisor"}]}),
+        ("Director", "Paz, O.", {"contributors": [{"name": "Paz, O.", "role": "advisor"}]}),
+        (
+            "Membros da banca",
+            "A, B; C, D",
+            {
+                "contributors": [
+                    {"name": "A, B", "role": "committee member"},
+                    {"name": "C, D", "role": "committee member"},
+                ]
+            },
+        ),
+        ("Ano", "2009", {"issued": "2009"}),
+        ("Fecha", "2009-7-1", {"issued": "2009-07-01"}),
+        ("Data", "21/07/2009", {"issued": "2009-07-21"}),
+        ("Data", "07/07/2009", {"issued": "2009-07-07"}),
+        ("year", "[c. 1998]", {"issued": "c. 1998"}),
+        ("Nível", "Doutorado", {"degree": {"level": "doctoral"}}),
+        ("Data da defesa", "2009-07-21", {"degree": {"defended": "2009-07-21"}}),
+        ("Revista", "Acta", {"container": {"title": "Acta"}}),
+        ("Fascículo", "2", {"container": {"number": "2"}}),
+        ("Resumo[pt-BR]", "a;b", {"abstracts": [{"value": "a;b", "lang": "pt-BR"}]}),
+        ("Palavras-chave", "a; b", {"subjects": ["a", "b"]}),
+        ("keywords (en)", "a", {"subjects": [{"value": "a", "lang": "en"}]}),
+        ("Licença", "CC BY 4.0", {"licence": "https://creativecommons.org/licenses/by/4.0/"}),
+        ("license", "MIT", {"licence": "MIT"}),
+        ("Acesso", "Acesso aberto", {"access_right": "open"}),
+        ("idioma", "Português", {"language": "pt"}),
+        ("lengua", "pt_br", {"language": "pt-BR"}),
+        ("language", "eng", {"language": "en"}),
+        ("DOI", "10.1590/a", {"same_as": ["doi:10.1590/a"]}),
+        ("same_as", "hdl:1/2; urn:nbn:br:1", {"same_as": ["hdl:1/2", "urn:nbn:br:1"]}),
+        (
+            "Arquivos",
+            "teses/a b.pdf; dados.csv",
+            {
+                "files": [
+                    {"path": "a b.pdf", "source": "teses/a b.pdf"},
+                    {"path": "dados.csv", "source": "dados.csv"},
+                ]
+            },
+        ),
+        ("arquivo", r"teses\a.pdf", {"files": [{"path": "a.pdf", "source": "teses/a.pdf"}]}),
+        ("embargo", "2030-01-01", {"embargo": "2030-01-01"}),
+        ("chave", "t1", {"key": "t1"}),
+        (
+            "URL",
+            "https://example.org/1",
+            {"related": [{"identifier": "https://example.org/1", "relation": "IsIdenticalTo"}]},
+        ),
+    ],
+)
+def test_a_column_becomes_a_field(column: str, value: str, expected: dict[str, Any]) -> None:
+    assert cell(column, value) == expected
+
+
+def test_each_name_of_a_column_belongs_to_one_field() -> None:
+    names = [
+        (name, word.strip())
+        for name, one in FIELDS.items()
+        for word in [name, *filter(None, one.words.split(","))]
+    ]
+    assert {word: find_column(word) for _, word in names} == {
+        word: (name, None) for name, word in names
+    }
+
+
+@pytest.mark.parametrize("mark", ["", BOM])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_tables_of_all_spreadsheets_are_read(mark: str, delimiter: str, end: str) -> None:
+    rows = [["Título", "Autores"], ['Chuva, seca; "etc."', "Silva, Ana;Lima, B."], ["", ""]]
+    quoted = [['"' + cell.replace('"', '""') + '"' for cell in row] for row in rows]
+    lines = [delimiter.join(row) + end for row in quoted]
+    lines[0] = mark + lines[0]
+    [entry] = read_csv(lines).entries
+    assert entry.data["metadata"]["work"] == {
+        "titles": ['Chuva, seca; "etc."'],
+        "creators": ["Silva, Ana", "Lima, B."],
+    }
+
+
+def test_funders_and_grants_belong_together_in_their_order() -> None:
+    [entry] = read_table(
+        """\
+        title,funders,grants
+        T,FAPESP;CNPq;CAPES,1;;3
+        """
+    )
+    assert entry.data["metadata"]["work"]["funding"] == [
+        {"funder": "FAPESP", "number": "1"},
+        {"funder": "CNPq"},
+        {"funder": "CAPES", "number": "3"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ("publisher\tplace\nT\tINPE\tSão José", {"publisher": "São José: INPE"}),
+        ("journal\tplace\nT\tActa\tManaus", {"container": {"title": "Acta", "place": "Manaus"}}),
+    ],
+)
+def test_a_place_belongs_to_the_publisher_or_to_the_journal(
+    other: str, expected: dict[str, Any]
+) -> None:
+    [entry] = read_table(f"title\t{other}\n")
+    assert entry.data["metadata"]["work"] == {"titles": ["T"], **expected}
+
+
+def test_columns_are_named_and_left_out_by_options() -> None:
+    [entry] = read_table(
+        "Obra;Quem;Cota\nT;Silva, Ana | Lima, B.;12\n",
+        columns={"Obra": "title[pt]", "Quem": "creators"},
+        ignored=["Cota"],
+        separator="|",
+    )
+    assert entry.data["metadata"]["work"] == {
+        "titles": [{"value": "T", "lang": "pt"}],
+        "creators": ["Silva, Ana", "Lima, B."],
+    }
+
+
+#: A table, the place and the field of its only error, and a part of the message.
+WRONG_TABLES = {
+    "an unknown column": ("title,titel2\nT,x\n", "row 1", "titel2", "unknown; did you mean title"),
+    "a foreign column": ("title,xyzzy\nT,x\n", "row 1", "xyzzy", "or leave it out with --ignore"),
+    "a column twice": ("title,Ano,year\nT,1,1\n", "row 1", "year", "Ano already contains"),
+    "too few cells": ("title,year\nT\n", "row 2", "", "has 1 cells, but the first row has 2"),
+    "too many cells": ("title,year\nT,1,2\n", "row 2", "", "has 3 cells"),
+    "an ambiguous date": ("title,year\nT,03/04/2009\n", "row 2", "year", "may be 2009-04-03 or"),
+    "a column without a name": ("title,\nT,1\n", "row 2", "", "no name in the first row"),
+    "an open quote": ('title,year\n"T,1\n', "row 2", "", "is not CSV"),
+    "another encoding": ("title,year\nT\ufffd,1\n", "row 2", "title", "save the table as CSV"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG_TABLES)
+def test_a_wrong_table_is_refused(case: str) -> None:
+    text, place, field, reason = WRONG_TABLES[case]
+    [(found, error)] = [
+        (entry.place, error) for entry in read_table(text) for error in entry.errors
+    ]
+    assert (found, error.field) == (place, field)
+    assert reason in error.reason
+
+
+@pytest.mark.parametrize("text", ["", "\n", "autor,ano\nA,1\n"])
+def test_a_table_without_titles_is_refused(text: str) -> None:
+    with pytest.raises(FieldError):
+        read_table(text)
+
+
+def check(works: WorksFile) -> None:
+    """Check that each entry is a valid record without identifiers."""
+    for entry in works.entries:
+        assert entry.errors == ()
+        parse_record(entry.data, has_identifier=False)
+
+
+def test_the_works_of_the_large_tests_are_valid() -> None:
+    check(read_csv(write_table(make_rows(300), encoding="utf-8").decode().splitlines(True)))
+    check(read_csl_json(json.dumps(make_csl_items(200))))
+
+
+# --- CSL-JSON and JSON Lines ---------------------------------------------------------------------
+
+
+def test_csl_json_is_a_list_or_one_item() -> None:
+    item = {"id": "a", "type": "book", "title": "T"}
+    work = {"metadata": {"work": {"type": "book", "titles": ["T"]}}}
+    for text in (json.dumps(item), json.dumps([item]), f" [\n{json.dumps(item)} ]\n"):
+        assert [(one.key, one.data) for one in read_csl_json(text).entries] == [("a", work)]
+    assert [*read_csl_json("[]").entries] == []
+    assert len([*read_csl_json(json.dumps([item] * 3)).entries]) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ({"family": "Silva", "given": "Ana"}, {"name": "Silva, Ana"}),
+        ({"literal": "INPE"}, {"name": "INPE", "kind": "organisation"}),
+        (
+            {"family": "Gogh", "given": "V.", "non-dropping-particle": "van", "suffix": "Jr."},
+            {"name": "van Gogh, V., Jr."},
+        ),
+        (
+            {"family": "Humboldt", "given": "Alexander", "dropping-particle": "von"},
+            {"name": "Humboldt, Alexander von"},
+        ),
+        ({"given": "Pelé"}, {"name": "Pelé"}),
+    ],
+)
+def test_a_name_of_csl(name: dict[str, str], expected: dict[str, str]) -> None:
+    [entry] = read_csl_json(json.dumps([{"type": "book", "author": [name]}])).entries
+    assert entry.data["metadata"]["work"]["creators"] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("date", "expected"),
+    [
+        ({"date-parts": [[2009]]}, "2009"),
+        ({"date-parts": [["2009", 7]]}, "2009-07"),
+        ({"date-parts": [[2009, 7, 1], [2010]]}, "2009-07-01"),
+        ({"date-parts": [[987]]}, "0987"),
+        ({"date-parts": [[1998]], "circa": True}, "c. 1998"),
+        ({"raw": "2009-07-21/2010-01-01"}, "2009-07-21"),
+    ],
+)
+def test_a_date_of_csl(date: dict[str, Any], expected: str) -> None:
+    [entry] = read_csl_json(json.dumps([{"type": "book", "issued": date}])).entries
+    assert entry.data["metadata"]["work"]["issued"] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "reason"),
+    [
+        ('[{"type": "bok", "title": "T"}]', "item 1", "is not a type of CSL"),
+        ("[1]", "item 1", "is not an item of CSL-JSON"),
+        ('[{"id": "k", "type": "book", "author": ["X"]}]', "item 1 (k)", "is not a name"),
+        ('[{"type": "book"},\n {"type": ]', "item 2", "not JSON: Expecting value at line 2"),
+        ('[{"type": "book"}', "item 2", "not JSON"),
+    ],
+)
+def test_a_wrong_item_of_csl_is_refused(text: str, place: str, reason: str) -> None:
+    [entry] = [entry for entry in read_csl_json(text).entries if entry.errors]
+    assert entry.place == place
+    assert reason in entry.errors[0].reason
+
+
+def test_json_lines_without_identifiers() -> None:
+    lines = [b'\xef\xbb\xbf{"language": "pt"}\n', b"\n", b"{\n", b'{"rep": "x"}\n', b"[]"]
+    entries = [*read_json_lines(lines).entries]
+    assert [entry.place for entry in entries] == ["line 1", "line 3", "line 4", "line 5"]
+    assert [[error.field for error in entry.errors] for entry in entries] == [
+        [], [""], ["rep"], [""],
+    ]  # fmt: skip
+    assert entries[0].data == {"language": "pt"}
+
+
+# --- BibTeX --------------------------------------------------------------------------------------
+
+
+def bib(text: str) -> dict[str, Any]:
+    [entry] = read_bibtex(text).entries
+    assert entry.errors == ()
+    return {**entry.data.pop("metadata")["work"], **entry.data}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (r"title = {A {Chuva} em S{\~a}o Paulo: 50% \& 100\%}", "A Chuva em São Paulo: 50% & 100%"),
+        ('title = "Um\n   título"', "Um título"),
+        (r"title = {Jos\'e {\c c}{\~a}o \emph{x} -- y}", "José ção x – y"),
+        ("title = {Áéí ç}", "Áéí ç"),
+    ],
+)
+def test_the_texts_of_bibtex(fields: str, expected: str) -> None:
+    assert bib(f"@misc{{a, {fields}}}")["titles"] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("author", "expected"),
+    [
+        ("Silva, Ana and Jos{\\'e} de Souza", ["Silva, Ana", "de Souza, José"]),
+        ("{Instituto Nacional and Co} and Silva, A.", ["Instituto Nacional and Co", "Silva, A."]),
+        ("Silva, Jr., Ana and others", ["Silva, Ana, Jr."]),
+    ],
+)
+def test_the_names_of_bibtex(author: str, expected: list[str]) -> None:
+    work = bib(f"@misc{{a, title = {{T}}, author = {{{author}}}}}")
+    assert [name["name"] for name in work["creators"]] == expected
+
+
+def test_the_fields_of_bibtex() -> None:
+    work = bib(
+        """\
+        @string{rev = "Revista X"}
+        @comment{nothing}
+        @article{silva:2009, title = {T}, journal = rev, volume = 2, number = {1},
+          pages = {7--18}, year = 2009, month = jul, doi = {10.1590/a_b}, issn = {0102-7786},
+          keywords = {a, b}, url = {https://example.org/a\\_b?x=%20}, publisher = {P},
+          address = {Campinas}, language = {Portuguese}, file = {a.pdf}}
+        """
+    )
+    assert work == {
+        "type": "article",
+        "titles": ["T"],
+        "container": {"title": "Revista X", "volume": "2", "number": "1", "pages": "7-18"},
+        "publisher": "Campinas: P",
+        "subjects": ["a", "b"],
+        "issn": "0102-7786",
+        "issued": "2009-07",
+        "related": [{"identifier": "https://example.org/a_b?x=%20", "relation": "IsIdenticalTo"}],
+        "language": "pt",
+        "same_as": ["doi:10.1590/a_b"],
+        "files": [{"path": "a.pdf", "source": "a.pdf"}],
+    }
+
+
+def test_wrong_entries_of_bibtex_are_refused() -> None:
+    text = dedent(
+        """\
+        % a comment
+        @string{p = "P"}
+        @book{a, title = {A}}
+        @book{a, title = {B}}
+        @book{b, title = {B}, title = {C}}
+        @book{c, title = {C}, publisher = p # "x"}
+        @book{d, title = {D},
+        @book{e, title = {E}}
+        """
+    )
+    entries = [*read_bibtex(text).entries]
+    assert {entry.place: entry.errors[0].reason for entry in entries if entry.errors} == {
+        "line 4": "the key a is already in the file",
+        "line 5": "the entry has the field title twice",
+        "entry c (line 6)": "texts joined by # can't be read; write the whole text",
+        "line 7": "the entry is not BibTeX: Expected a `=` after entry key, but found `@book`.",
+    }
+    assert [entry.key for entry in entries if not entry.errors] == ["a", "e"]
+
+
+def test_a_long_bibtex_file_is_read_in_parts() -> None:
+    text = '@string{p = "P"}\n' + "".join(
+        f"@book{{k{number},\n  title = {{T}}, publisher = p}}\n" for number in range(1201)
+    )
+    entries = [*read_bibtex(text + "@book{k7, title = {again}}").entries]
+    assert [entry.key for entry in entries[:-1]] == [f"k{number}" for number in range(1201)]
+    assert {entry.data["metadata"]["work"]["publisher"] for entry in entries[:-1]} == {"P"}
+    assert entries[1000].place == "entry k1000 (line 2002)"
+    assert entries[-1].place == "entry k7 (line 2404)"
+    assert entries[-1].errors[0].reason == "the key is already in line 16"
+
+
+# --- RIS -----------------------------------------------------------------------------------------
+
+
+def ris(text: str) -> list[Entry]:
+    return [*read_ris(dedent(text).splitlines()).entries]
+
+
+def test_the_fields_of_ris() -> None:
+    [entry] = ris(
+        """\
+        \ufeffTY  - JOUR
+        ID  - silva2009
+        TI  - A chuva
+        AU  - Silva, Ana
+        AU  - Souza, Davi
+        PY  - 2009
+        DA  - 2009/07/21
+        JO  - Acta
+        VL  - 2
+        IS  - 1
+        SP  - 7
+        EP  - 18
+        SN  - 0102-7786
+        KW  - a
+        KW  - b
+        DO  - 10.1590/a
+        UR  - https://example.org/1
+        AB  - Um
+        LA  - pt
+        XX  - unknown
+        ER  -
+        """
+    )
+    assert (entry.place, entry.key) == ("reference silva2009 (line 1)", "silva2009")
+    assert entry.data == {
+        "metadata": {
+            "work": {
+                "type": "article",
+                "titles": ["A chuva"],
+                "creators": ["Silva, Ana", "Souza, Davi"],
+                "container": {"title": "Acta", "volume": "2", "number": "1", "pages": "7-18"},
+                "abstracts": ["Um"],
+                "subjects": ["a", "b"],
+                "related": [{"identifier": "https://example.org/1", "relation": "IsIdenticalTo"}],
+                "issn": "0102-7786",
+                "issued": "2009-07-21",
+            }
+        },
+        "language": "pt",
+        "same_as": ["doi:10.1590/a"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("TY  - THES\nM3  - Tese de doutorado\nA2  - Lima, E.", ("Tese de doutorado", "advisor")),
+        ("TY  - THES\nA2  - Lima, E.", ("thesis", "advisor")),
+        ("TY  - CHAP\nA2  - Lima, E.", ("chapter", "editor")),
+        ("TY  - RPRT\nA2  - Lima, E.", ("report", "editor")),
+        ("TY  - GEN\nM3  - Partitura\nA4  - Lima, E.", ("Partitura", "translator")),
+    ],
+)
+def test_the_second_author_of_ris_depends_on_the_type(
+    lines: str, expected: tuple[str, str]
+) -> None:
+    [entry] = ris(f"{lines}\nTI  - T\nER  - \n")
+    work = entry.data["metadata"]["work"]
+    assert (work["type"], work["contributors"][0]["role"]) == expected
+
+
+def test_wrong_references_of_ris_are_refused() -> None:
+    entries = ris("TI  - T\n\nTY  - BOOK\nTI  - A\nTY  - BOOK\nTI  - B\nER  - \nTY  - BOOK\n")
+    assert [(entry.place, bool(entry.errors)) for entry in entries] == [
+        ("line 1", True), ("line 3", True), ("line 5", False), ("line 8", True),
+    ]  # fmt: skip
+
+
+# --- all -----------------------------------------------------------------------------------------
+
+
+@given(st.text())
+def test_no_text_makes_a_reader_fail(text: str) -> None:
+    for read in (
+        lambda: read_csv(text.splitlines(keepends=True)),
+        lambda: read_csv([f"title\t{text}\n", *text.splitlines(keepends=True)]),
+        lambda: read_csl_json(text),
+        lambda: read_csl_json(f"[{text}"),
+        lambda: read_json_lines(text.encode(errors="replace").splitlines()),
+        lambda: read_bibtex(f"@book{{a, title = {{{text}}}, author = {{{text}}}}}"),
+        lambda: read_ris(["TY  - BOOK", *(f"TI  - {one}" for one in text.splitlines()), "ER  - "]),
+    ):
+        try:
+            works = read()
+        except FieldError:
+            continue
+        assert all(entry.place for entry in works.entries)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("metadata.work.creators[2].orcid", "Autores"),
+        ("metadata.work.contributors[0]", "Orientador/Banca"),
+        ("metadata.work.container.title", "Volume"),
+        ("metadata.work.titles", "Obra"),
+        ("metadata.work.funding[0].funder", "Processo"),
+        ("same_as[0]", "DOI"),
+        ("rep", "rep"),
+        (None, None),
+    ],
+)
+def test_an_error_names_the_column(path: str | None, name: str | None) -> None:
+    header = "Obra;Autores;Orientador;Banca;Volume;DOI;Processo\n"
+    works = read_csv([header], columns={"Obra": "title"})
+    assert name_field(path, works.names) == name
