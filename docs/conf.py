@@ -1,6 +1,7 @@
 """Settings of Sphinx for this documentation.
 
-``sphinx-build -W docs build/docs`` writes the pages to ``build/docs``.
+``sphinx-build -W docs build/docs`` writes the pages to ``build/docs``, and ``sphinx-build -W -D
+language=pt_BR docs build/docs/pt-br`` writes them in Portuguese.
 """
 
 import warnings
@@ -23,6 +24,31 @@ html_theme = "furo"
 html_title = "flask_ibi_archive"
 html_copy_source = False
 html_show_copyright = False
+
+#: The pages of librarians and administrators: they are also in Portuguese, completely.
+TRANSLATED = [
+    "index",
+    "what-is-an-ibi",
+    "accesses",
+    "howto/index",
+    "howto/backup",
+    "howto/from-a-spreadsheet",
+    "howto/join-a-resolver",
+    "howto/leave-another-system",
+    "howto/librarian",
+    "howto/login-and-embargo",
+    "howto/move",
+    "howto/old-links",
+    "howto/upgrade",
+    "reference/commands",
+]
+locale_dirs = ["locales"]
+# one catalogue for each page, without the numbers of lines, which change often
+gettext_compact = False
+gettext_location = False
+if tags.has("translated"):  # noqa: F821
+    # sphinx-build -t translated -b gettext writes the texts of these pages alone
+    include_patterns = [f"{name}.rst" for name in TRANSLATED]
 
 # the members of a class in the order of its source
 autodoc_member_order = "bysource"

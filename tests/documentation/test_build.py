@@ -31,7 +31,7 @@ def test_the_documentation_is_built_without_warnings(tmp_path: Path) -> None:
         for path in tmp_path.rglob("*.html")
     }
     assert set(pages()) <= built
-    check_commands((tmp_path / "reference/commands.html").read_text(encoding="utf-8"))
+    check_commands((tmp_path / "reference/options.html").read_text(encoding="utf-8"))
     for path in tmp_path.rglob("*.html"):
         check_hosts(path)
 

@@ -1,0 +1,82 @@
+"""The pages of librarians and administrators are also in Portuguese, completely."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.pofile import read_po
+from support.commands import ROOT
+from support.documentation import DOCS
+
+pytestmark = pytest.mark.one_database
+CATALOGUES = DOCS / "locales/pt_BR/LC_MESSAGES"
+#: What a translation keeps as it is: code, and where a reference leads.
+KEPT = re.compile(r"``.+?``|:[a-z]+:`(?:[^`<]*<)?([^`<>]+)>?`|(?<!`)`[^`<]+`_|<https?:[^>]+>")
+
+
+def build(*options: str) -> str:
+    """Run sphinx-build, and return its warnings."""
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def read_catalogue(path: Path) -> Catalog:
+    with path.open("rb") as file:
+        return read_po(file, locale="pt_BR")
+
+
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the texts of the translated pages."""
+    folder = tmp_path_factory.mktemp("texts")
+    build("-Q", "-b", "gettext", "-t", "translated", "-d", f"{folder}/.trees", "docs", str(folder))
+    return folder
+
+
+def names(folder: Path, suffix: str) -> list[str]:
+    """Return the names of the pages that have a file in a folder."""
+    paths = (path.relative_to(folder).with_suffix("") for path in folder.rglob(f"*{suffix}"))
+    return sorted(path.as_posix() for path in paths)
+
+
+def test_each_text_of_a_translated_page_has_a_translation_and_no_other(templates: Path) -> None:
+    assert names(templates, ".pot") == names(CATALOGUES, ".po")
+    for name in names(templates, ".pot"):
+        texts = read_catalogue(templates / f"{name}.pot")
+        catalogue = read_catalogue(CATALOGUES / f"{name}.po")
+        assert {one.id for one in texts} == {one.id for one in catalogue}, name
+        assert not catalogue.obsolete, name
+        for one in catalogue:
+            assert one.string, (name, one.id)
+            assert not one.fuzzy, (name, one.id)
+
+
+def test_a_translation_keeps_code_and_references() -> None:
+    for name in names(CATALOGUES, ".po"):
+        for one in read_catalogue(CATALOGUES / f"{name}.po"):
+            if one.id:
+                assert kept(str(one.string)) == kept(str(one.id)), name
+
+
+def kept(text: str) -> list[str]:
+    return sorted(found[1] or found[0] for found in KEPT.finditer(text))
+
+
+@pytest.mark.slow
+def test_the_documentation_is_built_in_portuguese_without_warnings(tmp_path: Path) -> None:
+    assert build("-qW", "--keep-going", "-D", "language=pt_BR", "docs", str(tmp_path)) == ""
+    page = (tmp_path / "what-is-an-ibi.html").read_text(encoding="utf-8")
+    assert '<html class="no-js" lang="pt-BR"' in page
+    assert "O que é um IBI?" in page
