@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -265,6 +266,23 @@ def test_a_complete_description_is_kept_shown_and_harvested(
     form = ana.get(f"/publications/{thesis.id}/edition")
     for text in ("Silva, Ana; 0000-0002-1825-0097; Vale University", "Sobre a chuva [pt]"):
         assert text in form, text
+
+
+@pytest.mark.one_database
+def test_programs_read_who_may_read_the_files(
+    app: Flask, reader: Visitor, publish: Callable[..., Publication]
+) -> None:
+    for embargo, right in (("", "c_abf2"), ("2999-01-01", "c_f1cf")):
+        page = reader.get(path_of(publish(kind="Dataset", licence="CC0-1.0", embargo=embargo)))
+        [text] = re.findall(r'<script type="application/ld\+json">(.*)', page)
+        found = json.loads(text.removesuffix("</script>"))
+        rights = found["conditionsOfAccess"]
+        first = rights if isinstance(rights, str) else rights[0]
+        assert first == f"http://purl.org/coar/access_right/{right}"
+        assert found["isAccessibleForFree"] is not bool(embargo)
+        assert found["license"] == "https://creativecommons.org/publicdomain/zero/1.0/"
+        # readers do not see the files before the end of an embargo
+        assert ("distribution" in found) is not bool(embargo)
 
 
 @pytest.mark.one_database
