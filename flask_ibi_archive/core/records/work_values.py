@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import date
+from functools import lru_cache
 from urllib.parse import quote
 
 from flask_ibi_archive.core.records.description import Container, IssuedDate, Name
@@ -78,6 +79,7 @@ _YEAR = re.compile(r"(?<![0-9])(1[0-9]{3}|20[0-9]{2})(?![0-9])")
 _APPROXIMATE = re.compile(r"(?<!\w)(?:c|ca|circa|cerca de|about|approx)\b|[?~]", re.IGNORECASE)
 
 
+@lru_cache(maxsize=1024)  # imports have few dates, each many times
 def parse_date(text: str) -> IssuedDate:
     """Parse a date such as ``2009-07-21``, ``1998-08``, ``1998``, ``c. 1998`` or ``May 1998``.
 
