@@ -11,7 +11,7 @@ import pytest
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import read_po
 from support.commands import ROOT
-from support.documentation import DOCS
+from support.documentation import DOCS, pages, read
 
 pytestmark = pytest.mark.one_database
 CATALOGUES = DOCS / "locales/pt_BR/LC_MESSAGES"
@@ -72,6 +72,16 @@ def test_a_translation_keeps_code_and_references() -> None:
 
 def kept(text: str) -> list[str]:
     return sorted(found[1] or found[0] for found in KEPT.finditer(text))
+
+
+def test_each_screenshot_exists_in_both_languages_and_has_a_text_alternative() -> None:
+    images = {path.name for path in (DOCS / "images").glob("*.png")}
+    shown = set()
+    for page in pages():
+        for name, alternative in re.findall(r"image:: \S*/(\S+\.png)\n +:alt: (.*)", read(page)):
+            assert alternative, page
+            shown |= {name, name.replace(".png", ".pt_BR.png")}
+    assert images == shown
 
 
 @pytest.mark.slow
