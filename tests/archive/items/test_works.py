@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
+from support import host_models
 from support.archives import import_file, import_records
 from support.cases import for_each
+from support.databases import BACKENDS, new_database
 from support.stores import rep_of
 
 from flask_ibi_archive.archive.archive import Archive
+from flask_ibi_archive.archive.hosts.comparing import Comparer
 from flask_ibi_archive.core.records.description import Description, Name, Title
 from flask_ibi_archive.core.records.fields import format_line, format_record
 from flask_ibi_archive.core.records.item_view import ItemView
@@ -145,3 +148,22 @@ def test_the_database_refuses_a_description_without_its_dublin_core(archive: Arc
     archive.deposit(**WORK)
     with pytest.raises(IntegrityError), archive.database.writing() as connection:
         connection.execute(text("UPDATE ibi_item SET dublin_core = NULL WHERE work IS NOT NULL"))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_row_of_a_host_has_a_description(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def describe(row: Any) -> dict[str, Any]:
+        return {**WORK, "titles": [row.title]}
+
+    monkeypatch.setattr(host_models, "describe", describe)
+    with new_database(backend, tmp_path, ready=True) as uri:
+        host = host_models.Host(uri, tmp_path)
+        row = host.add("Chuva")
+        assert work_of(host.archive, row.ibi) == {**WORK, "titles": ["Chuva"]}
+        row.title = "Neve"
+        host.session().commit()
+        assert work_of(host.archive, row.ibi) == {**WORK, "titles": ["Neve"]}
+        assert list(Comparer(host.archive, host.session(), host.Thesis).run()) == []
+        host.close()

@@ -1,8 +1,8 @@
 """Formatted citations: one line of text in the style of a norm or of a publisher.
 
 The style of ABNT is implemented in :mod:`flask_ibi_archive.core.records.formats.abnt`, because
-citeproc-py with the style that the project CSL publishes for ABNT writes only a third of the tested
-citations as the norm asks: it has the norm of 2002, and repeats the title if there is no author.
+citeproc-py with the style that the project CSL publishes for ABNT differs from the norm of 2018: it
+abbreviates given names, leaves out addresses, and repeats the title if there is no author.
 The other styles are those of CSL, formatted by citeproc-py. Both are the extra ``citations`` of
 this package, since the styles need 90 MB; without it, only ABNT is available.
 
