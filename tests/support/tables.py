@@ -65,6 +65,7 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
     import_records(archive, shelf(folder))
     archive.make_copy(REPORT, SECOND)
     archive.delete(second_edition(archive, folder), "withdrawn", citation="Banon, G.: A report")
+    archive.deposit(title="Chuva", degree={"level": "doctoral"}, issued="2009")
     archive.deposit(embargo="2001-01-01", same_as=["hdl:20.500/1", "http://a.example/é"])
     archive.reserve("a draft — für später")
     archive.release(archive.reserve().rep)
