@@ -100,6 +100,8 @@ class RegisteredArchive(ResolverBase):
     #: follows the address of the Archive.
     last_failure: Mapped[str | None] = mapped_column(Text)
     last_failure_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The version of the list of Archives (claims/tables.py) in which this row changed last.
+    changed_in: Mapped[int] = mapped_column(BigInteger, server_default="0")
 
 
 class Hint(ResolverBase):

@@ -16,6 +16,7 @@ from support.registries import KEY, a_registry, a_request, fill_document_registr
 
 from flask_ibi_archive.archive.items.tables import metadata
 from flask_ibi_archive.errors import NotReady, RegistrationRefused, StorageError
+from flask_ibi_archive.resolver.claims import tables as _claims  # noqa: F401
 from flask_ibi_archive.resolver.hints import store_hints
 from flask_ibi_archive.resolver.registry_2008.tables import ResolverBase
 from flask_ibi_archive.server.database import migrate
@@ -141,7 +142,7 @@ def test_a_database_of_a_newer_version_is_reported_in_one_line(database: Databas
     with database.writing() as connection:
         connection.execute(text(f"UPDATE {RESOLVER.version_table} SET version_num = '9999'"))
     with pytest.raises(
-        NotReady, match="at revision 9999, but this version needs revision ibi_resolver_0001"
+        NotReady, match="at revision 9999, but this version needs revision ibi_resolver_0002"
     ):
         database.check()
     with pytest.raises(StorageError, match="9999") as refusal:

@@ -1,0 +1,261 @@
+"""The tables about the claims of Archives, as SQLAlchemy models.
+
+The *index* answers which Archives claim an identifier. Its recent part is the table of bindings;
+the rest is in files (index.py), whose names are in the table of runs. Therefore one transaction
+stores new bindings together with the position up to which the log of the Archive was read.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Date,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    String,
+    Text,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from flask_ibi_archive.resolver.tables import ResolverBase
+from flask_ibi_archive.server.database.dialects import Key, UTCDateTime
+
+#: The states of a log. NEW: the key is pinned, and nothing was read yet. CURRENT: the last read
+#: succeeded. SILENT: the Archive did not answer the last read at all, so that asking it would not
+#: help; its last claims count. STALE: the Archive answers, but its checkpoint is too old or can't
+#: be read. FORKED: two signed trees contradict each other. CONTRADICTED: three answers contradicted
+#: the claims. An Archive is always asked unless its log is CURRENT or SILENT.
+NEW, CURRENT, SILENT = "new", "current", "silent"
+STALE, FORKED, CONTRADICTED = "stale", "forked", "contradicted"
+LOG_STATES = (NEW, CURRENT, SILENT, STALE, FORKED, CONTRADICTED)
+
+
+def _refer_to_archive(table: str) -> ForeignKey:
+    return ForeignKey(
+        "ibi_resolver_archive.id", name=f"fk_ibi_resolver_{table}_archive", ondelete="CASCADE"
+    )
+
+
+class ResolverState(ResolverBase):
+    """One row: the version of the list of Archives, and how far the follower has come."""
+
+    __tablename__ = "ibi_resolver_state"
+    __table_args__ = (CheckConstraint("id = 1", name="ck_ibi_resolver_state_id"),)
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    #: Each change of the included Archives, or of whom to ask always, increases the version.
+    version: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: All logs were read at this time or later. None: no follower has run.
+    followed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+
+
+class FollowedLog(ResolverBase):
+    """The log of an Archive whose key was pinned, and how far it was read and verified."""
+
+    __tablename__ = "ibi_resolver_log"
+    __table_args__ = (
+        CheckConstraint(
+            f"state IN ({', '.join(repr(state) for state in LOG_STATES)})",
+            name="ck_ibi_resolver_log_state",
+        ),
+        CheckConstraint("size >= 0 AND contradictions >= 0", name="ck_ibi_resolver_log_counts"),
+        CheckConstraint("size = 0 OR checkpoint IS NOT NULL", name="ck_ibi_resolver_log_read"),
+        Index("ix_ibi_resolver_log_due", "due_at"),
+    )
+
+    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("log"), primary_key=True)
+    #: The first line of the checkpoints, and the name of the key.
+    origin: Mapped[str] = mapped_column(String(300))
+    #: The pinned public key in the form of a verifier key (signed-note).
+    key: Mapped[str] = mapped_column(String(500))
+    pinned_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    state: Mapped[str] = mapped_column(String(12), server_default=NEW)
+    #: Why the state is stale, silent, forked or contradicted, in one line for the operator.
+    reason: Mapped[str | None] = mapped_column(Text)
+    #: The number of entries that were read and verified.
+    size: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: The hashes of the full subtrees of these entries, from left to right (core/claims/merkle.py).
+    frontier: Mapped[bytes] = mapped_column(LargeBinary)
+    #: The last verified checkpoint with its signatures. None: none was read yet.
+    checkpoint: Mapped[str | None] = mapped_column(Text)
+    #: The ETag of that checkpoint.
+    etag: Mapped[str | None] = mapped_column(String(255))
+    #: The time in the timestamped signature of that checkpoint.
+    signed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When the log was last asked for, with or without success.
+    read_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: A ping asked to read the log before its turn. None: no ping.
+    due_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The number of answers that contradicted the claims since the key was pinned.
+    contradictions: Mapped[int] = mapped_column(Integer, server_default="0")
+
+
+class PinnedKey(ResolverBase):
+    """A key that was pinned for an Archive, now or earlier. The list of the keys is public."""
+
+    __tablename__ = "ibi_resolver_pinned_key"
+
+    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("pinned_key"), primary_key=True)
+    pinned_at: Mapped[datetime] = mapped_column(UTCDateTime, primary_key=True)
+    key: Mapped[str] = mapped_column(String(500))
+
+
+class RejectedEntry(ResolverBase):
+    """An entry of a log that was kept out of the index, for the report to the operator."""
+
+    __tablename__ = "ibi_resolver_rejected_entry"
+
+    archive_id: Mapped[int] = mapped_column(
+        Key, _refer_to_archive("rejected_entry"), primary_key=True
+    )
+    #: The position of the entry in the log, from 0.
+    position: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    reason: Mapped[str] = mapped_column(Text)
+    rejected_at: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+class Fork(ResolverBase):
+    """Two signed checkpoints of one Archive that contradict each other: the evidence of a fork."""
+
+    __tablename__ = "ibi_resolver_fork"
+    __table_args__ = (
+        Index("ix_ibi_resolver_fork_archive", "archive_id"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("fork"))
+    found_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    earlier: Mapped[str] = mapped_column(Text)
+    later: Mapped[str] = mapped_column(Text)
+
+
+class Binding(ResolverBase):
+    """A recent entry of the index: an Archive claims an identifier or an alias."""
+
+    __tablename__ = "ibi_resolver_binding"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    #: The key of the name (core/claims/claim.py): 16 bytes.
+    key: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    #: No foreign key: the index ignores Archives that are not included.
+    archive_id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    #: The number of the state (core/claims/claim.py).
+    state: Mapped[int] = mapped_column(SmallInteger)
+
+
+class IndexRun(ResolverBase):
+    """A file of the index with sorted bindings. A newer run has a higher id."""
+
+    __tablename__ = "ibi_resolver_index_run"
+    __table_args__ = ({"sqlite_autoincrement": True},)
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    records: Mapped[int] = mapped_column(BigInteger)
+    #: Where the run stands in the order of age; merged runs take the place of their newest part.
+    position: Mapped[int] = mapped_column(BigInteger)
+
+
+class PrefixHolder(ResolverBase):
+    """An Archive that claims or lately gave an item whose identifier begins with a prefix."""
+
+    __tablename__ = "ibi_resolver_prefix"
+    __table_args__ = (Index("ix_ibi_resolver_prefix_archive", "archive_id"),)
+
+    #: The part of an identifier that names the place of minting, in canonical case.
+    prefix: Mapped[str] = mapped_column(String(255), primary_key=True)
+    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("prefix"), primary_key=True)
+    seen_at: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+class Conflict(ResolverBase):
+    """Two Archives claim the Original of one identifier."""
+
+    __tablename__ = "ibi_resolver_conflict"
+    __table_args__ = (
+        CheckConstraint(
+            "first_archive_id < second_archive_id", name="ck_ibi_resolver_conflict_order"
+        ),
+        Index(
+            "uq_ibi_resolver_conflict_open",
+            "ibi",
+            "first_archive_id",
+            "second_archive_id",
+            unique=True,
+            sqlite_where=text("ended_at IS NULL"),
+            postgresql_where=text("ended_at IS NULL"),
+        ),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    #: The identifier in canonical case, as the claim that was read last names it.
+    ibi: Mapped[str] = mapped_column(String(255))
+    #: The Archive with the lower id, whichever claimed first.
+    first_archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("conflict_first"))
+    second_archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("conflict_second"))
+    found_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    ended_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When both administrators were told. None: not yet.
+    told_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+
+
+class Cosigned(ResolverBase):
+    """The latest checkpoint of an Archive that this resolver cosigned as a witness."""
+
+    __tablename__ = "ibi_resolver_cosigned"
+
+    archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("cosigned"), primary_key=True)
+    origin: Mapped[str] = mapped_column(String(300), primary_key=True)
+    size: Mapped[int] = mapped_column(BigInteger)
+    root: Mapped[bytes] = mapped_column(LargeBinary)
+    #: The checkpoint with the signatures of the Archive and of this resolver.
+    checkpoint: Mapped[str] = mapped_column(Text)
+
+
+class FailedUrl(ResolverBase):
+    """The number of readers for whom a persistent URL failed on a day. Contains no addresses."""
+
+    __tablename__ = "ibi_resolver_failed_url"
+    __table_args__ = (CheckConstraint("count > 0", name="ck_ibi_resolver_failed_url_count"),)
+
+    day: Mapped[date] = mapped_column(Date, primary_key=True)
+    #: The identifier in canonical case; what was requested in its place if it is malformed.
+    ibi: Mapped[str] = mapped_column(String(255), primary_key=True)
+    #: The kind of the alert, such as "unknown".
+    reason: Mapped[str] = mapped_column(String(20), primary_key=True)
+    count: Mapped[int] = mapped_column(BigInteger)
+
+
+class FailureReport(ResolverBase):
+    """The last month whose failures were reported to the administrator of an Archive."""
+
+    __tablename__ = "ibi_resolver_failure_report"
+
+    archive_id: Mapped[int] = mapped_column(
+        Key, _refer_to_archive("failure_report"), primary_key=True
+    )
+    #: The month as text, such as "2026-11".
+    month: Mapped[str] = mapped_column(String(7))
+
+
+class Mirrored(ResolverBase):
+    """One row: the resolver of which this resolver is a mirror."""
+
+    __tablename__ = "ibi_resolver_mirrored"
+    __table_args__ = (CheckConstraint("id = 1", name="ck_ibi_resolver_mirrored_id"),)
+
+    id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=False)
+    url: Mapped[str] = mapped_column(Text)
+    #: The key of the first resolver, as a verifier key.
+    key: Mapped[str] = mapped_column(String(500))
+    #: The time in the list that was taken over last. An older list is refused.
+    list_time: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    checked_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
