@@ -8,6 +8,7 @@ setting, the wrong value and the allowed values. The settings of a resolver use 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flask_ibi_archive.core.identifiers import Identifier, build_repository_name
+from flask_ibi_archive.core.identifiers.grammar import IBIP, REPOSITORY
 from flask_ibi_archive.core.protocol.hosts import InnerHosts, extract_host
 from flask_ibi_archive.core.protocol.relations import RelationPattern
 from flask_ibi_archive.errors import ConfigError
@@ -204,6 +206,11 @@ def find_mint_host_origin(config: Mapping[str, Any]) -> str:
     return "; it is the default, because IBI_ARCHIVE_ADDRESS and SERVER_NAME are not set"
 
 
+def default_claims_ping(config: Mapping[str, Any]) -> bool:
+    """Return the default of IBI_CLAIMS_PING: true, except in tests of an app."""
+    return not config.get("TESTING")
+
+
 def default_platform_version(config: Mapping[str, Any]) -> str:
     """Return the default of IBI_ARCHIVE_PLATFORM_VERSION: the version of this package."""
     try:
@@ -263,6 +270,7 @@ class ArchiveConfig:
     registration_key: str | None = setting(values.parse_registration_key)
     registry_url: str | None = setting(values.parse_base_url)
     registry_actor_id: Identifier | None = setting(values.parse_identifier_setting)
+    claims_ping: bool = setting(values.parse_flag, default_claims_ping)
     register_on_start: bool = setting(values.parse_flag, False)
     registration_deadline: float = setting(values.parse_seconds, 60)
     anonymise_ips: bool = setting(values.parse_flag, True)
@@ -303,6 +311,11 @@ class ArchiveConfig:
     def base_url(self) -> str:
         """The scheme and the host of the URLs of the Archive."""
         return f"{self.url_scheme}://{self.archive_address}"
+
+    @cached_property
+    def resolver_base(self) -> str:
+        """IBI_RESOLVER_URL without the IBI of the resolver's service at its end."""
+        return re.sub(rf"/(?:{IBIP.pattern}|{REPOSITORY.pattern})\Z", "", self.resolver_url)
 
     @property
     def resolver_networks(self) -> tuple[Network, ...]:
