@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from flask_ibi_archive.archive.accesses import access_operations
 from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
 from flask_ibi_archive.archive.accesses.visitors import name_network
+from flask_ibi_archive.archive.claims.log import ClaimLog
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items import archives
@@ -112,6 +113,11 @@ class Archive:
         port = self.config.mint_port
         subsystem = Subsystem(host, ip, port or 80, port or 800)
         return Minter(self.database, subsystem, self.config.granularity, self.config.mint_max_wait)
+
+    @cached_property
+    def claims(self) -> ClaimLog:
+        """The log in which the Archive publishes what it holds."""
+        return ClaimLog(self)
 
     @cached_property
     def items(self) -> ItemCatalogue:

@@ -19,8 +19,8 @@ from flask_ibi_archive.core.claims.proof import LogProof, parse_proof
 from flask_ibi_archive.core.claims.signed_note import MAX_NOTE
 from flask_ibi_archive.errors import ClaimError
 
-#: The largest number of witnesses in a proof.
-MAX_WITNESSES = 16
+#: The largest number of witnesses in a proof, and the last second of the year 9999.
+MAX_WITNESSES, MAX_SECONDS = 16, 253_402_300_799
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,8 @@ class ClaimProof:
             if seconds is None:
                 raise ClaimError(f"the proof has no signature of the witness {witness.format()}")
             confirmations.append(Confirmation(witness, seconds, witness in witnesses))
+        if max(opened.seconds, *(one.seconds for one in confirmations), 0) > MAX_SECONDS:
+            raise ClaimError("the proof has a time after the year 9999")
         return ProvenClaim(
             parse_claim(self.entry),
             self.entry,
