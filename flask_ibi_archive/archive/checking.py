@@ -116,9 +116,9 @@ def check_replica(archive: Archive) -> None:
 def check_archive(archive: Archive) -> Iterator[Finding]:
     """Yield the findings of all checks.
 
-    The checks concern the configuration, the database, the files, the claims, the host's own catalogue if it
-    has one, the rows of the host's own models, the pages, the persistent URLs, the Archive's own
-    address, the resolver and the registration.
+    The checks concern the configuration, the database, the files, the claims, the host's own
+    catalogue if it has one, the rows of the host's own models, the pages, the persistent URLs, the
+    Archive's own address, the resolver and the registration.
     """
     yield run_check("configuration", lambda: _check_configuration(archive))
     database = run_check("database", lambda: _check_database(archive))
