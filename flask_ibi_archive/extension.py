@@ -332,7 +332,9 @@ class IBIArchive:
             formats=self.functions.formats,
             replica=replica or None,
         )
-        pinger = Pinger(archive, app) if config.claims_ping else None
+        # without a registration key, no resolver can have included the Archive
+        pings = config.claims_ping and config.registration_key is not None
+        pinger = Pinger(archive, app) if pings else None
         app.extensions[EXTENSION] = ExtensionState(archive, self.functions, pinger)
         app.extensions[OWN_ARCHIVE] = OwnArchive(archive)
         if config.register_on_start and not is_flask_command():

@@ -206,11 +206,6 @@ def find_mint_host_origin(config: Mapping[str, Any]) -> str:
     return "; it is the default, because IBI_ARCHIVE_ADDRESS and SERVER_NAME are not set"
 
 
-def default_claims_ping(config: Mapping[str, Any]) -> bool:
-    """Return the default of IBI_CLAIMS_PING: true, except in tests of an app."""
-    return not config.get("TESTING")
-
-
 def default_platform_version(config: Mapping[str, Any]) -> str:
     """Return the default of IBI_ARCHIVE_PLATFORM_VERSION: the version of this package."""
     try:
@@ -270,7 +265,7 @@ class ArchiveConfig:
     registration_key: str | None = setting(values.parse_registration_key)
     registry_url: str | None = setting(values.parse_base_url)
     registry_actor_id: Identifier | None = setting(values.parse_identifier_setting)
-    claims_ping: bool = setting(values.parse_flag, default_claims_ping)
+    claims_ping: bool = setting(values.parse_flag, True)
     register_on_start: bool = setting(values.parse_flag, False)
     registration_deadline: float = setting(values.parse_seconds, 60)
     anonymise_ips: bool = setting(values.parse_flag, True)
