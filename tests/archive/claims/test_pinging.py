@@ -26,6 +26,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.claims.pinging import Pinger
 from flask_ibi_archive.archive.items.operations.context import transaction_committed
 from flask_ibi_archive.archive.joining.registration_state import store_status
+from flask_ibi_archive.errors import UnknownItem
 
 NewApp = Callable[..., Flask]
 #: An Archive without a registration key cannot be included.
@@ -128,19 +129,21 @@ def test_many_commits_are_one_message(new_app: NewApp) -> None:
 
 def test_an_archive_that_is_not_included_tells_nobody(new_app: NewApp) -> None:
     resolver = PingedResolver()
-    with serving(resolver) as address:
-        with pinging(new_app, address, included=False) as archive:
-            archive.deposit(ItemRecord())
-            include(archive, included=False)
-            archive.deposit(ItemRecord())
+    with serving(resolver) as address, pinging(new_app, address, included=False) as archive:
+        archive.deposit(ItemRecord())
+        include(archive, included=False)
+        archive.deposit(ItemRecord())
     assert resolver.asked.empty()
 
 
 def test_a_refused_change_tells_nobody(new_app: NewApp) -> None:
     resolver = PingedResolver()
-    with serving(resolver) as address, pinging(new_app, address) as archive:
-        with pytest.raises(Exception, match="unknown"):
-            archive.delete("a.br/unknown/2001/01.01.00.00", reason="x")
+    with (
+        serving(resolver) as address,
+        pinging(new_app, address) as archive,
+        pytest.raises(UnknownItem),
+    ):
+        archive.delete("a.br/unknown/2001/01.01.00.00", reason="x")
     assert resolver.asked.empty()
 
 
@@ -149,9 +152,9 @@ def test_a_resolver_that_fails_changes_nothing(
     new_app: NewApp, status: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "flask_ibi_archive")
-    with serving(PingedResolver(status)) if status else nobody() as address:
-        with pinging(new_app, address) as archive:
-            assert archive.deposit(ItemRecord()).ibi
+    server = serving(PingedResolver(status)) if status else nobody()
+    with server as address, pinging(new_app, address) as archive:
+        assert archive.deposit(ItemRecord()).ibi
     lines = [record.message for record in caplog.records]
     assert [line for line in lines if "was not told" in line] == (
         []
