@@ -170,8 +170,8 @@ def verify_command(
     Writes one line for each faulty file. The line contains the kind of the fault (missing,
     truncated, altered, swapped or unreadable), the IBI of the item, the path of the file, and
     advice on the repair. Errors in the log of claims have the kind "claims". The exit status is 1
-    if a file is faulty or the log has an error. Otherwise, the command writes the number of verified
-    files, but only if the output is a terminal.
+    if a file is faulty or the log has an error. Otherwise, the command writes the number of
+    verified files, but only if the output is a terminal.
 
     --prune deletes nothing if the folder of files also belongs to an Archive of another database,
     if this Archive is not entered there (init and each new file enter it), or if the folder
