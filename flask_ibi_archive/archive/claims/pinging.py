@@ -36,6 +36,8 @@ _logger = logging.getLogger(__name__)
 class Pinger:
     """Sends a message to the resolver after commits of the app: one for all commits of a while.
 
+    A commit that has not changed any claim sends no message.
+
     :param sender: the app. The commits of its Archive are announced by a signal.
     """
 
@@ -51,6 +53,7 @@ class Pinger:
     def _reset(self) -> None:
         self._is_running = Lock()
         self._is_due = False
+        self._size = (0, 0)
 
     def note_commit(self, sender: object, **values: object) -> None:
         """Let a thread send a message soon. This method does not wait."""
@@ -78,7 +81,7 @@ class Pinger:
         from flask_ibi_archive.server.http.transport import fetch
 
         try:
-            if self._is_included():
+            if self._has_news() and self._is_included():
                 url = f"{self._archive.config.resolver_base}/ibi/claims/ping"
                 form = urlencode({"service": self._archive.served().service_ibi})
                 fetch(url, form=form, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
@@ -87,6 +90,12 @@ class Pinger:
         except Exception:
             # the thread must release its lock, and no other thread would log the error
             _logger.exception("the resolver was not told of new claims")
+
+    def _has_news(self) -> bool:
+        """Return whether the log has grown since the last call, or will grow."""
+        status = self._archive.claims.status()
+        before, self._size = self._size, (status.number, status.size)
+        return status.key is not None and (status.pending > 0 or self._size != before)
 
     def _is_included(self) -> bool:
         statement = select(Registration.included_at).where(
