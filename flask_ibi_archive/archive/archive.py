@@ -158,6 +158,11 @@ class Archive:
         self.check_has_items()
         return self.own_context
 
+    @cached_property
+    def claims(self) -> ClaimLog:
+        """The log of the claims that the Archive publishes."""
+        return ClaimLog(self)
+
     @property
     def today(self) -> date:
         """The current day (UTC), on which embargoes depend."""

@@ -31,6 +31,7 @@ SECRETS = (
     "SECRET_KEY",
     "SECRET_KEY_FALLBACKS",
     "IBI_REGISTRATION_KEY",
+    "IBI_CLAIMS_KEY",
     "IBI_DATABASE_URI",
     "IBI_READ_DATABASE_URI",
     "IBI_RESOLVER_DATABASE_URI",
@@ -274,6 +275,9 @@ class ArchiveConfig:
     offer_timeout: float = setting(values.parse_seconds, 120)
     link_failures: int = setting(values.parse_count, 3)
     inner_hosts: InnerHosts = setting(values.parse_hosts, ())
+    claims: bool = setting(values.parse_flag, True)
+    claims_key: bytes | None = setting(values.parse_private_key)
+    claims_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_claims")
     mail: MailSettings | None
     secret_keys: tuple[str | bytes, ...]
     mint_host_origin: str

@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
+from flask_ibi_archive.archive.items.claim_changes import begin_change
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter
@@ -205,6 +206,7 @@ class OperationContext:
         store: ItemStore | None = None
         try:
             with writing as connection:
+                begin_change(connection)
                 store = ItemStore(connection, self.archive.id, ibi=ibi)
                 yield store
                 if self.before_commit is not None:

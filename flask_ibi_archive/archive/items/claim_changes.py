@@ -1,0 +1,17 @@
+"""Numbers the operations that change items, for the notes of changed items on SQLite.
+
+An operation writes an item with several statements. Triggers note the item after each of them, but
+only the last note is what others see. On PostgreSQL, the notes of one transaction belong together.
+SQLite has no number of a transaction. Therefore each operation counts itself. Statements of others
+have the number of the operation before them, so that at most an intermediate state is not claimed.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+
+def begin_change(connection: Connection) -> None:
+    """Begin a new change. The transaction must have begun, and have the write lock."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("UPDATE ibi_claim_log SET change_no = change_no + 1")
