@@ -115,11 +115,6 @@ class Archive:
         return Minter(self.database, subsystem, self.config.granularity, self.config.mint_max_wait)
 
     @cached_property
-    def claims(self) -> ClaimLog:
-        """The log in which the Archive publishes what it holds."""
-        return ClaimLog(self)
-
-    @cached_property
     def items(self) -> ItemCatalogue:
         """The items, in the tables of this package or in the host's own catalogue."""
         stored = StoredItems(self.database, self.served, self.files_folder)
@@ -205,7 +200,16 @@ class Archive:
         served = self.served()
         return ibi in (served.rep, served.ibip)
 
-    init = archives.init
+    def init(self) -> tuple[archives.ServedArchive, bool]:
+        """Create the Archive with its tables and folders, and the log of its claims, if missing.
+
+        See :func:`.archives.init`.
+        """
+        served, created = archives.init(self)
+        if self.config.claims:
+            self.claims.create_key()
+        return served, created
+
     upgrade = archives.upgrade
     downgrade = archives.downgrade
 

@@ -367,6 +367,8 @@ class ClaimLog:
             if not has_key or tree is not None:
                 self._folder.replace_key()
             if log is not None:
+                if tree is None and log.size == 0:
+                    self._folder.write_tree(SignedTree(log.number, 0, EMPTY_ROOT))
                 log_tables.update_log(connection, log._replace(key_at=now))
                 return True
             number = 1 if tree is None else tree.number + 1

@@ -36,6 +36,8 @@ from sqlalchemy.types import NullType
 from flask_ibi_archive.archive.items.tables import (
     ArchiveRow,
     ChangedItem,
+    ClaimLogRow,
+    ClaimNote,
     EditionSeries,
     File,
     Item,
@@ -209,6 +211,8 @@ FIRST = tuple(
     model.__tablename__
     for model in (ArchiveRow, EditionSeries, TranslationGroup, Item, ItemIdentifier, File)
 )
+#: The tables that are loaded last, in this order. From then on, triggers note changed items.
+LAST = (ClaimNote.__tablename__, ClaimLogRow.__tablename__)
 
 
 class TableLoader:
@@ -257,10 +261,10 @@ class TableLoader:
         self._load(file)
         if described:
             self._update(item, "metadata_item_id", self._read_parsed(item))
-        for table in sort_tables(
-            [table for name, table in self.tables.items() if name not in FIRST]
-        ):
-            self._load(table.name)
+        others = [table for name, table in self.tables.items() if name not in FIRST + LAST]
+        for name in [table.name for table in sort_tables(others)] + [*LAST]:
+            if name in self.tables:  # a backup of an older revision does not contain all tables
+                self._load(name)
         # a migration cannot change the tables while checks are deferred
         run_on_postgresql(self._connection, "SET CONSTRAINTS ALL IMMEDIATE")
 

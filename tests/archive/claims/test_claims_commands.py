@@ -38,22 +38,24 @@ def test_init_creates_the_key_and_says_nothing_else(new_app: NewApp) -> None:
 
 def test_status_counts_claims_and_waiting_changes(publishing: Flask) -> None:
     folder = Path(archive_of(publishing).config.claims_folder)
+    read_entries(publishing)
+    archive_of(publishing).deposit(title="Snow")
     status = json.loads(command(publishing, "claims", "status", "--json").data)
-    size = status["size"]
+    size, signed_at = status["size"], status["signed_at"]
+    assert signed_at is not None
     assert status == {
         "number": 1,
         "origin": SERVICE,
         "key": command(publishing, "claims", "key").data.strip(),
         "size": size,
         "pending": 1,
-        "signed_at": None,
+        "signed_at": signed_at,
         "folder": str(folder),
         "warning": None,
     }
     assert len(read_entries(publishing)) == size + 1
     after = json.loads(command(publishing, "claims", "status", "--json").data)
     assert (after["size"], after["pending"]) == (size + 1, 0)
-    assert after["signed_at"] is not None
     lines = command(publishing, "claims", "status").lines
     assert lines[:2] == ["number: 1", f"origin: {SERVICE}"]
     assert f"size: {size + 1}" in lines
@@ -126,7 +128,7 @@ def test_verify_reads_the_whole_log(publishing: Flask) -> None:
     assert command(publishing, "verify").data == ""
     assert json.loads(command(publishing, "verify", "--json").data)["claims"] == []
     with archive_of(publishing).database.writing() as connection:
-        connection.exec_driver_sql("UPDATE ibi_claim SET text = text || ' '")
+        connection.exec_driver_sql("UPDATE ibi_claim SET entry = entry || ' '")
     done = command(publishing, "verify")
     assert done.status == 1
     lines = done.out.splitlines()

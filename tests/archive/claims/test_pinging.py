@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from threading import Event
@@ -96,15 +96,16 @@ def test_a_host_that_commits_tells_the_resolver_and_one_that_rolls_back_does_not
     resolver = PingedResolver()
     with serving(resolver) as address:
         host = Host(uri, tmp_path, IBI_RESOLVER_URL=f"http://{address}/x", **JOINED)
-        include(host.archive)
-        host.app.extensions["ibi_archive"].pinger._pause = 0.01
-        host.session.add(host.Thesis(title="x"))
-        host.session.flush()
-        host.session.rollback()
-        assert resolver.asked.empty()
-        host.add()
-        assert resolver.wait() == ("/x" + PING[0], PING[1])
-        host.close()
+        with closing(host):
+            include(host.archive)
+            host.app.extensions["ibi_archive"].pinger._pause = 0.01
+            host.session.add(host.Thesis(title="x"))
+            host.session.flush()
+            host.session.rollback()
+            assert resolver.asked.empty()
+            host.add()
+            assert resolver.wait() == ("/x" + PING[0], PING[1])
+            finish()
 
 
 def test_many_commits_are_one_message(new_app: NewApp) -> None:

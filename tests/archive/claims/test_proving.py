@@ -142,7 +142,7 @@ def test_a_larger_checkpoint_that_another_process_sent_is_used(case: Case) -> No
 
 
 def test_a_claim_of_an_unknown_or_hidden_item_cannot_be_proven(case: Case) -> None:
-    for ibi in ("a.br/x/2001/01.01.00.00", case.archive.reserve()[0].ibi):
+    for ibi in ("a.br/x/2001/01.01.00.00", case.archive.reserve().ibi):
         with pytest.raises(StorageError, match="has never claimed"):
             case.prove(ibi)
 
@@ -245,8 +245,8 @@ def test_the_commands_write_and_explain_a_proof(case: Case, tmp_path: Path) -> N
     claim = parse_claim(parse_claim_proof(path.read_text()).entry)
     size = len(read_entries(case.app))
     what = [
-        f"The Archive {SERVICE} claims that it holds the Original of the item {item.record.rep} "
-        f"({item.record.ibip}).",
+        f"The Archive {SERVICE} claims that it holds the Original of the item {item.rep} "
+        f"({item.ibip}).",
         f"The item was last changed at {claim.timestamp}.",
         "The item is also known as doi:10.5281/zenodo.1.",
         f"Its main file has the SHA-256 checksum {claim.sha256}.",
