@@ -59,7 +59,7 @@ def note_items(dialect: str, items: str, condition: str) -> str:
     return (
         f"{NOTE} SELECT item.archive_id, item.id, {CHANGE[dialect]}, {COLUMNS.format('item')},"
         f" {aliases}, {SHA256}, {HIDDEN.format('item')} FROM {items} {LOG}"
-        f" WHERE item.state <> 'Elsewhere' AND {condition};"
+        f" WHERE item.state <> 'Elsewhere' AND {condition} ORDER BY item.id;"
     )
 
 
