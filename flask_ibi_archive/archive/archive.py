@@ -200,16 +200,7 @@ class Archive:
         served = self.served()
         return ibi in (served.rep, served.ibip)
 
-    def init(self) -> tuple[archives.ServedArchive, bool]:
-        """Create the Archive with its tables and folders, and the log of its claims, if missing.
-
-        See :func:`.archives.init`.
-        """
-        served, created = archives.init(self)
-        if self.config.claims:
-            self.claims.create_key()
-        return served, created
-
+    init = archives.init
     upgrade = archives.upgrade
     downgrade = archives.downgrade
 

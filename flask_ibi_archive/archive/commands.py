@@ -90,7 +90,8 @@ def create_group(create_app: Callable[[], Flask] | None = None) -> click.Group:
 def init_command() -> None:
     """Create or update the tables and the Archive.
 
-    Prints the IBI of the service. The command can be repeated. It then updates the tables.
+    Prints the IBI of the service. The command can be repeated. It then updates the tables. The
+    private key of the Archive's claims is made, unless it exists or IBI_CLAIMS is false.
 
     \b
     Example:
@@ -106,6 +107,8 @@ def init_command() -> None:
     served, created = archive.init()
     if created and archive.config.archive_service_ibi is None:
         warn_of_private_address(archive)
+    if archive.config.claims:
+        archive.claims.create_key()
     write(served.service_ibi)
 
 

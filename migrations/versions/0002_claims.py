@@ -59,7 +59,7 @@ def note_items(dialect: str, items: str, condition: str) -> str:
     return (
         f"{NOTE} SELECT item.archive_id, item.id, {CHANGE[dialect]}, {COLUMNS.format('item')},"
         f" {aliases}, {SHA256}, {HIDDEN.format('item')} FROM {items} {LOG}"
-        f" WHERE item.state <> 'Elsewhere' AND {condition};"
+        f" WHERE item.state <> 'Elsewhere' AND {condition} ORDER BY item.id;"
     )
 
 
@@ -91,12 +91,10 @@ def sqlite_triggers() -> dict[str, str]:
         f" ON ibi_identifier WHEN {moved_alias} BEGIN {note_part('NEW')} END",
         "tr_ibi_claim_identifier_delete": "AFTER DELETE ON ibi_identifier"
         f" WHEN OLD.alias_no > 0 BEGIN {note_part('OLD')} END",
-        "tr_ibi_claim_same_as_insert": "AFTER INSERT ON ibi_same_as"
-        f" BEGIN {note_part('NEW')} END",
+        "tr_ibi_claim_same_as_insert": f"AFTER INSERT ON ibi_same_as BEGIN {note_part('NEW')} END",
         "tr_ibi_claim_same_as_update": "AFTER UPDATE OF text, item_id ON ibi_same_as"
         f" BEGIN {note_part('NEW')} END",
-        "tr_ibi_claim_same_as_delete": "AFTER DELETE ON ibi_same_as"
-        f" BEGIN {note_part('OLD')} END",
+        "tr_ibi_claim_same_as_delete": f"AFTER DELETE ON ibi_same_as BEGIN {note_part('OLD')} END",
         "tr_ibi_claim_file_insert": "AFTER INSERT ON ibi_file"
         f" BEGIN {note_part('NEW', 'item.target_path = NEW.path')} END",
         "tr_ibi_claim_file_update": "AFTER UPDATE OF path, sha256 ON ibi_file"

@@ -155,7 +155,7 @@ class ClaimLog:
         if self._read_log() is not None:
             return self._folder.read_key(1) is not None
         # if a log was signed, the database was restored from a backup without a log
-        return self._folder.read_tree() is not None and self.create_key()
+        return self._folder.read_tree() is not None and self._begin()
 
     def _has_changes(self) -> bool:
         """Return whether there may be something that the log does not contain yet."""
@@ -355,6 +355,13 @@ class ClaimLog:
 
         :returns: whether something was created.
         """
+        is_created = self._begin()
+        while (log := self._read_log()) is not None and log.covered is not None:
+            self._sequencer.run_batch()
+        return is_created
+
+    def _begin(self) -> bool:
+        """Create the key and an empty log, unless both are there; see :meth:`create_key`."""
         now = self._archive.clock()
         with self._database.writing() as connection:
             lock_table_setup(connection)

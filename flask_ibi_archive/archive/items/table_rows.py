@@ -36,7 +36,6 @@ from sqlalchemy.types import NullType
 from flask_ibi_archive.archive.items.tables import (
     ArchiveRow,
     ChangedItem,
-    ClaimLogRow,
     ClaimNote,
     EditionSeries,
     File,
@@ -52,10 +51,10 @@ from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.dialects import batched, run_on_postgresql
 
 #: The names of the tables that are dumped. The table of salts is not dumped. Salts must be deleted
-#: after a day, because visitors could be identified with the salts. The table of changed items is
+#: after a day, because visitors could be identified with the salts. The tables of changed items are
 #: not dumped, because a restored item is a changed item. Requests are counted for a minute only.
 NAMES = {*metadata.tables} - {
-    model.__tablename__ for model in (VisitorSalt, ChangedItem, RequestCount)
+    model.__tablename__ for model in (VisitorSalt, ChangedItem, ClaimNote, RequestCount)
 }
 #: The number of rows that are read or written at a time.
 BATCH = 1000
@@ -211,8 +210,6 @@ FIRST = tuple(
     model.__tablename__
     for model in (ArchiveRow, EditionSeries, TranslationGroup, Item, ItemIdentifier, File)
 )
-#: The tables that are loaded last, in this order. From then on, triggers note changed items.
-LAST = (ClaimNote.__tablename__, ClaimLogRow.__tablename__)
 
 
 class TableLoader:
@@ -261,10 +258,10 @@ class TableLoader:
         self._load(file)
         if described:
             self._update(item, "metadata_item_id", self._read_parsed(item))
-        others = [table for name, table in self.tables.items() if name not in FIRST + LAST]
-        for name in [table.name for table in sort_tables(others)] + [*LAST]:
-            if name in self.tables:  # a backup of an older revision does not contain all tables
-                self._load(name)
+        for table in sort_tables(
+            [table for name, table in self.tables.items() if name not in FIRST]
+        ):
+            self._load(table.name)
         # a migration cannot change the tables while checks are deferred
         run_on_postgresql(self._connection, "SET CONSTRAINTS ALL IMMEDIATE")
 

@@ -47,6 +47,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("many")
     app = make_host(f"sqlite:///{folder / 'x.sqlite'}", folder)
     archive_of(app).init()
+    archive_of(app).claims.create_key()
     import_records(archive_of(app), records(MANY))
     yield app
     close(app)
@@ -222,6 +223,7 @@ def test_the_hooks_and_routes_of_the_host_do_not_hide_the_claims(
     for step in ({"before": prepare}, {"after": prepare}):
         app = make_host(uri, tmp_path, **step)  # type: ignore[arg-type]
         archive_of(app).init()
+        archive_of(app).claims.create_key()
         client = app.test_client()
         for query in ("", "?how=abort"):
             answer = client.get(f"{ROOT}/checkpoint{query}")

@@ -30,6 +30,8 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
         open_place(first, tmp_path / "giver", 1) as giver,
         open_place(second, tmp_path / "taker", 2) as taker,
     ):
+        giver.archive.claims.create_key()
+        taker.archive.claims.create_key()
         yield giver, taker
 
 
@@ -140,6 +142,7 @@ def make_host(uri: str, tmp_path: Path) -> Iterator[Callable[[str], Host]]:
 
     def make(kind: str) -> Host:
         made.append(Host(uri, tmp_path, kind))
+        made[-1].archive.claims.create_key()
         return made[-1]
 
     yield make

@@ -57,6 +57,7 @@ def pinging(new_app: NewApp, address: str, *, included: bool = True) -> Iterator
     app = new_app(**JOINED, IBI_RESOLVER_URL=f"http://{address}/J8LNKB5R7W/3FUQHC5")
     archive = archive_of(app)
     archive.init()
+    archive.claims.create_key()
     if included:
         include(archive)
     app.extensions["ibi_archive"].pinger._pause = 0.01
@@ -98,6 +99,7 @@ def test_a_host_that_commits_tells_the_resolver_and_one_that_rolls_back_does_not
         host = Host(uri, tmp_path, IBI_RESOLVER_URL=f"http://{address}/x", **JOINED)
         with closing(host):
             include(host.archive)
+            host.archive.claims.create_key()
             host.app.extensions["ibi_archive"].pinger._pause = 0.01
             host.session.add(host.Thesis(title="x"))
             host.session.flush()

@@ -70,6 +70,7 @@ def witnessed(new_app: NewApp) -> Iterator[Case]:
         apps.append(app)
         archive = archive_of(app)
         archive.init()
+        archive.claims.create_key()
         key = archive.claims.verifier()
         assert key is not None
         witness = Witness(key, lambda: read_entries(app))
@@ -203,6 +204,7 @@ def test_a_resolver_that_cannot_be_reached_is_named(new_app: NewApp) -> None:
     with nobody() as address:
         app = new_app(IBI_RESOLVER_URL=f"http://user:secret@{address}/J8LNKB5R7W/3FUQHC5")
         archive_of(app).init()
+        archive_of(app).claims.create_key()
         item = archive_of(app).deposit(title="Rain")
         prover = Prover(archive_of(app))
         assert parse_claim_proof(prover.prove(item.ibi)).check().confirmations == ()
@@ -279,6 +281,7 @@ def test_a_proof_without_a_witness_is_written_with_a_warning(new_app: NewApp) ->
     with nobody() as address:
         app = new_app(IBI_RESOLVER_URL=f"http://{address}/x")
         archive_of(app).init()
+        archive_of(app).claims.create_key()
         item = archive_of(app).deposit(title="Rain")
         done = command(app, "prove", item.ibi)
     assert done.status == 0

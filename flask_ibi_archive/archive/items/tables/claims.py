@@ -27,9 +27,7 @@ class ClaimLogRow(Base):
     """The log of an Archive. Triggers note the changes of items only if the Archive has a log."""
 
     __tablename__ = "ibi_claim_log"
-    __table_args__ = (
-        CheckConstraint("number > 0 AND size >= 0", name="ck_ibi_claim_log_size"),
-    )
+    __table_args__ = (CheckConstraint("number > 0 AND size >= 0", name="ck_ibi_claim_log_size"),)
 
     archive_id: Mapped[int] = mapped_column(
         Key,
