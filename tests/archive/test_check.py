@@ -57,7 +57,7 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
         "configuration",
         "database",
         "files",
-        *(("pages", "persistent URLs") if found["database"][0] else ()),
+        *(("claims", "pages", "persistent URLs") if found["database"][0] else ()),
         "address",
         "resolver",
         "registration",
