@@ -97,6 +97,10 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
     the replaced database or an offer in FILE says that it may have been moved. The command names
     these offers.
 
+    A backup contains the log of claims, but not its private key. If the Archive has signed claims
+    that are not in FILE, the log begins anew with a new key. The command then says so: run flask
+    ibi register-archive.
+
     With --dry-run, an empty database is filled in a transaction. The transaction is rolled back.
 
     \b
@@ -123,6 +127,9 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
         _write_summary(summary, "restored", as_json)
     for note in restorer.notes:
         terminal.warn(note)
+    status = None if dry_run else archive.claims.status()
+    if status is not None and status.number and status.warning is not None:
+        terminal.warn(status.warning)
     if summary.faults:
         terminal.warn(
             f"{summary.faults} stored files were missing or damaged when {source} was made; "
