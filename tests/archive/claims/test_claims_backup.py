@@ -123,7 +123,9 @@ def test_the_log_continues_in_a_database_of_the_other_kind_with_the_same_key(
         entries, key = read_entries(first), command(first, "claims", "key").data
         assert command(first, "backup", tmp_path / "x.zip").status == 0
         ours = Path(archive_of(first).config.claims_folder)
-        ours.rename(archive_of(second).config.claims_folder)
+        theirs = Path(archive_of(second).config.claims_folder)
+        theirs.parent.mkdir()
+        ours.rename(theirs)
         assert command(second, "restore", tmp_path / "x.zip").data == ""
         fill(second, 1)
         assert read_entries(second)[: len(entries)] == entries

@@ -184,7 +184,9 @@ def test_an_error_in_the_thread_is_logged_and_the_next_message_is_sent(
     assert "ZeroDivisionError" in caplog.text
 
 
-@pytest.mark.parametrize("config", [{}, {**JOINED, "IBI_CLAIMS_PING": False}])
+@pytest.mark.parametrize(
+    "config", [{}, {**JOINED, "IBI_CLAIMS_PING": False}, {**JOINED, "IBI_CLAIMS": False}]
+)
 def test_an_archive_without_a_key_or_with_the_setting_false_does_nothing(
     new_app: NewApp, config: dict[str, Any]
 ) -> None:
