@@ -8,7 +8,7 @@ from time import time
 from typing import Any
 
 from flask_ibi_archive.core.claims.checkpoint import open_checkpoint
-from flask_ibi_archive.core.claims.keys import SigningKey, VerifierKey
+from flask_ibi_archive.core.claims.keys import TIMESTAMPED, SigningKey, VerifierKey
 from support.merkle_trees import find_consistency, find_root
 
 #: The paths of a witness below the address of a resolver.
@@ -38,7 +38,7 @@ class Witness:
         """Answer a request."""
         status, body = "404 Not Found", "not here\n"
         if environ["PATH_INFO"] == f"{ROOT}/key" and environ["REQUEST_METHOD"] == "GET":
-            status, body = "200 OK", f"{self.key.verifier.format()}\n"
+            status, body = "200 OK", f"{self.key.verifier.format(TIMESTAMPED)}\n"
         elif (
             environ["PATH_INFO"] == f"{ROOT}/add-checkpoint" and environ["REQUEST_METHOD"] == "POST"
         ):

@@ -8,7 +8,7 @@ from typing import Any
 
 from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.core.claims.claim_proof import ProvenClaim
-from flask_ibi_archive.core.claims.keys import VerifierKey
+from flask_ibi_archive.core.claims.keys import PLAIN, TIMESTAMPED, VerifierKey
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.core.protocol.states import State
 
@@ -29,9 +29,9 @@ def explain(proven: ProvenClaim) -> Iterator[str]:
     if not proven.confirmations:
         time = _format_time(proven.seconds)
         yield f"No witness says when the log contained the claim; the Archive itself says {time}."
-    yield _explain_key("Archive", "/ibi/claims/key", proven.key, proven.is_given)
+    yield _explain_key("Archive", "/ibi/claims/key", proven.key, PLAIN, proven.is_given)
     for one in proven.confirmations:
-        yield _explain_key("witness", "/ibi/claims/witness/key", one.key, one.is_given)
+        yield _explain_key("witness", "/ibi/claims/witness/key", one.key, TIMESTAMPED, one.is_given)
 
 
 def list_facts(proven: ProvenClaim) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def list_facts(proven: ProvenClaim) -> dict[str, Any]:
         "key_given": proven.is_given,
         "witnesses": [
             {
-                "key": one.key.format(),
+                "key": one.key.format(TIMESTAMPED),
                 "key_given": one.is_given,
                 "signed_at": _format_time(one.seconds),
             }
@@ -71,12 +71,12 @@ def _describe(claim: Claim) -> str:
     return f"it holds the Original of {item}"
 
 
-def _explain_key(role: str, path: str, key: VerifierKey, is_given: bool) -> str:
+def _explain_key(role: str, path: str, key: VerifierKey, kind: int, is_given: bool) -> str:
     if is_given:
         return f"The key of the {role} {key.name} is the one that you gave."
     return (
         f"The key of the {role} {key.name} is only stated in the proof. Compare it with {path} of "
-        f"the {role}: {key.format()}"
+        f"the {role}: {key.format(kind)}"
     )
 
 

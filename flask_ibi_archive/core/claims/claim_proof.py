@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flask_ibi_archive.core.claims.claim import Claim, parse_claim
-from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
+from flask_ibi_archive.core.claims.keys import TIMESTAMPED, VerifierKey, parse_key
 from flask_ibi_archive.core.claims.proof import LogProof, parse_proof
 from flask_ibi_archive.core.claims.signed_note import MAX_NOTE
 from flask_ibi_archive.errors import ClaimError
@@ -94,7 +94,8 @@ class ClaimProof:
                 raise ClaimError(f"the witness {witness.name} has the key of the Archive itself")
             seconds = witness.find_time(opened.note)
             if seconds is None:
-                raise ClaimError(f"the proof has no signature of the witness {witness.format()}")
+                text = witness.format(TIMESTAMPED)
+                raise ClaimError(f"the proof has no signature of the witness {text}")
             confirmations.append(Confirmation(witness, seconds, witness in witnesses))
         if max(opened.seconds, *(one.seconds for one in confirmations), 0) > MAX_SECONDS:
             raise ClaimError("the proof has a time after the year 9999")
@@ -125,8 +126,8 @@ def format_claim_proof(
     :param note: the checkpoint with the signatures of the Archive and of the witnesses.
     :param entry: the claim as it is in the log.
     """
-    keys = [f"key {key.format()}\n", *(f"witness {witness.format()}\n" for witness in witnesses)]
-    extra = b"claim " + entry + b"\n" + "".join(keys).encode()
+    keys = [f"key {key.format()}", *(f"witness {one.format(TIMESTAMPED)}" for one in witnesses)]
+    extra = b"claim " + entry + "\n".join(["", *keys, ""]).encode()
     return LogProof(index, tuple(hashes), note, extra).format()
 
 

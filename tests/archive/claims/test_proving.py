@@ -24,7 +24,7 @@ from flask_ibi_archive.archive.archive import Archive
 from flask_ibi_archive.archive.claims.proving import Prover, format_add_checkpoint
 from flask_ibi_archive.core.claims.claim import parse_claim
 from flask_ibi_archive.core.claims.claim_proof import parse_claim_proof
-from flask_ibi_archive.core.claims.keys import SigningKey
+from flask_ibi_archive.core.claims.keys import TIMESTAMPED, SigningKey
 from flask_ibi_archive.errors import StorageError
 
 NewApp = Callable[..., Flask]
@@ -244,6 +244,7 @@ def test_the_commands_write_and_explain_a_proof(case: Case, tmp_path: Path) -> N
     assert command(case.app, "prove", item.ibi, "-o", path).data == ""
     key, witness = case.archive.claims.verifier(), case.witness.key.verifier
     assert key is not None
+    witness_key = witness.format(TIMESTAMPED)
     claim = parse_claim(parse_claim_proof(path.read_text()).entry)
     size = len(read_entries(case.app))
     what = [
@@ -261,9 +262,9 @@ def test_the_commands_write_and_explain_a_proof(case: Case, tmp_path: Path) -> N
         f"The key of the Archive {SERVICE} is only stated in the proof. Compare it with "
         f"/ibi/claims/key of the Archive: {key.format()}",
         f"The key of the witness {witness.name} is only stated in the proof. Compare it with "
-        f"/ibi/claims/witness/key of the witness: {witness.format()}",
+        f"/ibi/claims/witness/key of the witness: {witness_key}",
     ]
-    keys = ["--archive-key", key.format(), "--witness-key", witness.format()]
+    keys = ["--archive-key", key.format(), "--witness-key", witness_key]
     assert check(path, *keys).lines == [
         *what,
         f"The key of the Archive {SERVICE} is the one that you gave.",
@@ -272,7 +273,7 @@ def test_the_commands_write_and_explain_a_proof(case: Case, tmp_path: Path) -> N
     facts = json.loads(check(path, *keys, "--json").data)
     assert facts["aliases"] == ["doi:10.5281/zenodo.1"]
     assert facts["witnesses"] == [
-        {"key": witness.format(), "key_given": True, "signed_at": "2026-03-01T12:00:00Z"}
+        {"key": witness_key, "key_given": True, "signed_at": "2026-03-01T12:00:00Z"}
     ]
     assert command(no_app, "check-proof", "-", stdin=path.read_bytes()).lines[:-2] == what
 
