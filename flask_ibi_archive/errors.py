@@ -180,6 +180,10 @@ class PeerProtocolError(ProtocolError):
         super().__init__(text if position is None else f"{text} (at position {position})")
 
 
+class ClaimError(PeerProtocolError):
+    """A claim, a checkpoint, a signature, a proof or a tile of a log is malformed or false."""
+
+
 class MissingParameter(PeerProtocolError):
     """A required pair is missing in the message.
 
