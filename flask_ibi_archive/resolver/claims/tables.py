@@ -209,7 +209,9 @@ class Conflict(ResolverBase):
     second_archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("conflict_second"))
     found_at: Mapped[datetime] = mapped_column(UTCDateTime)
     ended_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When both administrators were told. None: not yet.
+    #: When the signal was sent and the line was logged. None: not yet.
+    announced_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When the mail server accepted the e-mail to both administrators. None: not yet.
     told_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
