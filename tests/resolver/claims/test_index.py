@@ -140,6 +140,17 @@ class IndexMachine(RuleBasedStateMachine):
         }
         assert len(files(self.index)) == bool(self.model)
 
+    @rule(bindings=BINDINGS, batch=st.integers(1, 5))
+    def rebuild(self, bindings: Bindings, batch: int) -> None:
+        self.index.fold(force=True)
+        recent = dict(list(self.model.items())[:2])
+        store(self.index, recent)
+        holdings = [(*binding, state) for binding, state in bindings.items()]
+        again = [(key, archive_id, DELETED) for key, archive_id, _ in holdings[:3]]
+        self.index.rebuild([*again, *holdings], batch)
+        assert find_runs(self.index) == [len(bindings)] * bool(bindings)
+        self.model = bindings | recent
+
     @rule()
     def clear(self) -> None:
         self.index.clear()
@@ -355,7 +366,7 @@ def test_one_process_at_a_time_changes_the_files(index: ClaimIndex) -> None:
     index.fold()
     with lock_folder(index._folder, exclusive=True):
         assert not index.fold(force=True)
-        for operation in (index.compact, index.clear):
+        for operation in (index.compact, index.clear, lambda: index.rebuild([])):
             with pytest.raises(StorageError, match="is being changed; try again later"):
                 operation()
     assert index.fold(force=True)
