@@ -2,13 +2,14 @@
 
 Run it with::
 
-    python -m benchmarks.claim_index [ITEMS] [FOLDER] [--postgresql]
+    python -m benchmarks.claim_index [ITEMS] [FOLDER] [--postgresql] [--rebuild]
 
 Each item has two names. The benchmark stores them as a resolver does that reads logs, looks names
 up, merges all files into one, looks names up again, and derives the figures of 10^8 items: the size
 grows with the number of items; the time to move and merge the bindings also grows with the number
-of levels of files. The seconds are CPU seconds of this process, so that other processes hardly
-change them. The time to read and parse claims is not included.
+of levels of files. With ``--rebuild``, the index is built from logs that are kept on the disk, as
+``flask ibi-resolver rebuild-index`` does. The seconds are CPU seconds of this process, so that
+other processes hardly change them.
 """
 
 from __future__ import annotations
@@ -20,15 +21,24 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import datetime, timezone
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, select
 from support.databases import new_database
+from support.registries import a_registry, included
+from support.stores import ibip_of, rep_of
 
-from flask_ibi_archive.resolver.claims.index import FOLD_LIMIT, ClaimIndex, Holding
-from flask_ibi_archive.resolver.claims.tables import IndexRun
+from flask_ibi_archive.core.claims.claim import Claim, format_claim
+from flask_ibi_archive.core.claims.tiles import WIDTH
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.resolver.claims.index import FILE_ROWS, FOLD_LIMIT, ClaimIndex, Holding
+from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.claims.rebuilding import rebuild_index
+from flask_ibi_archive.resolver.claims.tables import FollowedLog, IndexRun
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.migrate import RESOLVER
@@ -37,6 +47,10 @@ ITEMS, WANTED = 10**6, 10**8
 #: The names of an item, the items of a transaction, and the Archives.
 NAMES, BATCH, ARCHIVES = 2, 5000, 10_000
 LOOKUPS = 100_000
+#: The items of a log, and the time in each claim.
+LOG, TIME = 100_000, "2009-07-21T13:23:45Z"
+#: The seconds in which a merge writes a name; measured as "merge all".
+MERGING = 0.5e-6
 #: The limits of 10^8 items: bytes, bytes, seconds.
 DISK, MEMORY, REBUILDING = 4e9, 200e6, 7200
 
@@ -50,6 +64,35 @@ def make_holdings(first: int, items: int) -> Iterator[tuple[bytes, int, int]]:
     """Yield the names of some items; each Archive has items with numbers that follow each other."""
     for number in range(NAMES * first, NAMES * (first + items)):
         yield make_key(number), number // (NAMES * BATCH) % ARCHIVES + 1, 1
+
+
+def write_logs(database: Database, kept: KeptLogs, items: int) -> None:
+    """Store the logs of Archives with up to 100,000 items, as if a follower had read them."""
+    registry = a_registry(database)
+    numbers = iter(range(items))
+    for archive_id in included(registry, math.ceil(items / LOG)):
+        claims = list(map(make_claim, islice(numbers, LOG)))
+        for start in range(0, len(claims), WIDTH):
+            kept.write_bundle(archive_id, 1, start // WIDTH, claims[start : start + WIDTH])
+        row = {
+            "archive_id": archive_id,
+            "origin": "a.br/a/2001/01.01.00.00",
+            "key": "",
+            "pinned_at": datetime.now(timezone.utc),
+            "size": len(claims),
+            "frontier": b"",
+            "checkpoint": "",
+        }
+        with database.writing() as connection:
+            connection.execute(insert(FollowedLog), row)
+
+
+def make_claim(number: int) -> bytes:
+    """Return the claim of an item with two identifiers and a checksum, as most claims are."""
+    digest = sha256(b"%d" % number).hexdigest()
+    return format_claim(
+        Claim(rep_of(number % (28 * 86400)), ibip_of(number), State.ORIGINAL, TIME, sha256=digest)
+    )
 
 
 def peak_memory() -> int:
@@ -93,6 +136,29 @@ class Bench:
             f" {seconds:.0f} s without parsing (limit {REBUILDING} with parsing)"
         )
 
+    def rebuild(self) -> None:
+        """Measure how long the index is built from logs, and print the figures."""
+        kept = KeptLogs(self.folder.parent / "logs")
+        write_logs(self.database, kept, self.items)
+        start = peak_memory()
+        seconds = self._time(lambda: rebuild_index(self.database, self.index, kept))
+        per_item = seconds / self.items
+        [row] = self.database.read_rows(select(IndexRun.records))
+        disk = sum(path.stat().st_size for path in kept.folder.rglob("*.gz"))
+        print(
+            f"{self.items} claims of {row.records} names: {1 / per_item:.0f} claims/s of one core"
+        )
+        print(f"  memory     {peak_memory() / 1e6:8.0f} MB, {start / 1e6:.0f} MB of them before")
+        print(f"  kept logs  {disk / self.items:8.0f} bytes a claim")
+        parts = NAMES * WANTED / FILE_ROWS, max(NAMES * self.items / FILE_ROWS, 1)
+        levels = [math.log2(number) / 2 for number in parts]
+        merging = (levels[0] - levels[1]) * NAMES * WANTED * MERGING
+        total = WANTED * per_item + merging
+        print(
+            f"derived for {WANTED} items: {total:.0f} s (limit {REBUILDING}), {merging:.0f} s of them"
+            f" because a name is written {levels[0] - levels[1]:.1f} times more often"
+        )
+
     def _store(self, first: int) -> None:
         with self.database.writing() as connection:
             self.index.store(connection, make_holdings(first, min(BATCH, self.items - first)))
@@ -130,6 +196,7 @@ def main() -> None:
     parser.add_argument("items", type=int, nargs="?", default=ITEMS)
     parser.add_argument("folder", type=Path, nargs="?", help="a folder on a disk; default: /tmp")
     parser.add_argument("--postgresql", action="store_true", help="use the server of the tests")
+    parser.add_argument("--rebuild", action="store_true", help="build the index from logs")
     given = parser.parse_args()
     with TemporaryDirectory(dir=given.folder) as place, ExitStack() as stack:
         uri = f"sqlite:///{place}/resolver.sqlite"
@@ -140,7 +207,11 @@ def main() -> None:
         database.create()
         with database.writing() as connection:
             migrate.upgrade(connection, history=RESOLVER)
-        Bench(database, Path(place) / "index", given.items).run()
+        bench = Bench(database, Path(place) / "index", given.items)
+        if given.rebuild:
+            bench.rebuild()
+        else:
+            bench.run()
 
 
 if __name__ == "__main__":
