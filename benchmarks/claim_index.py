@@ -155,8 +155,8 @@ class Bench:
         merging = (levels[0] - levels[1]) * NAMES * WANTED * MERGING
         total = WANTED * per_item + merging
         print(
-            f"derived for {WANTED} items: {total:.0f} s (limit {REBUILDING}), {merging:.0f} s of them"
-            f" because a name is written {levels[0] - levels[1]:.1f} times more often"
+            f"derived for {WANTED} items: {total:.0f} s (limit {REBUILDING}), of which"
+            f" {merging:.0f} s are for {levels[0] - levels[1]:.1f} more merges of each name"
         )
 
     def _store(self, first: int) -> None:
