@@ -20,13 +20,13 @@ from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_following
+from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
     ResolutionRequest,
     find_own_archive,
     open_own_archive,
 )
-from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import (
     alert_response,
