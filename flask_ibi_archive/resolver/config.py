@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from flask_ibi_archive.core.identifiers import build_repository_name
@@ -27,7 +26,6 @@ from flask_ibi_archive.server.setting_values import (
     parse_count,
     parse_email,
     parse_flag,
-    parse_folder,
     parse_hosts,
     parse_networks,
     parse_policy,
@@ -66,8 +64,6 @@ class ResolverConfig:
     :ivar registry_passwords_in_urls: True if actors may send passwords in URLs.
     :ivar registry_mint_host: the host name in the identifiers that the document registry mints. A
         text if the resolver has a document registry.
-    :ivar claims_folder: the folder with the key of the resolver and with what it keeps of the claims
-        of Archives.
     :ivar mail: the settings of the e-mail server. None if no e-mail server is set.
     """
 
@@ -96,9 +92,6 @@ class ResolverConfig:
         parse_text, default_mint_host, key="IBI_RESOLVER_REGISTRY_MINT_HOST"
     )
     registry_mint_port: int = setting(parse_port, 2008, key="IBI_RESOLVER_REGISTRY_MINT_PORT")
-    claims_folder: Path = setting(
-        parse_folder, "{instance_path}/ibi_resolver_claims", key="IBI_RESOLVER_CLAIMS_FOLDER"
-    )
     mail: MailSettings | None
 
     @classmethod

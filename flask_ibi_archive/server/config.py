@@ -349,7 +349,6 @@ RESOLVER_SETTINGS = {
     "RESOLVER_REGISTRY_PASSWORDS_IN_URLS",
     "RESOLVER_REGISTRY_MINT_HOST",
     "RESOLVER_REGISTRY_MINT_PORT",
-    "RESOLVER_CLAIMS_FOLDER",
 }
 
 #: The keys of all settings of this package. Keys of Flask and Flask-Mail are not in this list.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields
 from ipaddress import ip_network
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +33,6 @@ DEFAULTS = {
     "IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS": False,
     "IBI_RESOLVER_REGISTRY_MINT_HOST": None,
     "IBI_RESOLVER_REGISTRY_MINT_PORT": 2008,
-    "IBI_RESOLVER_CLAIMS_FOLDER": Path("/srv/instance/ibi_resolver_claims"),
     "IBI_TRUSTED_PROXIES": (),
     "MAIL_SERVER": None,
     "SERVER_NAME": None,
@@ -74,7 +72,6 @@ def test_a_missing_key_has_its_default(key: str, default: Any) -> None:
         ("IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS", "yes", True),
         ("IBI_RESOLVER_REGISTRY_MINT_HOST", "registry.urlib.net", "registry.urlib.net"),
         ("IBI_RESOLVER_REGISTRY_MINT_PORT", "8080", 8080),
-        ("IBI_RESOLVER_CLAIMS_FOLDER", "/srv/claims", Path("/srv/claims")),
         ("IBI_TRUSTED_PROXIES", "10.0.0.0/8", (ip_network("10.0.0.0/8"),)),
         ("SERVER_NAME", "urlib.net:80", "urlib.net:80"),
         ("PREFERRED_URL_SCHEME", "https", "https"),
@@ -100,7 +97,6 @@ def test_a_valid_value_is_parsed(key: str, value: Any, expected: Any) -> None:
         ("IBI_RESOLVER_REGISTRY", "true or false", ["perhaps", 2]),
         ("IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS", "true or false", ["perhaps", 2]),
         ("IBI_RESOLVER_REGISTRY_MINT_PORT", "a port", [0, 65536, "x"]),
-        ("IBI_RESOLVER_CLAIMS_FOLDER", "the path of a folder", [True, ["x"]]),
         ("IBI_TRUSTED_PROXIES", "a list of networks", ["proxy", 5]),
         ("SERVER_NAME", "host", ["http://urlib.net", "urlib.net/x"]),
         ("PREFERRED_URL_SCHEME", "http or https", ["gopher"]),
