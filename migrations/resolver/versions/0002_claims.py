@@ -79,6 +79,8 @@ def upgrade() -> None:
         sa.Column("id", KEY, autoincrement=False, nullable=False),
         sa.Column("version", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("followed_at", MOMENT, nullable=True),
+        sa.Column("follower", sa.String(length=32), nullable=True),
+        sa.Column("follows_until", MOMENT, nullable=True),
         sa.CheckConstraint("id = 1", name="ck_ibi_resolver_state_id"),
         sa.PrimaryKeyConstraint("id"),
     )
@@ -172,6 +174,7 @@ def upgrade() -> None:
         sa.Column("origin", sa.String(length=300), nullable=False),
         sa.Column("key", sa.String(length=500), nullable=False),
         sa.Column("pinned_at", MOMENT, nullable=False),
+        sa.Column("number", sa.Integer(), server_default="1", nullable=False),
         sa.Column("state", sa.String(length=12), server_default="new", nullable=False),
         sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("size", sa.BigInteger(), server_default="0", nullable=False),
