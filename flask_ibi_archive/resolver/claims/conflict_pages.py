@@ -18,7 +18,7 @@ from flask_ibi_archive.core.records.formats.xml_text import DECLARATION, element
 from flask_ibi_archive.resolver.claims.conflict_alerts import PATH
 from flask_ibi_archive.resolver.claims.conflicts import FoundConflict, list_conflicts
 from flask_ibi_archive.resolver.claims.tables import Conflict
-from flask_ibi_archive.resolver.service import current_resolver
+from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import VARY
 from flask_ibi_archive.server.pages.app_hooks import add_page
