@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from email.message import EmailMessage
 from itertools import groupby
 
@@ -26,10 +26,10 @@ from flask_ibi_archive.errors import ConfigError
 from flask_ibi_archive.resolver.claims.conflicts import FoundConflict, list_conflicts
 from flask_ibi_archive.resolver.claims.tables import Conflict, FollowedLog
 from flask_ibi_archive.resolver.config import ResolverConfig
-from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import is_one_of
 from flask_ibi_archive.server.mail import compose_email, send_emails
-from flask_ibi_archive.signals import Notice, conflict_found
+from flask_ibi_archive.signals import Notice, Notifier, conflict_found
 
 log = logging.getLogger(__name__)
 
@@ -77,17 +77,19 @@ persistent URLs lead to the item as before; only readers who ask for the Origina
 message will not be repeated."""
 
 
-def tell_administrators(service: ResolverService, now: datetime | None = None) -> None:
+def tell_administrators(
+    database: Database, config: ResolverConfig, notifier: Notifier, now: datetime
+) -> None:
     """Send what is still to be sent about open conflicts.
 
-    The follower calls this function after each of its passes, outside of a transaction. Conflicts
-    of the same two Archives are in one e-mail to both. Failures of the mail server are logged.
+    The follower calls this function again and again, outside of a transaction. Conflicts of the
+    same two Archives are in one e-mail to both. Failures of the mail server are logged.
 
-    :param now: the present time, if it is not that of the clock.
+    :param notifier: sends the signal conflict_found.
+    :param now: the present time.
     :raises NotReady: if the database is not available.
     Source: federation CF-1.
     """
-    now, database = now or datetime.now(timezone.utc), service.database
     is_new = Conflict.announced_at.is_(None)
     if database.read(lambda connection: list_conflicts(connection, _IS_OPEN, is_new, limit=1)):
         with database.writing() as connection:
@@ -95,8 +97,8 @@ def tell_administrators(service: ResolverService, now: datetime | None = None) -
             announced = _find(connection, now, is_new)
             _set_time(connection, announced, "announced_at", now)
         for conflict in reversed(announced):
-            _announce(service, conflict)
-    if service.config.mail is not None:
+            _announce(config, notifier, conflict)
+    if config.mail is not None:
         is_untold = and_(
             Conflict.told_at.is_(None),
             or_(Conflict.tried_at.is_(None), Conflict.tried_at <= now - RETRY),
@@ -104,7 +106,7 @@ def tell_administrators(service: ResolverService, now: datetime | None = None) -
         if untold := database.read(lambda connection: _find(connection, now, is_untold)):
             with database.writing() as connection:
                 _set_time(connection, untold, "tried_at", now)
-            _send(service, untold, now)
+            _send(database, config, untold, now)
 
 
 def get_conflict_url(config: ResolverConfig, number: int) -> str | None:
@@ -153,10 +155,10 @@ def _set_time(
         )
 
 
-def _announce(service: ResolverService, conflict: FoundConflict) -> None:
+def _announce(config: ResolverConfig, notifier: Notifier, conflict: FoundConflict) -> None:
     """Log a conflict, and send its signal."""
     first, second = conflict.claimants
-    url = get_conflict_url(service.config, conflict.id)
+    url = get_conflict_url(config, conflict.id)
     log.warning(
         "%s (%s) and %s (%s) both claim the Original of %s; see %s",
         *(first.address, first.service_ibi, second.address, second.service_ibi, conflict.ibi),
@@ -169,16 +171,18 @@ def _announce(service: ResolverService, conflict: FoundConflict) -> None:
         "addresses": (first.address, second.address),
         "url": url,
     }
-    service.registry.notifier.send([Notice(conflict_found, values)])
+    notifier.send([Notice(conflict_found, values)])
 
 
-def _send(service: ResolverService, conflicts: Sequence[FoundConflict], now: datetime) -> None:
+def _send(
+    database: Database, config: ResolverConfig, conflicts: Sequence[FoundConflict], now: datetime
+) -> None:
     """Send an e-mail for each pair of Archives, and store when it was sent."""
-    mail = service.config.mail
+    mail = config.mail
     assert mail is not None
     groups = list(_group(conflicts))
     end = time.monotonic() + MAX_SECONDS
-    messages = (_compose(service.config, group) for group in groups)
+    messages = (_compose(config, group) for group in groups)
     try:
         with closing(send_emails(mail, messages)) as results:
             for number, (group, reason) in enumerate(zip(groups, results, strict=False), 1):
@@ -186,11 +190,11 @@ def _send(service: ResolverService, conflicts: Sequence[FoundConflict], now: dat
                     text = "%s:%s %s; no e-mail about the conflict of %s was sent"
                     log.error(text, mail.server, mail.port, reason, group[0].ibi)
                 else:
-                    with service.database.writing() as connection:
+                    with database.writing() as connection:
                         _set_time(connection, group, "told_at", now)
                 if time.monotonic() > end:
                     rest = [conflict for group in groups[number:] for conflict in group]
-                    with service.database.writing() as connection:
+                    with database.writing() as connection:
                         _set_time(connection, rest, "tried_at", None)
                     return
     except ConfigError as error:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any
@@ -32,7 +32,7 @@ from flask_ibi_archive.resolver.claims.conflict_alerts import (
 from flask_ibi_archive.resolver.claims.conflicts import end_conflicts, list_conflicts, note_rival
 from flask_ibi_archive.resolver.claims.tables import Conflict, FollowedLog
 from flask_ibi_archive.resolver.service import ResolverService
-from flask_ibi_archive.signals import conflict_found
+from flask_ibi_archive.signals import Notifier, conflict_found
 
 IBI, OTHER = "8JMKD3MGP8W/34PGRBS", "8JMKD3MGP8W/35MMLL8"
 LATER = NOON + WAIT
@@ -72,6 +72,10 @@ def include(service: ResolverService, count: int) -> None:
         )
 
 
+def tell(service: ResolverService, now: datetime) -> None:
+    tell_administrators(service.database, service.config, Notifier(), now)
+
+
 def note(service: ResolverService, *conflicts: tuple[str, int, int]) -> None:
     with service.database.writing() as connection:
         for conflict in conflicts:
@@ -106,7 +110,7 @@ def test_both_administrators_get_one_email(uri: str, caplog: pytest.LogCaptureFi
     with post_office() as post, telling(uri, post) as service, signals() as sent:
         note(service, (IBI, 2, 1))
         for minutes in range(3):
-            tell_administrators(service, LATER + timedelta(minutes=10 * minutes))
+            tell(service, LATER + timedelta(minutes=10 * minutes))
         [message] = receive(post)
     assert message["To"] == "admin0@example.org, admin1@example.org"
     assert IBI in message["Subject"]
@@ -142,7 +146,7 @@ def test_the_conflicts_of_two_archives_are_in_one_email(uri: str) -> None:
     many = [(f"a.br/b/2001/01.01.00.{number:03d}", 2, 3) for number in range(MAX_LISTED + 5)]
     with post_office() as post, telling(uri, post) as service, signals() as sent:
         note(service, (IBI, 1, 2), *many, (OTHER, 1, 2))
-        tell_administrators(service, LATER)
+        tell(service, LATER)
         first, second = receive(post)
     assert first["To"] == "admin0@example.org, admin1@example.org"
     assert "o Original de 2 itens" in first.get_content()
@@ -167,7 +171,7 @@ def test_a_conflict_that_ends_at_once_is_not_told(uri: str) -> None:
             connection.execute(read.where(FollowedLog.archive_id == 1).values(read_at=NOON))
         note(service, (IBI, 1, 2), (OTHER, 1, 3))
         soon = NOON + timedelta(seconds=1)
-        tell_administrators(service, soon)
+        tell(service, soon)
         assert (sent, receive(post)) == ([], [])
         # the other logs are read before their turn
         due = database.read_rows(FollowedLog.__table__.select().order_by(FollowedLog.archive_id))
@@ -176,11 +180,11 @@ def test_a_conflict_that_ends_at_once_is_not_told(uri: str) -> None:
             end_conflicts(connection, IBI, 2, soon)
             connection.execute(read.where(FollowedLog.archive_id == 2).values(read_at=soon))
             connection.execute(read.where(FollowedLog.archive_id == 3).values(read_at=soon))
-        tell_administrators(service, soon)
+        tell(service, soon)
         assert [values["ibi"] for values in sent] == [OTHER]
         [message] = receive(post)
         assert message["To"] == "admin0@example.org, admin2@example.org"
-        tell_administrators(service, LATER)
+        tell(service, LATER)
         assert len(sent) == 1
         assert receive(post) == []
 
@@ -189,9 +193,9 @@ def test_a_conflict_is_told_even_if_the_other_log_is_not_read(uri: str) -> None:
     with post_office() as post, telling(uri, post) as service:
         pin_key(service.database, 1, SigningKey("a.br/archive0/2001/01.01.00.00", b"k" * 32))
         note(service, (IBI, 1, 2))
-        tell_administrators(service, LATER - timedelta(seconds=1))
+        tell(service, LATER - timedelta(seconds=1))
         assert receive(post) == []
-        tell_administrators(service, LATER)
+        tell(service, LATER)
         assert len(receive(post)) == 1
 
 
@@ -202,16 +206,16 @@ def test_an_email_that_fails_is_tried_again(
     with post_office() as post, telling(uri, post) as service, signals() as sent:
         note(service, (IBI, 1, 2), (IBI, 1, 3))
         post.refuses[refused] = "451 later, please"
-        tell_administrators(service, LATER)
-        tell_administrators(service, LATER + RETRY / 2)
+        tell(service, LATER)
+        tell(service, LATER + RETRY / 2)
         assert receive(post) == []
         failures = [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
         assert len(failures) == (1 if refused == "connect" else 2)
         assert all("451 later, please" in failure for failure in failures)
         assert len(sent) == 2
         post.refuses.clear()
-        tell_administrators(service, LATER + RETRY)
-        tell_administrators(service, LATER + 2 * RETRY)
+        tell(service, LATER + RETRY)
+        tell(service, LATER + 2 * RETRY)
         assert len(receive(post)) == len(sent) == 2
 
 
@@ -219,17 +223,17 @@ def test_a_connection_that_breaks_loses_no_email(uri: str) -> None:
     with post_office(refuses={"RSET": ""}) as post, telling(uri, post) as service:
         note(service, (IBI, 1, 2), (IBI, 1, 3), (IBI, 2, 3))
         post.refuses["RCPT"] = ""
-        tell_administrators(service, LATER)
+        tell(service, LATER)
         post.refuses.clear()
-        tell_administrators(service, LATER + RETRY)
+        tell(service, LATER + RETRY)
         assert len(receive(post)) == 3
 
 
 def test_without_a_mail_server_there_is_a_signal(uri: str) -> None:
     with telling(uri, None) as service, signals() as sent:
         note(service, (IBI, 1, 2))
-        tell_administrators(service, LATER)
-        tell_administrators(service, LATER)
+        tell(service, LATER)
+        tell(service, LATER)
         assert len(sent) == 1
         [conflict] = service.database.read(list_conflicts)
         assert conflict.told_at is None
@@ -242,7 +246,7 @@ def test_a_missing_sender_is_logged(uri: str, caplog: pytest.LogCaptureFixture) 
     ):
         include(service, 2)
         note(service, (IBI, 1, 2))
-        tell_administrators(service, LATER)
+        tell(service, LATER)
         assert receive(post) == []
     assert any("MAIL_DEFAULT_SENDER" in record.getMessage() for record in caplog.records)
 
@@ -254,7 +258,7 @@ def test_the_mail_server_may_be_down(uri: str, caplog: pytest.LogCaptureFixture)
     ):
         include(service, 2)
         note(service, (IBI, 1, 2))
-        tell_administrators(service, LATER)
+        tell(service, LATER)
     assert any("can't be reached" in record.getMessage() for record in caplog.records)
 
 
@@ -280,7 +284,7 @@ def test_many_conflicts_of_different_archives_are_told(count: int, uri: str) -> 
                 ],
             )  # fmt: skip
         start = time.monotonic()
-        tell_administrators(service, LATER)
+        tell(service, LATER)
         print(f"{time.monotonic() - start:.1f} s")
         assert len({message["To"] for message in receive(post)}) == count - 1
 
@@ -334,7 +338,7 @@ class Telling(RuleBasedStateMachine):
     def tell(self) -> None:
         """Time passes, and the follower tells what is to be told."""
         self.now += RETRY
-        tell_administrators(self.service, self.now)
+        tell(self.service, self.now)
         told = {
             int(line.rpartition("/")[2])
             for message in receive(self.post)
