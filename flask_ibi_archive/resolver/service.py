@@ -85,7 +85,13 @@ class ResolverService:
 
         :param on_progress: see :class:`Follower`.
         """
-        return Follower(self.config, self.database, self.claim_index, on_progress=on_progress)
+        return Follower(
+            self.config,
+            self.database,
+            self.claim_index,
+            on_progress=on_progress,
+            notifier=self.registry.notifier,
+        )
 
     def resolve(
         self,
