@@ -6,9 +6,7 @@ import atexit
 import weakref
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
-
-from flask import current_app
+from typing import TYPE_CHECKING
 
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
@@ -34,7 +32,6 @@ from flask_ibi_archive.resolver.resolving import Resolution
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 from flask_ibi_archive.server.database.migrate import RESOLVER
-from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.signals import NOBODY, Notifier
 
 if TYPE_CHECKING:
@@ -88,7 +85,13 @@ class ResolverService:
 
         :param on_progress: see :class:`Follower`.
         """
-        return Follower(self.config, self.database, self.claim_index, on_progress=on_progress)
+        return Follower(
+            self.config,
+            self.database,
+            self.claim_index,
+            on_progress=on_progress,
+            notifier=self.registry.notifier,
+        )
 
     def resolve(
         self,
@@ -198,8 +201,3 @@ def _close_at_exit(reference: weakref.ref[ResolverService]) -> None:
     resolver = reference()
     if resolver is not None:
         resolver.close(1.0)
-
-
-def current_resolver() -> ResolverService:
-    """Return the resolver of the current app."""
-    return cast(ResolverService, current_app.extensions[RESOLVER_EXTENSION].resolver)

@@ -20,21 +20,27 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from flask_ibi_archive.core.claims.checkpoint import open_checkpoint
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
+from flask_ibi_archive.core.claims.merkle import hash_leaf
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.claims import followed_logs
+from flask_ibi_archive.resolver.claims.conflict_alerts import tell_administrators
 from flask_ibi_archive.resolver.claims.conflicts import end_conflicts, note_rival
 from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries, check_entries
 from flask_ibi_archive.resolver.claims.followed_logs import INTERVAL, DueLog
 from flask_ibi_archive.resolver.claims.fork_alert import tell_of_fork
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
-from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
+from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log, report_fork
 from flask_ibi_archive.resolver.claims.log_requests import LogRequests
+from flask_ibi_archive.resolver.claims.resolver_key import read_key
 from flask_ibi_archive.resolver.claims.versions import bump_version
+from flask_ibi_archive.resolver.claims.witness import cosign_verified, find_cosigned_size
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.signals import NOBODY, Notifier
 
 #: The seconds between two searches for logs that are due, at most.
 PAUSE = 1.0
@@ -59,6 +65,7 @@ class Follower:
     :param now: returns the present time.
     :param on_progress: called after each stored reading with the numbers of logs and entries that
         were read so far.
+    :param notifier: sends the signal conflict_found.
     """
 
     def __init__(
@@ -68,18 +75,21 @@ class Follower:
         index: ClaimIndex,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         on_progress: OnProgress = ignore_progress,
+        notifier: Notifier = NOBODY,
     ) -> None:
         self._config = config
         self._database = database
         self._index = index
         self._now = now
         self._on_progress = on_progress
+        self._notifier = notifier
         self._kept = KeptLogs(config.claims_folder / "logs")
         self._requests = LogRequests(config)
         self._logs: dict[int, DueLog] = {}
         #: When it failed last to store what was read of a log; it is not read again at once.
         self._failed: dict[int, datetime] = {}
         self._folding: Thread | None = None
+        self._telling: Thread | None = None
         self._name = secrets.token_hex(16)
         self._renewed_at: datetime | None = None
         #: The numbers of readings and entries that were stored.
@@ -101,6 +111,7 @@ class Follower:
         self._index.fold()
         with self._database.writing() as connection:
             followed_logs.set_followed_at(connection, self._now())
+        self._tell()
         return True
 
     def run(self, stop: Event) -> None:
@@ -110,6 +121,7 @@ class Follower:
                 if self._lead():
                     self._start_due()
                     self._start_folding()
+                    self._start_telling()
                 self._work()
                 is_idle = not self._logs
             except StorageError as error:
@@ -154,6 +166,18 @@ class Follower:
             self._index.fold()
         except StorageError as error:
             _logger.error("the index of claims can't be written: %s", error)
+
+    def _start_telling(self) -> None:
+        """Tell of conflicts in a thread: reading goes on, however slow the mail server is."""
+        if self._telling is None or not self._telling.is_alive():
+            self._telling = Thread(target=self._tell, name="ibi-resolver-tell", daemon=True)
+            self._telling.start()
+
+    def _tell(self) -> None:
+        try:
+            tell_administrators(self._database, self._config, self._notifier, self._now())
+        except StorageError as error:
+            _logger.error("the administrators can't be told about conflicts: %s", error)
 
     def _start_due(self) -> bool:
         """Begin to read the logs that are due, and return whether there are any."""
@@ -203,6 +227,7 @@ class Follower:
                 for log, reading in readings:
                     if log.archive_id not in included:
                         continue
+                    reading = self._cosign(connection, log, reading)
                     changes_trust = followed_logs.store_reading(connection, log, reading, now)
                     if changes_trust is None:
                         continue
@@ -222,6 +247,35 @@ class Follower:
             self.read_entries += len(reading.entries)
             self._report(log, reading)
         self._on_progress(self.read_logs, self.read_entries)
+
+    def _cosign(self, connection: Connection, log: DueLog, reading: Reading) -> Reading:
+        """Cosign the checkpoint if the log has grown and the resolver has a key.
+
+        :returns: the reading, or the report of a fork: the tree contradicts one that was cosigned
+            at the request of the Archive.
+        """
+        try:
+            key = read_key(self._config) if reading.entries else None
+        except StorageError as error:
+            _logger.error("checkpoints can't be cosigned: %s", error)
+            return reading
+        if key is None or reading.checkpoint is None:
+            return reading
+        frontier, roots = log.known.frontier.copy(), {}
+        cosigned_size = find_cosigned_size(connection, log.archive_id, log.origin)
+        for entry in reading.entries[: max(cosigned_size - reading.start, 0)]:
+            frontier.add(hash_leaf(entry))
+        for known in (frontier, reading.frontier):
+            roots[known.size] = known.root()
+        opened = open_checkpoint(reading.checkpoint, log.known.key)
+        seconds = int(self._now().timestamp())
+        earlier = cosign_verified(
+            connection, key, log.archive_id, log.known.key, opened, roots, seconds
+        )
+        if earlier is None:
+            return reading
+        reason = "signed a log that contradicts a checkpoint that it had cosigned"
+        return report_fork(log.known, reason, earlier, reading.checkpoint)
 
     def _store_content(
         self, connection: Connection, log: DueLog, reading: Reading, now: datetime

@@ -24,11 +24,11 @@ either the old or the new set. Files that no row names are deleted by the next p
 lock on the folder makes sure that there is only one.
 
 Readers: a SELECT that reads the rows of the table also returns the highest id of the runs
-(:data:`VERSION`). Each change of the list of runs adds a run or removes all, so a reader whose files
-belong to the same version has all bindings. Otherwise it reads the list again. Old files can be deleted while
-readers use them. A file that is already deleted when a reader wants to open it means that the list
-has changed once more. A list that is newer than the rows is right, because the rows of that moment
-are in its runs, too.
+(:data:`VERSION`). Each change of the list of runs adds a run or removes all, so a reader whose
+files belong to the same version has all bindings. Otherwise it reads the list again. Old files can
+be deleted while readers use them. A file that is already deleted when a reader wants to open it
+means that the list has changed once more. A list that is newer than the rows is right, because the
+rows of that moment are in its runs, too.
 """
 
 from __future__ import annotations

@@ -211,7 +211,9 @@ class Conflict(ResolverBase):
     ended_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     #: When the signal was sent and the line was logged. None: not yet.
     announced_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When the mail server accepted the e-mail to both administrators. None: not yet.
+    #: When the e-mail to both administrators was last tried. None: not yet.
+    tried_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When the mail server accepted the e-mail. None: not yet.
     told_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
@@ -219,9 +221,12 @@ class Cosigned(ResolverBase):
     """The latest checkpoint of an Archive that this resolver cosigned as a witness."""
 
     __tablename__ = "ibi_resolver_cosigned"
+    __table_args__ = (Index("ix_ibi_resolver_cosigned_hash", "origin_hash"),)
 
     archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("cosigned"), primary_key=True)
     origin: Mapped[str] = mapped_column(String(300), primary_key=True)
+    #: SHA-256 of the origin in hexadecimal digits, which is in the address of the checkpoint.
+    origin_hash: Mapped[str] = mapped_column(String(64))
     size: Mapped[int] = mapped_column(BigInteger)
     root: Mapped[bytes] = mapped_column(LargeBinary)
     #: The checkpoint with the signatures of the Archive and of this resolver.

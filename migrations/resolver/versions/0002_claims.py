@@ -93,6 +93,7 @@ def upgrade() -> None:
         sa.Column("found_at", MOMENT, nullable=False),
         sa.Column("ended_at", MOMENT, nullable=True),
         sa.Column("announced_at", MOMENT, nullable=True),
+        sa.Column("tried_at", MOMENT, nullable=True),
         sa.Column("told_at", MOMENT, nullable=True),
         sa.CheckConstraint(
             "first_archive_id < second_archive_id", name="ck_ibi_resolver_conflict_order"
@@ -124,6 +125,7 @@ def upgrade() -> None:
         "ibi_resolver_cosigned",
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("origin", sa.String(length=300), nullable=False),
+        sa.Column("origin_hash", sa.String(length=64), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("root", sa.LargeBinary(), nullable=False),
         sa.Column("checkpoint", sa.Text(), nullable=False),
@@ -135,6 +137,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("archive_id", "origin"),
     )
+    op.create_index("ix_ibi_resolver_cosigned_hash", "ibi_resolver_cosigned", ["origin_hash"])
     op.create_table(
         "ibi_resolver_failure_report",
         sa.Column("archive_id", KEY, nullable=False),
