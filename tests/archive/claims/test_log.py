@@ -14,7 +14,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import archive_of, close, import_records, make_app
-from support.claim_logs import (
+from support.published_logs import (
     DatabaseCopy,
     compute_tree,
     open_published,
