@@ -118,7 +118,7 @@ def get_conflict_url(config: ResolverConfig, number: int) -> str | None:
 _OF_CONFLICT = FollowedLog.archive_id.in_((Conflict.first_archive_id, Conflict.second_archive_id))
 #: The logs that were not read again since the conflict was found.
 _UNREAD = and_(
-    _OF_CONFLICT, or_(FollowedLog.read_at.is_(None), FollowedLog.read_at < Conflict.found_at)
+    _OF_CONFLICT, or_(FollowedLog.read_at.is_(None), FollowedLog.read_at <= Conflict.found_at)
 )
 
 
@@ -126,7 +126,7 @@ _IS_OPEN = Conflict.ended_at.is_(None)
 
 
 def _read_again(connection: Connection, now: datetime) -> None:
-    """Ask the follower to read the other log of each new conflict before its turn."""
+    """Ask the follower to read the logs of each new conflict again before their turn."""
     is_new = and_(Conflict.announced_at.is_(None), _IS_OPEN)
     connection.execute(
         update(FollowedLog)

@@ -168,7 +168,8 @@ def test_a_conflict_that_ends_at_once_is_not_told(uri: str) -> None:
         read = update(FollowedLog).values(read_at=NOON - timedelta(minutes=1))
         with database.writing() as connection:
             connection.execute(read)
-            connection.execute(read.where(FollowedLog.archive_id == 1).values(read_at=NOON))
+            after = NOON + timedelta(milliseconds=1)
+            connection.execute(read.where(FollowedLog.archive_id == 1).values(read_at=after))
         note(service, (IBI, 1, 2), (OTHER, 1, 3))
         soon = NOON + timedelta(seconds=1)
         tell(service, soon)
