@@ -83,12 +83,14 @@ class IncludedArchive(NamedTuple):
     :param service_ibi: the IBI of the Archive's service.
     :param address: the host and port of the Archive.
     :param ip: the IP address of the Archive. None if unknown.
+    :param log_state: the state of its log of claims (claims/tables.py). None if it has no log.
     """
 
     id: int
     service_ibi: str
     address: str
     ip: str | None = None
+    log_state: str | None = None
 
     @property
     def service_url(self) -> str:

@@ -76,6 +76,7 @@ class ResolverConfig:
     deadline: float = setting(parse_timeout, 10, key="IBI_RESOLVER_DEADLINE")
     max_answer: int = setting(parse_count, 65536, key="IBI_RESOLVER_MAX_ANSWER")
     max_rounds: int = setting(parse_count, 16, key="IBI_RESOLVER_MAX_ROUNDS")
+    claims_max_age: float = setting(parse_timeout, 300, key="IBI_RESOLVER_CLAIMS_MAX_AGE")
     inner_hosts: InnerHosts = setting(parse_hosts, (), key="IBI_RESOLVER_INNER_HOSTS")
     archive_name: str | None = setting(parse_text)
     email: str | None = setting(parse_email, key="IBI_RESOLVER_EMAIL")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -13,9 +14,11 @@ from flask import current_app
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
 from flask_ibi_archive.core.resolution.answer import is_same_address
+from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver.archive_registry import Registry
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
+from flask_ibi_archive.resolver.archive_list import ArchiveListReader
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -62,6 +65,9 @@ class ResolverService:
         self.registry = Registry(database, config, notifier=notifier)
         self.circuit_breaker = CircuitBreaker()
         self.hint_writer = HintWriter(database)
+        self.archive_list = ArchiveListReader(
+            lambda key, recent, version: recent, config.claims_max_age
+        )
         self.fan_out = FanOut(
             config.archive_timeout, config.max_answer, self._record_result, config.inner_hosts
         )
@@ -96,28 +102,45 @@ class ResolverService:
         :raises NotReady: if the database is not available.
         Source: [R] 6.2.
         """
-        find = partial(list_included, ibi=request.wanted.ibi.text)
-        archives, hinted_id = self.database.read(find)
+        knowledge = self.database.read(
+            partial(self.archive_list.read, identifiers=(request.wanted.ibi,), hints=True)
+        )
+        archives = knowledge.archives
         context = ResolutionContext(
             request,
-            archives,
-            hinted_id,
+            archives.always.values(),
+            knowledge.hinted,
             self.config,
             self.fan_out,
             self.circuit_breaker,
             own,
             None if self.document_registry is None else self.document_registry.list_answers,
             trace,
+            knowledge=knowledge,
+            look_up=self._look_up if archives.has_claims else None,
         )
         outcome, archive = Resolution(context).run()
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, request.wanted.ibi)
         if archive is not None:
-            for ibi in _list_found(outcome):
-                self.hint_writer.add_hint(ibi.text, archive.id)
+            self._add_hints(outcome, archive, archive.id in archives.always)
             if isinstance(outcome, Redirect) and acknowledges:
                 self._acknowledge(request, outcome, archive, trace)
         return outcome
+
+    def _look_up(self, identifiers: Sequence[Identifier]) -> Mapping[Identifier, Claims]:
+        read = partial(self.archive_list.read, identifiers=identifiers)
+        return self.database.read(read).claims
+
+    def _add_hints(
+        self, outcome: Redirect | Alert, archive: IncludedArchive, is_always_asked: bool
+    ) -> None:
+        """Remember where an item was found, unless the claims of the Archive tell it."""
+        for ibi in _list_found(outcome):
+            if is_always_asked or self.document_registry is not None:
+                self.hint_writer.add_hint(ibi.text, archive.id)
+            if isinstance(outcome, Redirect):
+                self.hint_writer.add_prefix(ibi.prefix, archive.id)
 
     def _acknowledge(
         self,

@@ -227,6 +227,10 @@ class AlternativesSearch:
                 found = VerbList(Relation(steps), verbs.file_list)
                 self._found.add(PersistentUrl(answer.question.ibi, found))
 
+    def has_redirect(self) -> bool:
+        """Return False: a part of the item is never the result."""
+        return False
+
     def has_follow_up(self) -> bool:
         """Return whether a part was found.
 
