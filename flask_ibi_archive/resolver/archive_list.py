@@ -33,8 +33,7 @@ _STATE, _BINDING, _HOLDER, _HINT, _CHANGED = range(5)
 _KEYS = ", ".join(f":key{place}" for place in range(PLACES))
 _PREFIXES = ", ".join(f":prefix{place}" for place in range(PLACES))
 #: The number of Archives is compared only if the version is new: it tells of removed Archives.
-_SELECT = f"""
-SELECT {_STATE} AS kind, version AS id,
+_SELECT = f"""SELECT {_STATE} AS kind, version AS id,
  (SELECT max(id) FROM ibi_resolver_index_run) AS number, NULL AS key,
  CAST(followed_at AS TEXT) AS text, NULL AS address, NULL AS ip, NULL AS log_state,
  CASE WHEN version != :version THEN

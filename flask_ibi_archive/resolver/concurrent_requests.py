@@ -30,20 +30,12 @@ from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.errors import PeerProtocolError
 from flask_ibi_archive.resolver.acknowledgments import Acknowledgments
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.config import MAX_CONNECTIONS
 from flask_ibi_archive.resolver.engine import STOPPED, Engine, Request
 from flask_ibi_archive.resolver.host_names import HostNames, is_valid_url
 from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TransferResult
 from flask_ibi_archive.server.http.transport import HEADERS
 
-try:
-    import resource
-except ImportError:  # Windows
-    FILES = 1024
-else:
-    FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-#: The maximum number of open connections of all engines together: half of the files that the
-#: process may open. Each thread that resolves has a connection to each Archive.
-MAX_CONNECTIONS = min(FILES // 2, 4096) if FILES > 0 else 4096
 #: The maximum number of acknowledgments that are sent at the same time.
 MAX_ACKNOWLEDGMENTS = 20
 #: The pause of the background thread in seconds.
@@ -226,6 +218,8 @@ class FanOut:
     :param on_result: a function that is called with each result, including the results of abandoned
         requests, in any thread. The function must not wait and must not raise an exception.
     :param inner_hosts: the internal hosts to which connections are allowed.
+    :param max_connections: the maximum number of open connections of all engines together. Each
+        thread that resolves has an engine of its own.
     """
 
     def __init__(
@@ -234,7 +228,9 @@ class FanOut:
         max_answer: int,
         on_result: Callable[[ArchiveResult], None] | None = None,
         inner_hosts: InnerHosts = NO_INNER_HOSTS,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
+        self._max_connections = max_connections
         self._milliseconds = max(int(archive_timeout * 1000), 1)
         self._max_answer = max_answer
         self._on_result = on_result
@@ -347,7 +343,7 @@ class FanOut:
                 engine = Engine(self._max_answer, self._names)
                 self._engines.append(engine)
             number = len(self._engines)
-        engine.limit_connections(max(MAX_CONNECTIONS // number, 1))
+        engine.limit_connections(max(self._max_connections // number, 1))
         return engine
 
     def _release(self, engine: Engine) -> None:

@@ -113,7 +113,8 @@ class Resolution:
         """Return the questions of the round, and whom to ask each of them."""
         context = self._context
         context.find_claims(analysis.questions)
-        hinted = context.hinted_id if context.rounds == 1 else None
+        is_hinted = context.rounds == 1 and context.hinted_id in context.included
+        hinted = context.hinted_id if is_hinted else None
         return [
             (
                 question,

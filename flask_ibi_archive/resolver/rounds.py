@@ -102,26 +102,22 @@ class Round:
         self._known: deque[ArchiveResult] = deque()
         #: The questions to the Archive in this process.
         self._own: deque[Target] = deque()
-        #: The end of the grace period after a follow-up, and of the one after the last awaited
-        #: answer. None if the period has not started.
+        #: The ends of the head start, of the grace period after a follow-up, and of the one after
+        #: the last awaited answer. None if there is no such period now.
+        self._head_start_ends: float | None = None
         self._follow_up_ends: float | None = None
         self._grace_ends: float | None = None
         self.late = 0
 
     def run(self) -> Redirect | NextRound | Alert:
         """Ask the Archives, and return the outcome of the answers."""
-        end = self._context.end
         self._ask_first()
-        head_start_ends = self._context.clock() + HEAD_START
-        if self._analysis.waits_for_all or self._context.is_patient:
-            head_start_ends = end
         while True:
-            if not self._is_open() and self._has_second_step:
+            if self._has_second_step and not self._is_open():
                 self._ask_others()
             if not self._is_open():
                 break
-            period = self._follow_up_ends or end, self._grace_ends or end
-            result = self._next_result(min(end, head_start_ends, *period))
+            result = self._next_result(self._find_period_end())
             if result is not None:
                 redirect = self._process(result)
                 if redirect is not None:
@@ -131,9 +127,14 @@ class Round:
                 self._ask_others()
             else:
                 break
-            if not self._has_second_step:
-                head_start_ends = end
         return self._finish()
+
+    def _find_period_end(self) -> float:
+        """Return the end of the period that ends first."""
+        ends = [self._context.end, self._follow_up_ends, self._grace_ends]
+        if self._has_second_step:
+            ends.append(self._head_start_ends)
+        return min(end for end in ends if end is not None)
 
     # --- asking ----------------------------------------------------------------------------------
 
@@ -141,6 +142,8 @@ class Round:
         """Ask the Archives of the first step."""
         if not self._analysis.waits_for_all:
             self._ask([(question, asking.first) for question, asking in self._asking], True)
+            head_start = 0.0 if self._context.is_patient else HEAD_START
+            self._head_start_ends = self._context.clock() + head_start
             return
         self._ask(
             [
@@ -152,19 +155,19 @@ class Round:
     def _ask_others(self) -> None:
         """Ask the Archives of the second step, unless the Original was found."""
         self._has_second_step = False
-        if not self._analysis.waits_for_all:
-            steps = [
+        if self._analysis.waits_for_all:
+            if not self._analysis.has_redirect():
+                self._ask([(question, asking.others) for question, asking in self._asking])
+            return
+        self._ask(
+            [
                 (
                     question,
                     [*asking.others, *self._list_always(asking, (*asking.first, *asking.others))],
                 )
                 for question, asking in self._asking
             ]
-        elif self._analysis.has_redirect():
-            return
-        else:
-            steps = [(question, asking.others) for question, asking in self._asking]
-        self._ask(steps)
+        )
 
     def _list_always(self, asking: Asking, asked: Collection[int]) -> Iterable[int]:
         """Return the Archives that are always asked, and the optional ones."""

@@ -69,7 +69,11 @@ class ResolverService:
             lambda key, recent, version: recent, config.claims_max_age
         )
         self.fan_out = FanOut(
-            config.archive_timeout, config.max_answer, self._record_result, config.inner_hosts
+            config.archive_timeout,
+            config.max_answer,
+            self._record_result,
+            config.inner_hosts,
+            config.max_connections,
         )
         self.document_registry = self._create_document_registry() if config.registry else None
         atexit.register(_close_at_exit, weakref.ref(self))
