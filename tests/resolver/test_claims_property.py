@@ -19,7 +19,6 @@ from support.stores import USERS
 
 from flask_ibi_archive.core.protocol.languages import parse_accept_language
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
-from flask_ibi_archive.resolver.claims.tables import CURRENT
 
 #: The number of resolutions; IBI_TEST_RESOLUTIONS sets another one.
 RESOLUTIONS = int(os.environ.get("IBI_TEST_RESOLUTIONS", "600"))
@@ -58,7 +57,3 @@ def test_claims_do_not_change_the_outcome() -> None:
             asked += len(claimed.asked)
             needed += len(everybody.asked)
     assert asked < needed
-
-
-def test_if_all_publish_claims_hardly_anybody_else_is_asked() -> None:
-    assert CURRENT
