@@ -338,13 +338,12 @@ def serving_federation(federation: Federation) -> Iterator[Control]:
     raise_file_limit()
     options = {name: value for name, value in asdict(federation).items() if name != "claimed"}
     command = [sys.executable, "-m", "benchmarks.federation_server", json.dumps(options)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    try:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield Control(replace(federation, **json.loads(process.stdout.readline())))
-    finally:
-        process.kill()
-        process.wait()
+        try:
+            yield Control(replace(federation, **json.loads(process.stdout.readline())))
+        finally:
+            process.kill()
 
 
 def main(options: str) -> None:
