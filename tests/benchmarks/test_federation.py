@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.loopback import PATIENCE
 
 from benchmarks.federation import ROWS, Scope, bench_of
 from benchmarks.federation_items import (
@@ -36,7 +37,6 @@ from flask_ibi_archive.core.protocol.messages import UrlRequest, format_request
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.errors import ClaimError
-from support.loopback import PATIENCE
 
 pytestmark = pytest.mark.one_database
 
@@ -155,7 +155,7 @@ def test_claims_are_added_and_archives_fail() -> None:
         denying, forking = kinds[DENIES], kinds[FORKS]
         query = query_of(Item(denying, 0).rep)
         assert get(federation, denying, f"/{service_of(denying)}?{query}") == b""
-        with pytest.raises(ClaimError, match="false|not signed"):
+        with pytest.raises(ClaimError, match=r"false|not signed"):
             read_checkpoint(federation, kinds[FORGES])
         forked = read_checkpoint(federation, forking).checkpoint
         assert forked.size == sizes[forking].size
