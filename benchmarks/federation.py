@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from math import gcd
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,16 +28,25 @@ from time import monotonic, perf_counter, process_time
 from typing import Any
 
 from flask import Flask
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 from support.loopback import HERE
 from support.registries import NOON, resolver_database
 
+from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
+from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.resolver import IBIResolver
-from flask_ibi_archive.resolver.claims.tables import FollowedLog, PinnedKey
+from flask_ibi_archive.resolver.claims.tables import (
+    CURRENT,
+    Binding,
+    FollowedLog,
+    PinnedKey,
+    PrefixHolder,
+    ResolverState,
+)
 from flask_ibi_archive.resolver.resolution_context import Asked, ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import RegisteredArchive
@@ -59,11 +69,13 @@ class Scope:
     :param resolutions: resolutions whose requests are counted, or whose time is measured.
     :param rate: resolutions by several threads.
     :param threads: the threads of the process that resolves.
+    :param stores_claims: whether the claims are stored directly, and not read by the follower.
     """
 
     resolutions: int = 5_000
     rate: int = 20_000
     threads: int = 8
+    stores_claims: bool = False
 
 
 def include(database: Database, federation: Federation) -> None:
@@ -92,6 +104,40 @@ def include(database: Database, federation: Federation) -> None:
     with database.writing() as connection:
         for table, rows in ((RegisteredArchive, archives), (FollowedLog, logs), (PinnedKey, keys)):
             connection.execute(insert(table), rows)
+        connection.execute(update(RegisteredArchive).values(changed_in=1))
+        connection.execute(update(ResolverState).values(version=1))
+
+
+def store_claims(database: Database, federation: Federation) -> None:
+    """Store the claims of all Archives, as if a follower had read their logs just now.
+
+    The follower is not measured then, and need not run: the claims stay current for a day.
+    """
+    with database.writing() as connection:
+        for archive in range(federation.archives):
+            bindings = [
+                {
+                    "key": identifier_key(name),
+                    "archive_id": archive + 1,
+                    "state": STATE_NUMBERS[state],
+                }
+                for item, state in federation.list_holdings(archive)
+                for name in (item.rep, item.ibip)
+            ]
+            connection.execute(insert(Binding), bindings)
+        prefixes = [
+            {"prefix": prefix, "archive_id": archive + 1, "seen_at": NOON}
+            for archive in range(federation.archives)
+            for prefix in _list_prefixes(Item(archive, 0))
+        ]
+        connection.execute(insert(PrefixHolder), prefixes)
+        connection.execute(update(FollowedLog).values(state=CURRENT))
+        tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
+        connection.execute(update(ResolverState).values(followed_at=tomorrow))
+
+
+def _list_prefixes(item: Item) -> list[str]:
+    return [parse_identifier(ibi).prefix for ibi in (item.rep, item.ibip)]
 
 
 @dataclass
@@ -274,6 +320,8 @@ def bench_of(
     uri = uri or f"sqlite:///{folder}/resolver.sqlite"
     with serving_federation(federation) as control, resolver_database(uri) as database:
         include(database, control.federation)
+        if scope.stores_claims:
+            store_claims(database, control.federation)
         app = Flask("resolver", instance_path=str(folder))
         app.config.update(
             SECRET_KEY="secret", IBI_RESOLVER_DATABASE_URI=uri, IBI_RESOLVER_INNER_HOSTS=HERE
@@ -300,11 +348,12 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--rate", type=int, default=Scope.rate, help="resolutions by the threads")
     parser.add_argument("--threads", type=int, default=Scope.threads)
     parser.add_argument("--postgresql", metavar="URL", help="an empty database")
+    parser.add_argument("--store-claims", action="store_true", help="without reading the logs")
     parser.add_argument("--healthy", action="store_true", help="no Archive fails")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
     parser.epilog = f"rows: {', '.join(ROWS)}"
     options = parser.parse_args(words)
-    scope = Scope(options.resolutions, options.rate, options.threads)
+    scope = Scope(options.resolutions, options.rate, options.threads, options.store_claims)
     federation = Federation(options.archives, options.items, options.seed)
     begun = monotonic()
 
