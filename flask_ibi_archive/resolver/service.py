@@ -20,6 +20,7 @@ from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_list import ArchiveListReader
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
+from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
@@ -65,8 +66,9 @@ class ResolverService:
         self.registry = Registry(database, config, notifier=notifier)
         self.circuit_breaker = CircuitBreaker()
         self.hint_writer = HintWriter(database)
+        self.claim_index = ClaimIndex(database, config.claims_folder / "index")
         self.archive_list = ArchiveListReader(
-            lambda key, recent, version: recent, config.claims_max_age
+            self.claim_index.find_in_files, config.claims_max_age
         )
         self.fan_out = FanOut(
             config.archive_timeout,
@@ -196,6 +198,7 @@ class ResolverService:
         """
         self.fan_out.close(seconds)
         self.hint_writer.close(seconds)
+        self.claim_index.close()
         self.database.close()
 
 
