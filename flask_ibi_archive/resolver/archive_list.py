@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -20,6 +20,7 @@ from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.claims.index import Holding
 from flask_ibi_archive.resolver.claims.tables import CURRENT, SILENT
 
 #: The maximum number of Archives with the same prefix that are asked.
@@ -29,40 +30,39 @@ PLACES = 4
 STATES = {number: state for state, number in STATE_NUMBERS.items()}
 
 #: The kinds of the rows of the SELECT.
-_STATE, _BINDING, _HOLDER, _HINT, _CHANGED = range(5)
+_STATE, _BINDING, _NUMBER, _HOLDER, _HINT, _CHANGED = range(6)
 _KEYS = ", ".join(f":key{place}" for place in range(PLACES))
 _PREFIXES = ", ".join(f":prefix{place}" for place in range(PLACES))
-#: The number of Archives is compared only if the version is new: it tells of removed Archives.
+#: The SELECT has few columns, because the drivers need time for each column. If the version is new,
+#: it also reads the number of Archives, which tells of removed ones, and those that have changed.
+#: In a CROSS JOIN, SQLite does not read the table of Archives otherwise. PostgreSQL takes the type
+#: of a column from the first two parts.
 _SELECT = f"""SELECT {_STATE} AS kind, version AS id,
  (SELECT max(id) FROM ibi_resolver_index_run) AS number, NULL AS key,
- CAST(followed_at AS TEXT) AS text, NULL AS address, NULL AS ip, NULL AS log_state,
- CASE WHEN version != :version THEN
-  (SELECT count(*) FROM ibi_resolver_archive WHERE included_at IS NOT NULL) END AS included
+ CAST(followed_at AS TEXT) AS text
 FROM ibi_resolver_state
 UNION ALL
-SELECT {_BINDING}, archive_id, state, key, NULL, NULL, NULL, NULL, NULL
-FROM ibi_resolver_binding WHERE key IN ({_KEYS})
+SELECT {_BINDING}, archive_id, state, key, NULL FROM ibi_resolver_binding WHERE key IN ({_KEYS})
 UNION ALL
-SELECT {_HOLDER}, archive_id, NULL, NULL, prefix, NULL, NULL, NULL, NULL
-FROM ibi_resolver_prefix WHERE prefix IN ({_PREFIXES})
+SELECT {_NUMBER}, (SELECT count(*) FROM ibi_resolver_archive WHERE included_at IS NOT NULL),
+ NULL, NULL, NULL
+FROM ibi_resolver_state WHERE version != :version
 UNION ALL
-SELECT {_HINT}, archive_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM ibi_resolver_hint WHERE ibi = :hinted
+SELECT {_HOLDER}, archive_id, NULL, NULL, prefix FROM ibi_resolver_prefix
+WHERE prefix IN ({_PREFIXES})
 UNION ALL
-SELECT {_CHANGED}, archive.id, NULL, NULL, service_ibi, address, ip, log.state,
- CASE WHEN included_at IS NULL THEN 0 ELSE 1 END
-FROM ibi_resolver_archive AS archive
+SELECT {_HINT}, archive_id, NULL, NULL, NULL FROM ibi_resolver_hint WHERE ibi = :hinted
+UNION ALL
+SELECT {_CHANGED}, archive.id, NULL, NULL, CASE WHEN included_at IS NOT NULL
+ THEN service_ibi || ' ' || address || ' ' || ip || ' ' || coalesce(log.state, '') END
+FROM ibi_resolver_state AS state CROSS JOIN ibi_resolver_archive AS archive
 LEFT JOIN ibi_resolver_log AS log ON log.archive_id = archive.id
-WHERE (SELECT version FROM ibi_resolver_state) != :version AND changed_in > :version
+WHERE state.version != :version AND archive.changed_in > :version
 """
 
 
-class FindInFiles(Protocol):
-    """Finds claims in the files of the index, as :meth:`.index.ClaimIndex.find_in_files`."""
-
-    def __call__(
-        self, key: bytes, recent: Iterable[Any], version: int | None
-    ) -> Iterable[Sequence[int]]: ...
+#: Finds claims in the files of the index, as :meth:`.index.ClaimIndex.find_in_files`.
+FindInFiles: TypeAlias = Callable[[bytes, Iterable[Any], "int | None"], "Iterable[Holding]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,18 +264,20 @@ def _update(known: ArchiveList, rows: Sequence[Any]) -> ArchiveList | None:
     :returns: None if the whole list must be read again, because Archives were removed, or the
         database is an older one that was restored.
     """
-    _, version, *_, included = _find_state(rows)
-    if included is None:  # the version is the known one
+    number = next((row[1] for row in rows if row[0] == _NUMBER), None)
+    if number is None:  # the version is the known one
         return known
     archives = dict(known.archives)
-    for kind, archive_id, _, _, service_ibi, address, ip, log_state, is_included in rows:
-        if kind != _CHANGED:
-            continue
-        if is_included:
-            archives[archive_id] = IncludedArchive(archive_id, service_ibi, address, ip, log_state)
-        else:
+    for kind, archive_id, *_, text in rows:
+        if kind == _CHANGED and text is not None:
+            service_ibi, address, ip, state = text.split(" ")
+            archives[archive_id] = IncludedArchive(
+                archive_id, service_ibi, address, ip, state or None
+            )
+        elif kind == _CHANGED:
             archives.pop(archive_id, None)
-    if known.archives and (version < known.version or len(archives) != included):
+    version = _find_state(rows)[1]
+    if known.archives and (version < known.version or len(archives) != number):
         return None
     return ArchiveList(version, dict(sorted(archives.items())))
 

@@ -19,6 +19,7 @@ import re
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread
 from time import monotonic, sleep
@@ -36,8 +37,9 @@ from flask_ibi_archive.resolver.host_names import HostNames, is_valid_url
 from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TransferResult
 from flask_ibi_archive.server.http.transport import HEADERS
 
-#: The maximum number of acknowledgments that are sent at the same time.
-MAX_ACKNOWLEDGMENTS = 20
+#: The maximum number of acknowledgments that are sent at the same time, by the engine for
+#: acknowledgments, and by each engine for questions, which also needs connections to the Archive.
+MAX_ACKNOWLEDGMENTS, MAX_BESIDE_QUESTIONS = 20, 4
 #: The pause of the background thread in seconds.
 PAUSE = 0.01
 
@@ -247,10 +249,10 @@ class FanOut:
         self._names = HostNames(self._inner_hosts)
         self._acknowledgments = Acknowledgments()
         self._engines: list[Engine] = []
+        #: The engine for acknowledgments that other engines do not send.
+        self._sender: Engine | None = None
         #: The engines that no caller uses. The last one was used last.
         self._free: list[Engine] = []
-        #: The engine for acknowledgments, which never delay questions.
-        self._sender: Engine | None = None
         self._thread: Thread | None = None
 
     def ask(
@@ -289,6 +291,12 @@ class FanOut:
         if self._closed or not is_valid_url(url):
             return False
         added = self._acknowledgments.add(url, self._milliseconds, {**HEADERS, **headers})
+        engine = self._free.pop() if self._free else None
+        if engine is not None:
+            # the engine that was used last has an open connection to the Archive
+            if engine.running < MAX_BESIDE_QUESTIONS:
+                self._send_acknowledgments(engine, 1)
+            self._release(engine)
         self._start_thread()
         return added
 
@@ -365,7 +373,7 @@ class FanOut:
     def _work(self) -> None:
         """Drive the engines that no caller drives, and send acknowledgments."""
         while True:
-            self._send_acknowledgments()
+            self._send_waiting()
             for engine in list(self._engines):
                 if engine.running:
                     engine.run_if_free()
@@ -375,14 +383,21 @@ class FanOut:
                     return
             sleep(PAUSE)
 
-    def _send_acknowledgments(self) -> None:
+    def _send_waiting(self) -> None:
+        """Send the acknowledgments that no other engine has sent."""
         waiting, sender = self._acknowledgments.waiting, self._sender
         if waiting and (sender is None or (sender.has_stopped and not self._closed)):
             sender = self._sender = Engine(self._max_answer, self._names)
             with self._lock:
                 self._engines.append(sender)
-        while sender is not None and waiting and sender.running < MAX_ACKNOWLEDGMENTS:
-            sender.add(waiting.popleft())
+        if sender is not None:
+            self._send_acknowledgments(sender, MAX_ACKNOWLEDGMENTS - sender.running)
+
+    def _send_acknowledgments(self, engine: Engine, maximum: int) -> None:
+        """Send some of the waiting acknowledgments. Any thread may call this method."""
+        with suppress(IndexError):
+            for _ in range(maximum):
+                engine.add(self._acknowledgments.waiting.popleft())
 
 
 def _reset_after_fork(reference: weakref.ref[FanOut]) -> None:

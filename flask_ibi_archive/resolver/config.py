@@ -93,9 +93,7 @@ class ResolverConfig:
     deadline: float = setting(parse_timeout, 10, key="IBI_RESOLVER_DEADLINE")
     max_answer: int = setting(parse_count, 65536, key="IBI_RESOLVER_MAX_ANSWER")
     max_rounds: int = setting(parse_count, 16, key="IBI_RESOLVER_MAX_ROUNDS")
-    max_connections: int = setting(
-        parse_count, MAX_CONNECTIONS, key="IBI_RESOLVER_MAX_CONNECTIONS"
-    )
+    max_connections: int = setting(parse_count, MAX_CONNECTIONS, key="IBI_RESOLVER_MAX_CONNECTIONS")
     audit: float = setting(parse_share, 0.001, key="IBI_RESOLVER_AUDIT")
     inner_hosts: InnerHosts = setting(parse_hosts, (), key="IBI_RESOLVER_INNER_HOSTS")
     follow: bool = setting(parse_flag, False, key="IBI_RESOLVER_FOLLOW")

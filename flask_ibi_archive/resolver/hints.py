@@ -2,7 +2,8 @@
 
 A *hint* names the Archive where an IBI was last found. The resolver asks this Archive first. It
 also asks the Archives where IBIs with the same *prefix* were found lately, if nobody claims an IBI
-(core/resolution/asking.py). The *metrics* of an Archive are the number of answers, the number of failures and the response times.
+(core/resolution/asking.py). The *metrics* of an Archive are the number of answers, the number of
+failures and the response times.
 """
 
 from __future__ import annotations
@@ -251,9 +252,7 @@ class HintWriter:
             if self._clock() >= self._cleanup_at:
                 self._cleanup_at = self._clock() + CLEANUP_PAUSE
                 delete_old_hints(connection, now - MAX_AGE)
-                connection.execute(
-                    delete(PrefixHolder).where(PrefixHolder.seen_at < now - MAX_AGE)
-                )
+                connection.execute(delete(PrefixHolder).where(PrefixHolder.seen_at < now - MAX_AGE))
                 self._known_prefixes = set()  # so that the prefixes in use are written again
 
     def _get_metrics(self, archive_id: int) -> ArchiveMetrics:

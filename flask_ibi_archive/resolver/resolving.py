@@ -1,9 +1,9 @@
 """The resolution of a persistent URL, in one or more rounds.
 
 In a *round* (rounds.py) the resolver sends questions to the Archives that claim the items, and to
-those that publish no claims. Then the resolver analyses all answers together. The outcome of a round is a redirect, an alert, or follow-up
-questions for the next round. An example is a question about the next edition of the item. Source:
-[R] 6.2.
+those that publish no claims. Then the resolver analyses all answers together. The outcome of a
+round is a redirect, an alert, or follow-up questions for the next round. An example is a question
+about the next edition of the item. Source: [R] 6.2.
 """
 
 from __future__ import annotations

@@ -176,9 +176,7 @@ class Round:
         always = self._context.always_ids
         return chain(filterfalse(asked.__contains__, always) if asked else always, asking.optional)
 
-    def _ask(
-        self, steps: Iterable[tuple[Question, Iterable[int]]], is_first: bool = False
-    ) -> None:
+    def _ask(self, steps: Iterable[tuple[Question, Iterable[int]]], is_first: bool = False) -> None:
         """Ask some questions, each of some Archives.
 
         :param is_first: whether claims or a hint are the reason to ask these Archives first.

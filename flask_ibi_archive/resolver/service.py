@@ -16,8 +16,8 @@ from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
 from flask_ibi_archive.core.resolution.answer import is_same_address
 from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
-from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_list import ArchiveListReader
+from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
@@ -67,9 +67,7 @@ class ResolverService:
         self.circuit_breaker = CircuitBreaker()
         self.hint_writer = HintWriter(database)
         self.claim_index = ClaimIndex(database, config.claims_folder / "index")
-        self.archive_list = ArchiveListReader(
-            self.claim_index.find_in_files, config.claims_max_age
-        )
+        self.archive_list = ArchiveListReader(self.claim_index.find_in_files, config.claims_max_age)
         self.fan_out = FanOut(
             config.archive_timeout,
             config.max_answer,

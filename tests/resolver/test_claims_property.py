@@ -30,7 +30,7 @@ def summarise(outcome: Redirect | Alert) -> object:
     """Return what the reader sees of an outcome."""
     if isinstance(outcome, Redirect):
         return "redirect", outcome.url.partition("/col/")[2], outcome.depends_on_language
-    return replace(outcome, asked=0), frozenset(outcome.sources)
+    return replace(outcome, asked=0, sources=()), frozenset(outcome.sources)
 
 
 def test_claims_do_not_change_the_outcome() -> None:
