@@ -13,12 +13,14 @@ from flask import current_app
 
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import is_same_address
-from flask_ibi_archive.core.resolution.asking import Claims
+from flask_ibi_archive.core.resolution.asking import NOTHING, Claims, order_claimants
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver.archive_list import ArchiveListReader
 from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.audit import Auditor
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
@@ -75,6 +77,9 @@ class ResolverService:
             config.inner_hosts,
             config.max_connections,
         )
+        self.auditor = Auditor(
+            database, self.archive_list, self.fan_out, self.circuit_breaker, config
+        )
         self.document_registry = self._create_document_registry() if config.registry else None
         atexit.register(_close_at_exit, weakref.ref(self))
 
@@ -124,6 +129,11 @@ class ResolverService:
             look_up=self._look_up if archives.has_claims else None,
         )
         outcome, archive = Resolution(context).run()
+        if archives.has_claims:
+            own_service = None if own is None else own.service_ibi
+            self.auditor.consider(request.wanted.ibi, own_service)
+        if isinstance(outcome, Alert):
+            outcome = self._add_claimants(outcome, context)
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, request.wanted.ibi)
         if archive is not None:
@@ -131,6 +141,26 @@ class ResolverService:
             if isinstance(outcome, Redirect) and acknowledges:
                 self._acknowledge(request, outcome, archive, trace)
         return outcome
+
+    def _add_claimants(self, alert: Alert, context: ResolutionContext) -> Alert:
+        """Return an alert that says what the claims of Archives tell about it."""
+        if alert.ibi is None:
+            return alert
+        states = context.claims.get(alert.ibi, NOTHING).states
+        if alert.kind is AlertKind.SUSPECTS:
+            claimed = list(states.values()).count(State.ORIGINAL)
+            return replace(alert, is_conflict=claimed > 1)
+        if alert.kind is not AlertKind.SILENT:
+            return alert
+        answered = {
+            result.target.archive.id for result in context.results if isinstance(result, Reply)
+        }
+        silent = [
+            context.included[archive_id].source
+            for archive_id in order_claimants(states)
+            if states[archive_id] is not State.DELETED and archive_id not in answered
+        ]
+        return replace(alert, claimants=tuple(silent))
 
     def _look_up(self, identifiers: Sequence[Identifier]) -> Mapping[Identifier, Claims]:
         read = partial(self.archive_list.read, identifiers=identifiers)
@@ -194,6 +224,7 @@ class ResolverService:
 
         :param seconds: the maximum time to wait for each of the two background threads.
         """
+        self.auditor.close(seconds)
         self.fan_out.close(seconds)
         self.hint_writer.close(seconds)
         self.claim_index.close()

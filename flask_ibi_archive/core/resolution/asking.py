@@ -83,6 +83,11 @@ class Asking:
 ASK_ALWAYS = Asking()
 
 
+def order_claimants(states: Mapping[int, State]) -> list[int]:
+    """Return Archives in the order in which they are asked: first that with the Original."""
+    return sorted(states, key=lambda archive: (_ORDER[states[archive]], archive))
+
+
 def choose_archives(
     claims: Claims,
     always: Collection[int],
@@ -103,7 +108,7 @@ def choose_archives(
     states = claims.states
     if not states and not claims.holders and hinted is None:
         return ASK_ALWAYS
-    asked = sorted(states, key=lambda archive: (_ORDER[states[archive]], archive))
+    asked = order_claimants(states)
     unheard = [archive for archive in asked if archive in silent]
     if unheard:
         asked = [archive for archive in asked if archive not in silent]
