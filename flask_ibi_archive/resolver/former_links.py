@@ -34,7 +34,6 @@ from flask_ibi_archive.server.pages.alerts import (
 )
 from flask_ibi_archive.server.pages.persistent_urls import is_unrouted
 from flask_ibi_archive.server.pages.requests import request_host, request_root, request_target
-from flask_ibi_archive.server.pages.responses import set_headers
 
 
 def answer_former_link() -> Response | None:
@@ -68,8 +67,7 @@ def answer_former_link() -> Response | None:
         return method_response()
     if location is None:
         return alert_response(Alert(AlertKind.UNKNOWN, None, alias=str(links[0].alias)))
-    headers = {"Location": location, "Cache-Control": "private"}
-    return set_headers(Response(status=302, headers=headers))
+    return Response(status=302, headers={"Location": location, "Cache-Control": "private"})
 
 
 def _is_persistent_url(target: str) -> bool:

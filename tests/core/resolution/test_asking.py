@@ -13,8 +13,8 @@ ALWAYS, SILENT = (8, 9), (5,)
 
 #: The claims (the number of the Archive, and Original, Copy or Deleted), the Archives with the same
 #: prefix, and the hint; what the reader wants: any item, the Original of the item itself, or a
-#: related item. Then whom to ask first and afterwards, who is optional, whose claim may stand in for
-#: an answer, and who is not asked although it claims the item.
+#: related item. Then whom to ask first and afterwards, who is optional, whose claim may stand in
+#: for an answer, and who is not asked although it claims the item.
 SITUATIONS = """
 claims    prefix  hint  wanted            first  others  optional  stand-ins  silent
 -         -       -     item              -      -       -         -          -
