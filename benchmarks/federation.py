@@ -1,0 +1,377 @@
+"""Measure a resolver with thousands of Archives, of which some are dead, hang or lie.
+
+    python -m benchmarks.federation [--archives 10000] [--postgresql URL] [--rows asked rate]
+
+The Archives (federation_items.py) are served by one other process. They are included and their logs
+are read. Then some of them begin to fail, and the resolver is measured: how many Archives it asks,
+how many resolutions it does in a second, and how long readers wait.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import socket
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from math import gcd
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, perf_counter, process_time
+from typing import Any
+
+from flask import Flask
+from sqlalchemy import insert, update
+from support.loopback import HERE
+from support.registries import NOON, resolver_database
+
+from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
+from flask_ibi_archive.core.identifiers import parse_identifier
+from flask_ibi_archive.core.protocol.messages import format_request
+from flask_ibi_archive.core.resolution.answer import Question
+from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
+from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
+from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.resolver.claims.tables import (
+    CURRENT,
+    Binding,
+    FollowedLog,
+    PinnedKey,
+    PrefixHolder,
+    ResolverState,
+)
+from flask_ibi_archive.resolver.resolution_context import Asked, ResolutionRequest
+from flask_ibi_archive.resolver.service import ResolverService
+from flask_ibi_archive.resolver.tables import RegisteredArchive
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.http.transport import HEADERS
+
+from .fan_out import ADDRESS
+from .federation_items import TRANSLATION, Federation, Item, service_of
+from .federation_server import Control, serving_federation
+from .worker import requests_to
+
+HOST = "urlib.net"
+REQUIRED = "?ibiurl.requireditemstatus=Original"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How much is measured.
+
+    :param resolutions: resolutions whose requests are counted, or whose time is measured.
+    :param rate: resolutions by several threads.
+    :param threads: the threads of the process that resolves.
+    :param stores_claims: whether the claims are stored directly, and not read by the follower.
+    """
+
+    resolutions: int = 5_000
+    rate: int = 20_000
+    threads: int = 8
+    stores_claims: bool = False
+
+
+def include(database: Database, federation: Federation) -> None:
+    """Include all Archives of a federation, and pin the keys of their logs."""
+    archives, logs, keys = [], [], []
+    for number in range(federation.archives):
+        key = federation.signing_key(number).verifier
+        address = federation.address(number)
+        archives.append(
+            {
+                "id": number + 1,
+                "service_ibi": service_of(number),
+                "key_hash": "",
+                "registered_at": NOON,
+                "address": address,
+                "ip": address.partition(":")[0],
+                "platform_version": "1",
+                "admin_email": f"admin{number}@sim.br",
+                "included_at": NOON,
+                "confirmed_at": NOON,
+            }
+        )
+        pinned = {"archive_id": number + 1, "pinned_at": NOON, "key": key.format()}
+        logs.append({**pinned, "origin": key.name, "frontier": b""})
+        keys.append(pinned)
+    with database.writing() as connection:
+        for table, rows in ((RegisteredArchive, archives), (FollowedLog, logs), (PinnedKey, keys)):
+            connection.execute(insert(table), rows)
+        connection.execute(update(RegisteredArchive).values(changed_in=1))
+        connection.execute(update(ResolverState).values(version=1))
+
+
+def store_claims(database: Database, federation: Federation) -> None:
+    """Store the claims of all Archives, as if a follower had read their logs just now.
+
+    The follower is not measured then, and need not run: the claims stay current for a day.
+    """
+    with database.writing() as connection:
+        for archive in range(federation.archives):
+            bindings = [
+                {
+                    "key": identifier_key(name),
+                    "archive_id": archive + 1,
+                    "state": STATE_NUMBERS[state],
+                }
+                for item, state in federation.list_holdings(archive)
+                for name in (item.rep, item.ibip)
+            ]
+            connection.execute(insert(Binding), bindings)
+        prefixes = [
+            {"prefix": prefix, "archive_id": archive + 1, "seen_at": NOON}
+            for archive in range(federation.archives)
+            for prefix in _list_prefixes(Item(archive, 0))
+        ]
+        connection.execute(insert(PrefixHolder), prefixes)
+        connection.execute(update(FollowedLog).values(state=CURRENT))
+        tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
+        connection.execute(update(ResolverState).values(followed_at=tomorrow))
+
+
+def _list_prefixes(item: Item) -> list[str]:
+    return [parse_identifier(ibi).prefix for ibi in (item.rep, item.ibip)]
+
+
+@dataclass
+class Bench:
+    """A resolver in this process, and the federation that it has included.
+
+    :ivar figures: what was measured: the row, the name of the figure, and the value.
+    """
+
+    app: Flask
+    control: Control
+    scope: Scope
+    chance: random.Random
+    say: Callable[[str], None]
+    figures: list[tuple[str, str, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._new = self._shuffle()
+
+    @property
+    def federation(self) -> Federation:
+        """The Archives."""
+        return self.control.federation
+
+    @property
+    def resolver(self) -> ResolverService:
+        """The resolver."""
+        found: ResolverService = self.app.extensions["ibi_resolver"].resolver
+        return found
+
+    def add(self, row: str, name: str, value: float) -> None:
+        """Add a figure."""
+        self.figures.append((row, name, value))
+        self.say(f"{row}, {name}: {value:.4g}")
+
+    def add_times(self, row: str, seconds: Sequence[float], name: str = "") -> None:
+        """Add the median and the 99th percentile of some times."""
+        ordered = sorted(seconds)
+        self.add(row, f"{name}median ms", statistics.median(ordered) * 1000)
+        self.add(row, f"{name}99th percentile ms", percentile(ordered, 0.99) * 1000)
+
+    def _shuffle(self) -> Iterator[Item]:
+        """Yield each item once, in an order that looks random and needs no memory."""
+        total = self.federation.archives * self.federation.items
+        step = self.chance.randrange(total)
+        while gcd(step, total) > 1:
+            step += 1
+        place = self.chance.randrange(total)
+        for _ in range(total):
+            place = (place + step) % total
+            yield Item(*divmod(place, self.federation.items))
+
+    def list_items(self, count: int, *, good: bool = False) -> list[Item]:
+        """Return items that were not asked for before.
+
+        :param good: whether the Archives that minted the items must not fail.
+        """
+        faults = self.federation.faults if good else {}
+        items = (item for item in self._new if item.archive not in faults)
+        return [next(items) for _ in range(count)]
+
+    def choose_target(self, item: Item) -> str:
+        """Return a persistent URL of an item without the host; most have no modifier."""
+        ibi = self.chance.choice((item.rep, item.ibip))
+        if self.chance.random() < 0.1:
+            return f"{ibi}!"
+        return f"{ibi}+(pt)" if item.role == TRANSLATION else ibi
+
+    def resolve(self, target: str, trace: Any = None) -> tuple[Redirect | Alert, float]:
+        """Return the outcome of a persistent URL, and the seconds that the resolution took."""
+        url = f"http://{HOST}/{target}"
+        request = ResolutionRequest(parse_persistent_url(url), url, (ADDRESS,), (), "Mozilla/5.0")
+        begun = perf_counter()
+        outcome = self.resolver.resolve(request, trace)
+        return outcome, perf_counter() - begun
+
+    def ask(self, archive: int, target: str) -> float:
+        """Return the seconds in which an Archive itself answers on a new connection."""
+        wanted = parse_persistent_url(f"http://{HOST}/{target}")
+        question = Question(wanted.ibi, wanted.verbs, wanted.path)
+        query = format_request(question.create_request((ADDRESS,)))
+        address = self.federation.address(archive)
+        headers = "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items())
+        request = f"GET /{service_of(archive)}?{query} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n"
+        host, _, port = address.partition(":")
+        begun = perf_counter()
+        with socket.create_connection((host, int(port))) as peer:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            peer.sendall(request.encode())
+            peer.recv(65536)
+            return perf_counter() - begun
+
+    # --- the rows --------------------------------------------------------------------------------
+
+    def asked(self) -> None:
+        """Count the Archives that are asked for a resolution."""
+        self._count_asked("asked", map(self.choose_target, self.list_items(self.scope.resolutions)))
+        originals = (f"{item.rep}{REQUIRED}" for item in self.list_items(self.scope.resolutions))
+        self._count_asked("asked for an Original", originals)
+
+    def _count_asked(self, row: str, targets: Iterator[str]) -> None:
+        counts, outcomes = [], Counter[str]()
+        for target in targets:
+            asked: set[int] = set()
+
+            def trace(event: Any, asked: set[int] = asked) -> None:
+                if isinstance(event, Asked):
+                    asked.add(event.target.archive.id)
+
+            outcome, _ = self.resolve(target, trace)
+            outcomes[outcome.kind.name if isinstance(outcome, Alert) else "redirect"] += 1
+            counts.append(len(asked))
+        self.add(row, "mean", statistics.mean(counts))
+        self.add(row, "99th percentile", percentile(sorted(counts), 0.99))
+        self.add(row, "maximum", max(counts))
+        self.say(f"  outcomes: {dict(outcomes)}")
+
+    def rate(self) -> None:
+        """Count the resolutions of this process in a second, and the CPU time of one."""
+        items = self.list_items(self.scope.rate, good=True)
+        with ThreadPoolExecutor(self.scope.threads) as pool:
+            begun, cpu = perf_counter(), process_time()
+            list(pool.map(self._request, items, chunksize=1))
+            seconds, cpu = perf_counter() - begun, process_time() - cpu
+        self.add("rate", "per second", len(items) / seconds)
+        self.add("rate", "CPU ms", cpu / len(items) * 1000)
+        self.say(f"  the Archives: {self.control.count()}")
+
+    def _request(self, item: Item) -> None:
+        status = "410" if item.role == 1 else "302"
+        path, variables = f"/{item.rep}", {"HTTP_HOST": HOST, "REMOTE_ADDR": ADDRESS}
+        requests_to(self.app.wsgi_app, path, "", status, **variables)(1)
+
+    def added(self) -> None:
+        """Measure the time that the resolver adds to that of the Archive itself."""
+        added, own = [], []
+        for item in self.list_items(self.scope.resolutions, good=True):
+            own.append(self.ask(item.archive, item.rep))
+            added.append(self.resolve(item.rep)[1] - own[-1])
+        self.add_times("added", own, "the Archive's own ")
+        self.add_times("added", added)
+
+    def unknown(self) -> None:
+        """Measure resolutions of identifiers that nobody knows, minted by any of the Archives."""
+        found, times = Counter[str](), []
+        for item in self.list_items(self.scope.resolutions):
+            unknown = Item(item.archive, item.number + self.federation.items)
+            outcome, seconds = self.resolve(unknown.rep)
+            found[outcome.kind.name if isinstance(outcome, Alert) else "redirect"] += 1
+            times.append(seconds)
+        self.say(f"  outcomes: {dict(found)}")
+        self.add(
+            "unknown", "share that is said to be unknown", found["UNKNOWN"] / sum(found.values())
+        )
+        self.add_times("unknown", times)
+
+
+ROWS: dict[str, Callable[[Bench], None]] = {
+    "asked": Bench.asked,
+    "rate": Bench.rate,
+    "added": Bench.added,
+    "unknown": Bench.unknown,
+}
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Return a percentile of numbers in their order."""
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
+
+
+@contextmanager
+def bench_of(
+    federation: Federation,
+    scope: Scope,
+    folder: Path,
+    uri: str | None = None,
+    say: Callable[[str], None] = print,
+) -> Iterator[Bench]:
+    """Serve a federation, and yield a resolver that has included it."""
+    uri = uri or f"sqlite:///{folder}/resolver.sqlite"
+    with serving_federation(federation) as control, resolver_database(uri) as database:
+        include(database, control.federation)
+        if scope.stores_claims:
+            store_claims(database, control.federation)
+        app = Flask("resolver", instance_path=str(folder))
+        app.config.update(
+            SECRET_KEY="secret", IBI_RESOLVER_DATABASE_URI=uri, IBI_RESOLVER_INNER_HOSTS=HERE
+        )
+        IBIResolver(app)
+        bench = Bench(app, control, scope, random.Random(federation.seed), say)
+        try:
+            yield bench
+        finally:
+            bench.resolver.close()
+
+
+def main(words: list[str] | None = None) -> None:
+    """Measure, and print the figures."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.federation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--archives", type=int, default=10_000)
+    parser.add_argument("--items", type=int, default=100, help="that each Archive minted")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--resolutions", type=int, default=Scope.resolutions)
+    parser.add_argument("--rate", type=int, default=Scope.rate, help="resolutions by the threads")
+    parser.add_argument("--threads", type=int, default=Scope.threads)
+    parser.add_argument("--postgresql", metavar="URL", help="an empty database")
+    parser.add_argument("--store-claims", action="store_true", help="without reading the logs")
+    parser.add_argument("--healthy", action="store_true", help="no Archive fails")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
+    parser.epilog = f"rows: {', '.join(ROWS)}"
+    options = parser.parse_args(words)
+    scope = Scope(options.resolutions, options.rate, options.threads, options.store_claims)
+    federation = Federation(options.archives, options.items, options.seed)
+    begun = monotonic()
+
+    def say(line: str) -> None:
+        print(f"[{monotonic() - begun:4.0f} s] {line}", file=sys.stderr, flush=True)
+
+    with (
+        TemporaryDirectory() as folder,
+        bench_of(federation, scope, Path(folder), options.postgresql, say) as bench,
+    ):
+        say("included")
+        if not options.healthy:
+            bench.control.fail()
+        for row in options.rows:
+            say(row)
+            ROWS[row](bench)
+        print(json.dumps(bench.figures))
+
+
+if __name__ == "__main__":
+    main()
