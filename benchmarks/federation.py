@@ -18,19 +18,20 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from math import gcd
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic, perf_counter, process_time
+from time import monotonic, perf_counter, process_time, sleep
 from typing import Any
 
 from flask import Flask
-from sqlalchemy import insert, update
-from support.loopback import HERE
+from sqlalchemy import func, insert, or_, select, update
+from support.loopback import PATIENCE
 from support.registries import NOON, resolver_database
+from support.smtp import Post, post_office
 
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
 from flask_ibi_archive.core.identifiers import parse_identifier
@@ -38,7 +39,6 @@ from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
-from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.claims.tables import (
     CURRENT,
     Binding,
@@ -55,6 +55,7 @@ from flask_ibi_archive.server.http.transport import HEADERS
 
 from .fan_out import ADDRESS
 from .federation_items import TRANSLATION, Federation, Item, service_of
+from .federation_resolvers import following, get_service, make_resolver, make_settings, read_cpu
 from .federation_server import Control, serving_federation
 from .worker import requests_to
 
@@ -149,6 +150,8 @@ class Bench:
 
     app: Flask
     control: Control
+    settings: dict[str, Any]
+    post: Post
     scope: Scope
     chance: random.Random
     say: Callable[[str], None]
@@ -165,8 +168,7 @@ class Bench:
     @property
     def resolver(self) -> ResolverService:
         """The resolver."""
-        found: ResolverService = self.app.extensions["ibi_resolver"].resolver
-        return found
+        return get_service(self.app)
 
     def add(self, row: str, name: str, value: float) -> None:
         """Add a figure."""
@@ -229,6 +231,43 @@ class Bench:
             peer.sendall(request.encode())
             peer.recv(65536)
             return perf_counter() - begun
+
+    def begin_to_follow(self, process: int) -> None:
+        """Wait until the follower has read all logs, and measure how fast it does this."""
+        begun = perf_counter()
+        self.wait_for_logs(datetime.now(timezone.utc))
+        seconds = perf_counter() - begun
+        logs = self.resolver.database.read_rows(select(func.count(), func.sum(FollowedLog.size)))
+        (number, entries) = logs[0]
+        self.add("follow", "logs per second", number / seconds)
+        self.add("follow", "entries per second", entries / seconds)
+        self.add("follow", "CPU ms for a log", read_cpu(process) / number * 1000)
+
+    def wait_for_logs(self, since: datetime) -> None:
+        """Wait until all logs were read after a time."""
+        unread = select(func.count()).where(
+            or_(FollowedLog.read_at.is_(None), FollowedLog.read_at < since)
+        )
+        self.wait_until(lambda: self.resolver.database.read_rows(unread)[0][0] == 0)
+
+    def wait_until(self, is_done: Callable[[], bool]) -> None:
+        """Wait until something is true."""
+        end = monotonic() + PATIENCE
+        while not is_done():
+            if monotonic() > end:
+                raise SystemExit(f"it takes more than {PATIENCE} s")
+            sleep(0.05)
+
+    def fail(self) -> None:
+        """Let Archives fail, and let the follower notice it."""
+        self.control.fail()
+        if not self.scope.stores_claims:
+            now = datetime.now(timezone.utc)
+            with self.resolver.database.writing() as connection:
+                connection.execute(update(FollowedLog).values(due_at=now))
+            self.wait_for_logs(now)
+            statement = select(FollowedLog.state, func.count()).group_by(FollowedLog.state)
+            self.say(f"  logs: {dict(map(tuple, self.resolver.database.read_rows(statement)))}")
 
     # --- the rows --------------------------------------------------------------------------------
 
@@ -318,20 +357,25 @@ def bench_of(
 ) -> Iterator[Bench]:
     """Serve a federation, and yield a resolver that has included it."""
     uri = uri or f"sqlite:///{folder}/resolver.sqlite"
-    with serving_federation(federation) as control, resolver_database(uri) as database:
+    with (
+        post_office() as post,
+        serving_federation(federation) as control,
+        resolver_database(uri) as database,
+    ):
         include(database, control.federation)
-        if scope.stores_claims:
-            store_claims(database, control.federation)
-        app = Flask("resolver", instance_path=str(folder))
-        app.config.update(
-            SECRET_KEY="secret", IBI_RESOLVER_DATABASE_URI=uri, IBI_RESOLVER_INNER_HOSTS=HERE
-        )
-        IBIResolver(app)
-        bench = Bench(app, control, scope, random.Random(federation.seed), say)
-        try:
+        server, port = post.address
+        mail = {"MAIL_SERVER": server, "MAIL_PORT": port, "MAIL_DEFAULT_SENDER": "resolver@sim.br"}
+        settings = make_settings(folder, uri, **mail)
+        app = make_resolver(settings)
+        bench = Bench(app, control, settings, post, scope, random.Random(federation.seed), say)
+        with ExitStack() as stack:
+            stack.callback(bench.resolver.close)
+            if scope.stores_claims:
+                store_claims(database, control.federation)
+            else:
+                process = stack.enter_context(following(settings))
+                bench.begin_to_follow(process.pid)
             yield bench
-        finally:
-            bench.resolver.close()
 
 
 def main(words: list[str] | None = None) -> None:
@@ -366,7 +410,7 @@ def main(words: list[str] | None = None) -> None:
     ):
         say("included")
         if not options.healthy:
-            bench.control.fail()
+            bench.fail()
         for row in options.rows:
             say(row)
             ROWS[row](bench)
