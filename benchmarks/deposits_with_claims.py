@@ -20,7 +20,6 @@ from . import ours
 from .measurements import Bench, Scope
 from .processes import (
     System,
-    can_count_instructions,
     count_instructions,
     median,
     median_ratio,
@@ -66,8 +65,11 @@ WORKS = {
 }
 
 
-def measure(bench: Bench, rounds: int, requests: int) -> None:
-    """Add the figures of one kind of database."""
+def measure(bench: Bench, rounds: int, requests: int, counts: bool = False) -> None:
+    """Add the figures of one kind of database.
+
+    :param counts: whether instructions are counted, too, which takes minutes.
+    """
     folders = [bench.folder / name for name in ("without", "with")]
     with bench.database() as without, bench.database() as with_claims:
         for folder, uri in zip(folders, (without, with_claims), strict=True):
@@ -88,7 +90,7 @@ def measure(bench: Bench, rounds: int, requests: int) -> None:
                 "cpu_ratio": median_ratio(found, 1, "cpu"),
                 "clock_ratio": median_ratio(found, 1, "clock"),
             }
-            if can_count_instructions():
+            if counts:
                 counted = [count_instructions(system, 50, 5) for system in systems]
                 values["instruction_ratio"] = counted[1] / counted[0]
             bench.add(row, "with claims", **values)
@@ -102,10 +104,11 @@ def main() -> None:
     parser.add_argument("--postgresql", metavar="URL", help="a server to create databases on")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--count", action="store_true", help="count instructions with callgrind")
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
         bench = Bench(Path(folder), options.postgresql, Scope(), {}, "", print)
-        measure(bench, options.rounds, options.requests)
+        measure(bench, options.rounds, options.requests, options.count)
 
 
 if __name__ == "__main__":
