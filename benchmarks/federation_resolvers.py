@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 from typing import Any, cast
 
 from flask import Flask
@@ -22,6 +21,9 @@ from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.service import ResolverService
 
 from .processes import ROOT
+
+#: Where the commands and servers find the app.
+APP = "benchmarks.federation_resolvers:create_resolver"
 
 
 def make_settings(folder: Path, uri: str, **more: Any) -> dict[str, Any]:
@@ -62,8 +64,11 @@ def get_service(app: Flask) -> ResolverService:
 @contextmanager
 def following(settings: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
     """Run the follower of a resolver in another process."""
-    environment = {**os.environ, **make_environment(settings)}
-    with subprocess.Popen([sys.executable, "-m", __name__], cwd=ROOT, env=environment) as process:
+    with subprocess.Popen(
+        [sys.executable, "-m", "flask", "--app", APP, "ibi-resolver", "follow"],
+        cwd=ROOT,
+        env={**os.environ, **make_environment(settings)},
+    ) as process:
         try:
             yield process
         finally:
@@ -74,7 +79,3 @@ def read_cpu(process: int) -> float:
     """Return the seconds of CPU time that a process has used."""
     words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
-
-
-if __name__ == "__main__":
-    get_service(create_resolver()).make_follower().run(Event())
