@@ -169,7 +169,14 @@ SCOPE = Scope(8, 8, 2, conflicts=2, readers=12)
 FOLLOWING = ("conflicts", "rivals")
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row not in FOLLOWING])
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, marks=[pytest.mark.slow] if row == "mirrors" else [])
+        for row in ROWS
+        if row not in FOLLOWING
+    ],
+)
 def test_each_row_is_measured(row: str, tmp_path: Path) -> None:
     with bench_of(TINY, replace(SCOPE, stores_claims=True), tmp_path) as bench:
         bench.fail()
@@ -181,6 +188,7 @@ def test_each_row_is_measured(row: str, tmp_path: Path) -> None:
     assert figures.get("mean", 1) < 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", FOLLOWING)
 def test_the_follower_reads_second_claims(row: str, tmp_path: Path) -> None:
     with bench_of(TINY, SCOPE, tmp_path) as bench:
