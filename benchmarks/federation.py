@@ -50,7 +50,6 @@ from flask_ibi_archive.resolver.claims.tables import (
     PrefixHolder,
     ResolverState,
 )
-from flask_ibi_archive.resolver.claims.views import PING
 from flask_ibi_archive.resolver.resolution_context import Asked, ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import RegisteredArchive
@@ -72,6 +71,8 @@ from .gunicorn_servers import Server, serving
 from .worker import requests_to
 
 HOST = "urlib.net"
+#: Where a resolver is told that an Archive has new claims.
+PING = "/ibi/claims/ping"
 REQUIRED = "?ibiurl.requireditemstatus=Original"
 
 
