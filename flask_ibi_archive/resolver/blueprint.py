@@ -23,6 +23,7 @@ from flask_ibi_archive.resolver.claims.conflict_pages import add_conflict_pages
 from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_following
 from flask_ibi_archive.resolver.claims.witness_views import add_witness
 from flask_ibi_archive.resolver.current import current_resolver
+from flask_ibi_archive.resolver.former_links import answer_former_link
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
     ResolutionRequest,
@@ -124,7 +125,9 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     blueprint.before_app_request(start_following)
     blueprint.before_app_request(show_at_root)
     answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url)
-    blueprint.record_once(lambda state: answer_first(state.app, answer_usual_path, answer))
+    blueprint.record_once(
+        lambda state: answer_first(state.app, answer_usual_path, answer_former_link, answer)
+    )
     blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint
 

@@ -1,7 +1,9 @@
 """Hints and metrics. A background thread writes the hints and metrics into the database.
 
-A *hint* names the Archive where an IBI was last found. The resolver asks this Archive first. The
-*metrics* of an Archive are the number of answers, the number of failures and the response times.
+A *hint* names the Archive where an IBI was last found. The resolver asks this Archive first. It
+also asks the Archives where IBIs with the same *prefix* were found lately, if nobody claims an IBI
+(core/resolution/asking.py). The *metrics* of an Archive are the number of answers, the number of
+failures and the response times.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from threading import Event, Lock, Thread
@@ -19,6 +21,7 @@ from sqlalchemy import Connection, column, delete, select, table
 
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
+from flask_ibi_archive.resolver.claims.tables import PrefixHolder
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update
@@ -49,15 +52,7 @@ def store_hints(connection: Connection, found: Mapping[str, int], now: datetime)
         Archive that is no longer registered are ignored.
     :param now: the date when the IBIs were found.
     """
-    # all writers lock the Archives in the same order, which prevents deadlocks
-    archive_ids = set(
-        connection.scalars(
-            select(RegisteredArchive.id)
-            .where(RegisteredArchive.id.in_(sorted(set(found.values()))))
-            .order_by(RegisteredArchive.id)
-            .with_for_update(read=True, key_share=True)
-        )
-    )
+    archive_ids = _lock_archives(connection, set(found.values()))
     rows = [
         {"ibi": ibi, "archive_id": archive_id, "found_at": now}
         for ibi, archive_id in sorted(found.items())
@@ -69,6 +64,44 @@ def store_hints(connection: Connection, found: Mapping[str, int], now: datetime)
         connection.execute(
             statement.on_conflict_do_update(index_elements=[Hint.ibi], set_=newer), rows
         )
+
+
+def store_prefixes(
+    connection: Connection, found: Collection[tuple[str, int]], now: datetime
+) -> None:
+    """Store where items with some prefixes were found.
+
+    :param found: pairs of a prefix and the id of an Archive. Archives that are no longer registered
+        are ignored.
+    """
+    archive_ids = _lock_archives(connection, {archive_id for _, archive_id in found})
+    rows = [
+        {"prefix": prefix, "archive_id": archive_id, "seen_at": now}
+        for prefix, archive_id in sorted(found)
+        if archive_id in archive_ids and len(prefix) <= MAX_IBI
+    ]
+    if rows:
+        statement = insert_or_update(connection, PrefixHolder)
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=[PrefixHolder.prefix, PrefixHolder.archive_id],
+                set_={"seen_at": statement.excluded.seen_at},
+            ),
+            rows,
+        )
+
+
+def _lock_archives(connection: Connection, archive_ids: Collection[int]) -> set[int]:
+    """Return those of some Archives that are registered, and keep them until the commit."""
+    # all writers lock the Archives in the same order, which prevents deadlocks
+    return set(
+        connection.scalars(
+            select(RegisteredArchive.id)
+            .where(RegisteredArchive.id.in_(sorted(archive_ids)))
+            .order_by(RegisteredArchive.id)
+            .with_for_update(read=True, key_share=True)
+        )
+    )
 
 
 def delete_old_hints(connection: Connection, before: datetime, maximum: int = MAX_HINTS) -> int:
@@ -125,6 +158,9 @@ class HintWriter:
         self._closing = Event()
         self._thread: Thread | None = None
         self._hints: dict[str, int] = {}
+        #: The prefixes that wait to be written, and those that were written lately.
+        self._prefixes: set[tuple[str, int]] = set()
+        self._known_prefixes: set[tuple[str, int]] = set()
         self._metrics: dict[int, ArchiveMetrics] = {}
 
     def add_hint(self, ibi: str, archive_id: int) -> None:
@@ -136,6 +172,17 @@ class HintWriter:
             if ibi in self._hints or len(self._hints) < MAX_WAITING:
                 self._hints[ibi] = archive_id
             self._start_thread()
+
+    def add_prefix(self, prefix: str, archive_id: int) -> None:
+        """Add where an IBI with a prefix was found."""
+        found = prefix, archive_id
+        if found in self._known_prefixes:
+            return
+        with self._lock:
+            if len(self._known_prefixes) < MAX_WAITING:
+                self._known_prefixes.add(found)
+                self._prefixes.add(found)
+                self._start_thread()
 
     def add_answer(self, archive_id: int, seconds: float) -> None:
         """Count an answer of an Archive.
@@ -164,14 +211,16 @@ class HintWriter:
         """
         with self._lock:
             hints, self._hints = self._hints, {}
+            prefixes, self._prefixes = self._prefixes, set()
             metrics, self._metrics = self._metrics, {}
-        if not hints and not metrics:
+        if not hints and not prefixes and not metrics:
             return
         try:
-            self._write(hints, metrics)
+            self._write(hints, prefixes, metrics)
         except StorageError as error:
             _logger.warning("hints and metrics of Archives can't be stored: %s", error)
             with self._lock:
+                self._prefixes |= prefixes
                 room = max(MAX_WAITING - len(self._hints), 0)
                 older = [ibi for ibi in hints if ibi not in self._hints]
                 self._hints.update((ibi, hints[ibi]) for ibi in older[:room])
@@ -189,14 +238,22 @@ class HintWriter:
             thread.join(seconds)
         self.flush()
 
-    def _write(self, hints: dict[str, int], metrics: dict[int, ArchiveMetrics]) -> None:
+    def _write(
+        self,
+        hints: dict[str, int],
+        prefixes: set[tuple[str, int]],
+        metrics: dict[int, ArchiveMetrics],
+    ) -> None:
         now = self._now()
         with self._database.writing() as connection:
             add_metrics(connection, metrics, now)
             store_hints(connection, hints, now)
+            store_prefixes(connection, prefixes, now)
             if self._clock() >= self._cleanup_at:
                 self._cleanup_at = self._clock() + CLEANUP_PAUSE
                 delete_old_hints(connection, now - MAX_AGE)
+                connection.execute(delete(PrefixHolder).where(PrefixHolder.seen_at < now - MAX_AGE))
+                self._known_prefixes = set()  # so that the prefixes in use are written again
 
     def _get_metrics(self, archive_id: int) -> ArchiveMetrics:
         metrics = self._metrics.get(archive_id)
