@@ -17,7 +17,7 @@ from flask_ibi_archive.core.protocol.inclusion import (
 from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string, hide_keys
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
-from flask_ibi_archive.core.resolution.outcome import Redirect
+from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
@@ -82,7 +82,15 @@ def resolve(
         return unready_response(error)
     if isinstance(outcome, Redirect):
         return redirect_response(outcome, wanted)
+    current_resolver().hint_writer.add_failed_url(wanted.ibi.text, outcome.kind.value)
     return alert_response(outcome)
+
+
+def _count_malformed(target: str, error: errors.MalformedPersistentUrl) -> None:
+    """Count a malformed target that was probably meant as a persistent URL."""
+    if is_like_persistent_url(target) and error.reason.code == "not_an_identifier":
+        text = str(error.reason.facts["text"])
+        current_resolver().hint_writer.add_failed_url(text, AlertKind.MALFORMED.value)
 
 
 NAME = "ibi_resolver"
@@ -115,7 +123,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
 
         blueprint.record(add_document_registry)
     blueprint.before_app_request(show_at_root)
-    answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url)
+    answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url, _count_malformed)
     blueprint.record_once(lambda state: answer_first(state.app, answer_usual_path, answer))
     blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint
