@@ -46,10 +46,9 @@ def find_nearest(text: str, find_known: FindKnown, *, thorough: bool = True) -> 
     :param thorough: False tries only the most likely errors, at most some dozen identifiers.
     :returns: an identifier in canonical case. None if none of those that were tried is known.
     """
-    cleaned = text.strip(_AROUND)
-    variants = _list_likely(cleaned)
+    variants = _list_likely(text.strip(_AROUND))
     if thorough:
-        variants = chain(variants, _list_edits(cleaned))
+        variants = chain(variants, _list_edits(text))
     candidates = _list_identifiers(text, islice(variants, MAX_TRIED))
     while batch := list(islice(candidates, BATCH)):
         known = find_known(batch)
