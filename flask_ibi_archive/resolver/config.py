@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from flask_ibi_archive.core.identifiers import build_repository_name
@@ -26,6 +27,7 @@ from flask_ibi_archive.server.setting_values import (
     parse_count,
     parse_email,
     parse_flag,
+    parse_folder,
     parse_hosts,
     parse_networks,
     parse_policy,
@@ -60,6 +62,10 @@ class ResolverConfig:
     :ivar trusted_proxies: an Archive in the same app uses this setting too. This is also true for
         ``base_template`` and ``content_security_policy``.
     :ivar email: the e-mail address of the resolver's administrator.
+    :ivar follow: True if a thread of the app reads the claims of the Archives.
+    :ivar follow_connections: the maximum number of open connections for reading claims.
+    :ivar claims_max_age: the seconds after which claims that were not confirmed no longer count.
+    :ivar claims_folder: the folder of the index and of the claims that were read.
     :ivar registry: True if the resolver has a document registry ([P] 4).
     :ivar registry_passwords_in_urls: True if actors may send passwords in URLs.
     :ivar registry_mint_host: the host name in the identifiers that the document registry mints. A
@@ -77,6 +83,12 @@ class ResolverConfig:
     max_answer: int = setting(parse_count, 65536, key="IBI_RESOLVER_MAX_ANSWER")
     max_rounds: int = setting(parse_count, 16, key="IBI_RESOLVER_MAX_ROUNDS")
     inner_hosts: InnerHosts = setting(parse_hosts, (), key="IBI_RESOLVER_INNER_HOSTS")
+    follow: bool = setting(parse_flag, False, key="IBI_RESOLVER_FOLLOW")
+    follow_connections: int = setting(parse_count, 64, key="IBI_RESOLVER_FOLLOW_CONNECTIONS")
+    claims_max_age: float = setting(parse_timeout, 300, key="IBI_RESOLVER_CLAIMS_MAX_AGE")
+    claims_folder: Path = setting(
+        parse_folder, "{instance_path}/ibi_resolver_claims", key="IBI_RESOLVER_CLAIMS_FOLDER"
+    )
     archive_name: str | None = setting(parse_text)
     email: str | None = setting(parse_email, key="IBI_RESOLVER_EMAIL")
     trusted_proxies: tuple[Network, ...] = setting(parse_networks, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,10 @@ DEFAULTS = {
     "IBI_RESOLVER_MAX_ANSWER": 65536,
     "IBI_RESOLVER_MAX_ROUNDS": 16,
     "IBI_RESOLVER_INNER_HOSTS": InnerHosts(),
+    "IBI_RESOLVER_FOLLOW": False,
+    "IBI_RESOLVER_FOLLOW_CONNECTIONS": 64,
+    "IBI_RESOLVER_CLAIMS_MAX_AGE": 300,
+    "IBI_RESOLVER_CLAIMS_FOLDER": Path("/srv/instance/ibi_resolver_claims"),
     "IBI_RESOLVER_EMAIL": None,
     "IBI_RESOLVER_REGISTRY": False,
     "IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS": False,
@@ -68,6 +73,10 @@ def test_a_missing_key_has_its_default(key: str, default: Any) -> None:
             "Files.corp, .intranet 192.168.0.0/16",
             InnerHosts(frozenset({"files.corp", ".intranet"}), (ip_network("192.168.0.0/16"),)),
         ),
+        ("IBI_RESOLVER_FOLLOW", "yes", True),
+        ("IBI_RESOLVER_FOLLOW_CONNECTIONS", "8", 8),
+        ("IBI_RESOLVER_CLAIMS_MAX_AGE", "90", 90.0),
+        ("IBI_RESOLVER_CLAIMS_FOLDER", "/var/claims", Path("/var/claims")),
         ("IBI_RESOLVER_EMAIL", "urlib@example.org", "urlib@example.org"),
         ("IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS", "yes", True),
         ("IBI_RESOLVER_REGISTRY_MINT_HOST", "registry.urlib.net", "registry.urlib.net"),

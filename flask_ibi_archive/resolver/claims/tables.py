@@ -54,6 +54,9 @@ class ResolverState(ResolverBase):
     version: Mapped[int] = mapped_column(BigInteger, server_default="0")
     #: All logs were read at this time or later. None: no follower has run.
     followed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The process that reads the logs: a random text. Only this process reads logs until the time.
+    follower: Mapped[str | None] = mapped_column(String(32))
+    follows_until: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
 class FollowedLog(ResolverBase):
@@ -76,6 +79,9 @@ class FollowedLog(ResolverBase):
     #: The pinned public key in the form of a verifier key (signed-note).
     key: Mapped[str] = mapped_column(String(500))
     pinned_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    #: The number of the log among those of the Archive, from 1. A log that continues with another
+    #: key keeps its number.
+    number: Mapped[int] = mapped_column(Integer, server_default="1")
     state: Mapped[str] = mapped_column(String(12), server_default=NEW)
     #: Why the state is stale, silent, forked or contradicted, in one line for the operator.
     reason: Mapped[str | None] = mapped_column(Text)
@@ -203,7 +209,9 @@ class Conflict(ResolverBase):
     second_archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("conflict_second"))
     found_at: Mapped[datetime] = mapped_column(UTCDateTime)
     ended_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When both administrators were told. None: not yet.
+    #: When the signal was sent and the line was logged. None: not yet.
+    announced_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When the mail server accepted the e-mail to both administrators. None: not yet.
     told_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 

@@ -79,6 +79,8 @@ def upgrade() -> None:
         sa.Column("id", KEY, autoincrement=False, nullable=False),
         sa.Column("version", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("followed_at", MOMENT, nullable=True),
+        sa.Column("follower", sa.String(length=32), nullable=True),
+        sa.Column("follows_until", MOMENT, nullable=True),
         sa.CheckConstraint("id = 1", name="ck_ibi_resolver_state_id"),
         sa.PrimaryKeyConstraint("id"),
     )
@@ -90,6 +92,7 @@ def upgrade() -> None:
         sa.Column("second_archive_id", KEY, nullable=False),
         sa.Column("found_at", MOMENT, nullable=False),
         sa.Column("ended_at", MOMENT, nullable=True),
+        sa.Column("announced_at", MOMENT, nullable=True),
         sa.Column("told_at", MOMENT, nullable=True),
         sa.CheckConstraint(
             "first_archive_id < second_archive_id", name="ck_ibi_resolver_conflict_order"
@@ -169,6 +172,7 @@ def upgrade() -> None:
         sa.Column("origin", sa.String(length=300), nullable=False),
         sa.Column("key", sa.String(length=500), nullable=False),
         sa.Column("pinned_at", MOMENT, nullable=False),
+        sa.Column("number", sa.Integer(), server_default="1", nullable=False),
         sa.Column("state", sa.String(length=12), server_default="new", nullable=False),
         sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("size", sa.BigInteger(), server_default="0", nullable=False),
