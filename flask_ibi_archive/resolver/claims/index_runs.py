@@ -25,18 +25,19 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
+from flask_ibi_archive.core.claims.claim import KEY_SIZE, STATE_NUMBERS
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.server.files import new_file
 
 #: The number of bytes of a key, and of a record.
-KEY, SIZE = 16, 20
+KEY, SIZE = KEY_SIZE, KEY_SIZE + 4
 #: The largest id of an Archive that a record can contain.
 MAX_ARCHIVE_ID = 2**24 - 1
 #: The records that a step of a search reads, and those that a step of a merge reads of each run.
 BLOCK, MERGE_BLOCK = 256, 8192
 #: The steps of a search that only interpolate. On average two steps suffice.
 FIRST_STEPS = 4
-#: The number of the state Original.
-ORIGINAL = 1
 
 #: Called with a key and the ids of the Archives that claim it in the state Original, at least two.
 OnRivals = Callable[[bytes, list[int]], None]
@@ -50,6 +51,7 @@ _START = _HEADER.size + _CHECKSUM.size
 _ITEM = struct.Struct(">19sc")
 #: A record as its key, the id of the Archive in two parts, and its state.
 _RECORD = struct.Struct(">16sBHB")
+_ORIGINAL = bytes([STATE_NUMBERS[State.ORIGINAL]])
 _get_key = itemgetter(slice(KEY))
 
 
@@ -72,13 +74,11 @@ def pack(key: bytes, archive_id: int, state: int) -> bytes:
 class Run:
     """An open run. The file is closed when nobody uses the object any more.
 
-    :param path: the path of the file.
-    :param records: the number of records that the file must contain; None if unknown.
     :raises FileNotFoundError: if the file is missing.
-    :raises StorageError: if the file is damaged, or belongs to another index.
+    :raises StorageError: if the file is damaged.
     """
 
-    def __init__(self, path: Path, records: int | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self._file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         weakref.finalize(self, os.close, self._file)
@@ -86,11 +86,11 @@ class Run:
         checksum = _CHECKSUM.pack(crc32(header[: _HEADER.size]))
         if not header.startswith(_MAGIC) or header[_HEADER.size :] != checksum:
             raise self._damaged("is damaged: its header is wrong")
+        self.records: int
+        self.checksum: int
         _, self.records, self.checksum = _HEADER.unpack_from(header)
         if os.fstat(self._file).st_size != _START + self.records * SIZE:
             raise self._damaged("is damaged: its size is wrong")
-        if records not in (None, self.records):
-            raise self._damaged("belongs to another state of the database")
 
     def find(self, key: bytes) -> list[Holding]:
         """Return the Archives that claim a name, in the order of their ids.
@@ -161,10 +161,10 @@ class Run:
             raise self._damaged("is damaged: the checksum of its content is wrong")
 
     def _damaged(self, reason: str) -> StorageError:
-        return damaged(self.path, reason)
+        return explain_damage(self.path, reason)
 
 
-def damaged(path: Path, reason: str) -> StorageError:
+def explain_damage(path: Path, reason: str) -> StorageError:
     """Return the error about a file of the index that can't be used."""
     return StorageError(
         f"the file {path} of the index of claims {reason}; run: flask ibi-resolver rebuild-index"
@@ -175,10 +175,10 @@ def write_run(path: Path, blocks: Iterable[bytes]) -> int:
     """Write a run, and return the number of its records. The data is on the disk afterwards.
 
     :param blocks: the records in ascending order.
-    :raises OSError: if the file can't be written.
+    :raises StorageError: if the file can't be written.
     """
     length = checksum = 0
-    with path.open("wb") as file:
+    with new_file(path, 0o644) as file:
         file.write(bytes(_START))
         for block in blocks:
             file.write(block)
@@ -187,8 +187,6 @@ def write_run(path: Path, blocks: Iterable[bytes]) -> int:
         header = _HEADER.pack(_MAGIC, length // SIZE, checksum)
         file.seek(0)
         file.write(header + _CHECKSUM.pack(crc32(header)))
-        file.flush()
-        os.fsync(file.fileno())
     return length // SIZE
 
 
@@ -211,7 +209,8 @@ def merge(runs: Sequence[Run], on_rivals: OnRivals | None = None) -> Iterator[by
             states.update(_ITEM.iter_unpack(source.take(bound)))
         names = sorted(states)
         if on_rivals is not None:
-            _report_rivals([name for name in names if states[name][0] == ORIGINAL], on_rivals)
+            originals = [name for name in names if states[name] == _ORIGINAL]
+            _report_rivals(originals, on_rivals)
         yield b"".join(chain.from_iterable(zip(names, map(states.__getitem__, names), strict=True)))
 
 
@@ -233,7 +232,7 @@ class _Source:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._read = 0
+        self._read = 0  # records
         self._checksum = 0
         self.block = b""
         self._fill()

@@ -164,9 +164,9 @@ class IndexRun(ResolverBase):
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    #: The name of the file in the folder of the index. Another run never has the same name.
+    name: Mapped[str] = mapped_column(String(40))
     records: Mapped[int] = mapped_column(BigInteger)
-    #: Where the run stands in the order of age; merged runs take the place of their newest part.
-    position: Mapped[int] = mapped_column(BigInteger)
 
 
 class PrefixHolder(ResolverBase):

@@ -59,8 +59,8 @@ def upgrade() -> None:
     op.create_table(
         "ibi_resolver_index_run",
         sa.Column("id", KEY, autoincrement=True, nullable=False),
+        sa.Column("name", sa.String(length=40), nullable=False),
         sa.Column("records", sa.BigInteger(), nullable=False),
-        sa.Column("position", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
     )
