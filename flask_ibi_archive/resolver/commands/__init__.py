@@ -19,7 +19,7 @@ SECTIONS = {
     "Set up": "administration.init administration.check",
     "Archives": "administration.register administration.list administration.remove",
     "Document registry": "registry.registry",
-    "Resolution": "resolve.resolve",
+    "Resolution": "resolve.resolve failures.failures",
 }
 
 
