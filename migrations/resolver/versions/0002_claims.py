@@ -124,6 +124,7 @@ def upgrade() -> None:
         "ibi_resolver_cosigned",
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("origin", sa.String(length=300), nullable=False),
+        sa.Column("origin_hash", sa.String(length=64), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("root", sa.LargeBinary(), nullable=False),
         sa.Column("checkpoint", sa.Text(), nullable=False),
@@ -135,6 +136,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("archive_id", "origin"),
     )
+    op.create_index("ix_ibi_resolver_cosigned_hash", "ibi_resolver_cosigned", ["origin_hash"])
     op.create_table(
         "ibi_resolver_failure_report",
         sa.Column("archive_id", KEY, nullable=False),
