@@ -19,6 +19,7 @@ from flask_ibi_archive.core.protocol.query_strings import decode_query_string, h
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.resolver.claims.listed_archives import add_archive_list
 from flask_ibi_archive.resolver.claims.witness_views import add_witness
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
@@ -114,6 +115,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
     add_witness(blueprint)
+    add_archive_list(blueprint)
 
     def add_service(state: BlueprintSetupState) -> None:
         add_rule_for_all_methods(state, "service", f"/{service_ibi}", answer_registration_request)
