@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from copy import copy
 from time import time
+from typing import Any
 
 from flask_ibi_archive.core.claims.checkpoint import Checkpoint
 from flask_ibi_archive.core.claims.claim import Claim, format_claim
@@ -19,6 +20,8 @@ from flask_ibi_archive.core.claims.tiles import (
     parse_tile_path,
 )
 from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.resolver.claims.log_reader import Fetch, KnownLog, Reading, read_log
+from flask_ibi_archive.resolver.http_transfer import TransferResult
 from support.archive_servers import http
 from support.registries import SERVICE
 
@@ -27,8 +30,9 @@ ROOT = "/ibi/claims/"
 #: The age in seconds at which an Archive signs its checkpoint again.
 SIGNED_AGAIN = 60
 
-#: What a server sends in place of a file: its content, or a complete HTTP answer by a function.
-Replacement = bytes | Callable[[], "bytes | None"]
+#: What is sent in place of a file: its content; by a server, also the HTTP answer that a function
+#: returns; without sockets, also the result of a transfer.
+Replacement = Any
 
 
 def a_claim(
@@ -73,7 +77,7 @@ class ClaimLog:
         self.levels: list[list[bytes]] = [[]]
         self.replaced: dict[str, Replacement] = {}
         self.asked: list[str] = []
-        self._signed: tuple[SigningKey, int, float, str] | None = None
+        self._signed: tuple[SigningKey, bytes, float, str] | None = None
 
     @property
     def size(self) -> int:
@@ -127,10 +131,10 @@ class ClaimLog:
         now = self.clock()
         if (
             self._signed is None
-            or self._signed[:2] != (self.signer, self.size)
+            or self._signed[:2] != (self.signer, self.root())
             or now - self._signed[2] >= SIGNED_AGAIN
         ):
-            self._signed = self.signer, self.size, now, self.sign()
+            self._signed = self.signer, self.root(), now, self.sign()
         return self._signed[3]
 
     def find(self, path: str) -> bytes | None:
@@ -190,3 +194,58 @@ def reorder(entries: Iterable[bytes]) -> list[bytes]:
     """Return entries of which the first two have changed places."""
     first, second, *rest = entries
     return [second, first, *rest]
+
+
+def read_once(log: ClaimLog, known: KnownLog | None = None, **options: Any) -> Reading:
+    """Read a log without sockets, as the follower of a resolver does.
+
+    :param known: what is known of the log; only its key if it is None.
+    :param options: parameters of :func:`.log_reader.read_log`.
+    """
+    known = known or KnownLog(log.signer.verifier)
+    reading = read_log(
+        known, options.pop("now", float(log.clock())), options.pop("max_age", 300), **options
+    )
+    results: Any = None
+    while True:
+        try:
+            fetches = reading.send(results)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        results = [_transfer(log, fetch) for fetch in fetches]
+
+
+def _transfer(log: ClaimLog, fetch: Fetch) -> TransferResult:
+    content = log.replaced.get(fetch.path, log.find(fetch.path))
+    log.asked.append(fetch.path)
+    if isinstance(content, TransferResult):
+        return content
+    if content is None:
+        return TransferResult(404)
+    etag = f'"{hash_leaf(content).hex()}"'
+    return (
+        TransferResult(304) if fetch.etag == etag else TransferResult(200, body=content, etag=etag)
+    )
+
+
+def learn(known: KnownLog, reading: Reading) -> KnownLog:
+    """Return what is known of a log after it was read."""
+    return KnownLog(
+        known.key,
+        reading.state,
+        reading.reason,
+        reading.frontier,
+        reading.checkpoint,
+        reading.etag,
+        reading.signed_at,
+    )
+
+
+def know(log: ClaimLog, **options: Any) -> KnownLog:
+    """Return what is known after a log was read to its end."""
+    known = KnownLog(log.signer.verifier)
+    while True:
+        reading = read_once(log, known, **options)
+        known = learn(known, reading)
+        if reading.is_complete:
+            return known

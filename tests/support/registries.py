@@ -165,16 +165,20 @@ class Calls:
     """Replaces the HTTP client: stores the calls, and returns a prepared answer.
 
     :param answer: an answer, an error, or a function that returns an answer.
+    :ivar key: the answer to a request for the key of claims: by default, there are no claims.
     """
 
     def __init__(self, answer: HttpResponse | TransportError | Callable[[], HttpResponse]) -> None:
         self.answer = answer
         self.made: list[tuple[str, str, float, int]] = []
+        self.key = HttpResponse(404, {}, b"")
 
     def __call__(
         self, url: str, query: str = "", *, seconds: float, limit: int, inner_hosts: InnerHosts
     ) -> HttpResponse:
         """Answer as :func:`~flask_ibi_archive.server.http.transport.fetch`."""
+        if url.endswith("/ibi/claims/key"):
+            return self.key
         self.made.append((url, query, seconds, limit))
         if isinstance(self.answer, TransportError):
             raise self.answer
