@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
-from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, name_key
+from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key, name_key
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.claims.tables import FollowedLog, RejectedEntry
 from flask_ibi_archive.server.database.dialects import batched
@@ -119,16 +119,19 @@ def _read_names(
     total = connection.scalar(select(func.sum(FollowedLog.size))) or 0
     done = 0
     for archive_id in archive_ids:
-        rejected = set(
-            connection.scalars(
-                select(RejectedEntry.position).where(RejectedEntry.archive_id == archive_id)
-            )
-        )
-        for claim in logs.read_claims(archive_id, rejected):
-            state = STATE_NUMBERS[claim.state]
-            for name in claim.names:
-                ibi = name if name in claim.identifiers else claim.identifiers[0]
-                yield fold(name), name_key(name), archive_id, state, claim.timestamp, name, ibi
+        for claim in logs.read_claims(archive_id, find_rejected(connection, archive_id)):
+            facts = archive_id, STATE_NUMBERS[claim.state], claim.timestamp
+            ibis = claim.identifiers
+            for ibi in ibis:
+                yield fold(ibi), identifier_key(ibi), *facts, ibi, ibi
+            for alias in claim.aliases:
+                yield fold(alias), name_key(alias), *facts, alias, ibis[0]
             done += 1
             if done % STEP == 0 or done == total:
                 on_read(done, max(done, int(total)))
+
+
+def find_rejected(connection: Connection, archive_id: int) -> set[int]:
+    """Return the positions of the entries of an Archive that were kept out of the index."""
+    rejected = select(RejectedEntry.position).where(RejectedEntry.archive_id == archive_id)
+    return set(connection.scalars(rejected))

@@ -19,7 +19,7 @@ SECTIONS = {
     "Set up": "administration.init administration.check",
     "Archives": "administration.register administration.list administration.remove mirror.mirror",
     "Document registry": "registry.registry",
-    "Resolution": "resolve.resolve failures.failures export_map.export-map",
+    "Resolution": "resolve.resolve failures.failures sample.sample export_map.export-map",
 }
 
 
