@@ -20,6 +20,7 @@ from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.claims.listed_archives import add_archive_list
+from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_following
 from flask_ibi_archive.resolver.claims.witness_views import add_witness
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
@@ -113,6 +114,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     responses.add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
+    add_page(blueprint, "claims_ping", PING, receive_ping, methods=("POST",))
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
     add_witness(blueprint)
     add_archive_list(blueprint)
@@ -126,6 +128,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
         from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
 
         blueprint.record(add_document_registry)
+    blueprint.before_app_request(start_following)
     blueprint.before_app_request(show_at_root)
     answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url, _count_malformed)
     blueprint.record_once(lambda state: answer_first(state.app, answer_usual_path, answer))

@@ -17,6 +17,9 @@ from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
 from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
+from flask_ibi_archive.resolver.claims.follower import Follower, OnProgress, ignore_progress
+from flask_ibi_archive.resolver.claims.follower_thread import FollowerThread
+from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
@@ -51,6 +54,8 @@ class ResolverService:
     :ivar circuit_breaker: skips Archives that failed repeatedly.
     :ivar fan_out: sends requests to Archives.
     :ivar hint_writer: stores hints and metrics in the background.
+    :ivar claim_index: the index of the claims of Archives.
+    :ivar follower_thread: reads these claims if IBI_RESOLVER_FOLLOW is set.
     """
 
     def __init__(
@@ -62,6 +67,8 @@ class ResolverService:
         self.registry = Registry(database, config, notifier=notifier)
         self.circuit_breaker = CircuitBreaker()
         self.hint_writer = HintWriter(database)
+        self.claim_index = ClaimIndex(database, config.claims_folder / "index")
+        self.follower_thread = FollowerThread(self.make_follower)
         self.fan_out = FanOut(
             config.archive_timeout, config.max_answer, self._record_result, config.inner_hosts
         )
@@ -75,6 +82,13 @@ class ResolverService:
 
         ask = partial(ask_archives, self.fan_out, seconds=self.config.deadline)
         return DocumentRegistry(self.database, self.config, ask)
+
+    def make_follower(self, on_progress: OnProgress = ignore_progress) -> Follower:
+        """Return a follower of the logs of the included Archives.
+
+        :param on_progress: see :class:`Follower`.
+        """
+        return Follower(self.config, self.database, self.claim_index, on_progress=on_progress)
 
     def resolve(
         self,
@@ -165,8 +179,9 @@ class ResolverService:
     def close(self, seconds: float = 2.0) -> None:
         """Wait for pending acknowledgments, store hints and metrics, and close the connections.
 
-        :param seconds: the maximum time to wait for each of the two background threads.
+        :param seconds: the maximum time to wait for each of the background threads.
         """
+        self.follower_thread.close(seconds)
         self.fan_out.close(seconds)
         self.hint_writer.close(seconds)
         self.database.close()

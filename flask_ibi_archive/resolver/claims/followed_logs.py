@@ -24,6 +24,7 @@ from flask_ibi_archive.resolver.claims.tables import (
     ResolverState,
 )
 from flask_ibi_archive.resolver.tables import RegisteredArchive
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import (
     UTCDateTime,
     insert_or_update,
@@ -257,20 +258,19 @@ def release_lease(connection: Connection, follower: str) -> None:
     )
 
 
-def request_reading(connection: Connection, service_ibi: str, now: datetime) -> None:
-    """Make a log due after a ping, unless it is due already or was just read.
+def request_reading(database: Database, service_ibi: str, now: datetime) -> None:
+    """Make a log due after a ping, unless it is due already.
 
-    A log that was read less than :data:`PING_INTERVAL` ago becomes due after this time.
+    A log that was read less than :data:`PING_INTERVAL` ago becomes due after this time. Nothing is
+    written in vain, because anybody may send pings.
     """
-    row = connection.execute(
+    rows = database.read_rows(
         select(_LOG.archive_id, _LOG.read_at)
         .join(_ARCHIVE, _ARCHIVE.id == _LOG.archive_id)
         .where(_ARCHIVE.service_ibi == service_ibi, _LOG.due_at.is_(None))
-    ).one_or_none()
-    if row is not None:
-        due_at = now if row.read_at is None else max(now, row.read_at + PING_INTERVAL)
-        connection.execute(
-            update(_LOG)
-            .where(_LOG.archive_id == row.archive_id, _LOG.due_at.is_(None))
-            .values(due_at=due_at)
-        )
+    )
+    for archive_id, read_at in rows:
+        due_at = now if read_at is None else max(now, read_at + PING_INTERVAL)
+        statement = update(_LOG).where(_LOG.archive_id == archive_id, _LOG.due_at.is_(None))
+        with database.writing() as connection:
+            connection.execute(statement.values(due_at=due_at))

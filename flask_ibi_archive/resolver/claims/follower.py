@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from threading import Event, Thread
 from time import monotonic
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
@@ -45,6 +46,13 @@ RENEWAL = timedelta(seconds=10)
 _logger = logging.getLogger(__name__)
 
 
+OnProgress: TypeAlias = Callable[[int, int], None]
+
+
+def ignore_progress(logs: int, entries: int) -> None:
+    """Show no progress."""
+
+
 class Follower:
     """Reads logs. Only one thread uses the methods.
 
@@ -59,7 +67,7 @@ class Follower:
         database: Database,
         index: ClaimIndex,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
-        on_progress: Callable[[int, int], None] = lambda logs, entries: None,
+        on_progress: OnProgress = ignore_progress,
     ) -> None:
         self._config = config
         self._database = database
