@@ -32,6 +32,7 @@ from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
 from flask_ibi_archive.resolver.claims.log_requests import LogRequests
+from flask_ibi_archive.resolver.claims.regular_tasks import RegularTasks, Task
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database.database import Database
@@ -59,6 +60,7 @@ class Follower:
     :param now: returns the present time.
     :param on_progress: called after each stored reading with the numbers of logs and entries that
         were read so far.
+    :param tasks: what the only follower also does at intervals.
     """
 
     def __init__(
@@ -68,12 +70,14 @@ class Follower:
         index: ClaimIndex,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         on_progress: OnProgress = ignore_progress,
+        tasks: Sequence[Task] = (),
     ) -> None:
         self._config = config
         self._database = database
         self._index = index
         self._now = now
         self._on_progress = on_progress
+        self._tasks = RegularTasks(tasks)
         self._kept = KeptLogs(config.claims_folder / "logs")
         self._requests = LogRequests(config)
         self._logs: dict[int, DueLog] = {}
@@ -94,6 +98,7 @@ class Follower:
         stop = stop or Event()
         if not self._lead():
             return False
+        self._tasks.run_due(self._now())  # a mirror first takes over the list
         while not stop.is_set() and self._start_due():
             while self._logs and not stop.is_set():
                 self._work()
@@ -108,6 +113,7 @@ class Follower:
         while not stop.is_set():
             try:
                 if self._lead():
+                    self._tasks.start_due(self._now())
                     self._start_due()
                     self._start_folding()
                 self._work()
@@ -124,6 +130,7 @@ class Follower:
     def close(self) -> None:
         """Close the connections, and let another process follow."""
         self._requests.close()
+        self._tasks.close()
         self._logs.clear()
         try:
             with self._database.writing() as connection:

@@ -95,7 +95,7 @@ def failures_command(
         services = {record.id: record.service_ibi for record in resolver.registry.list()}
         rows = report.list_failures(
             resolver.database,
-            resolver.config.claims_folder,
+            resolver.claim_index,
             month or report.find_month(today),
             archive,
         )

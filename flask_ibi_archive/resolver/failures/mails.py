@@ -133,7 +133,7 @@ def send_reports(
     ]
     if not receivers:
         return
-    failures = list_failures(service.database, service.config.claims_folder, month)
+    failures = list_failures(service.database, service.claim_index, month)
     errors = 0
     for receiver in receivers:
         own = [failure for failure in failures if receiver.id in failure.archive_ids]

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
 
 from sqlalchemy import Connection, func, select
 
@@ -61,18 +60,17 @@ def find_last_month(day: date) -> str:
 
 
 def list_failures(
-    database: Database, folder: Path, month: str, service_ibi: str | None = None
+    database: Database, index: ClaimIndex, month: str, service_ibi: str | None = None
 ) -> list[Failure]:
     """Return the failures of a month: the most frequent first.
 
-    :param folder: the folder of the claims that were read.
+    :param index: the index of the claims of Archives.
     :param month: such as ``2026-11``.
     :param service_ibi: returns only the failures of the Archive with this service, in canonical
         case.
     :raises NotReady: if the database does not answer.
     """
     first = date.fromisoformat(f"{month}-01")
-    index = ClaimIndex(database, folder / "index")
     with database.reading() as connection:
         count = func.sum(FailedUrl.count)
         rows = connection.execute(
@@ -93,7 +91,6 @@ def list_failures(
             minted = [match_identifier(name) for name in (ibi, nearest) if name]
             ids = frozenset().union(*[minters.find(name) for name in minted if name is not None])
             failures.append(Failure(ibi, reason, int(total), nearest, ids))
-    index.close()
     if service_ibi is None:
         return failures
     wanted = {archive.id for archive in archives if archive.service_ibi == service_ibi}
