@@ -13,25 +13,28 @@ import pytest
 from flask import Flask
 from sqlalchemy import select
 from support.archive_servers import Servers
+from support.claim_logs import ROOT, ClaimLog, a_claim
 from support.commands import Outcome, command
 from support.loopback import PATIENCE, serving
 from support.registries import KEY, a_registry, a_request
 from support.resolving import (
     ORIGINAL,
+    Table,
     TableArchive,
     X,
     Y,
     Z,
     app_over,
-    archives_of,
     leads,
     resolver_of,
     wants,
 )
 
 from flask_ibi_archive.core.claims.archive_list import format_archives, open_list, sign_list
+from flask_ibi_archive.core.claims.claim import Claim, name_key
 from flask_ibi_archive.core.claims.keys import SigningKey
 from flask_ibi_archive.core.protocol.inclusion import EXCLUSION_REQUEST
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import AlreadyRegistered, RegistrationRefused
 from flask_ibi_archive.resolver.claims.listed_archives import list_archives
 from flask_ibi_archive.resolver.claims.mirror import find_first, refresh_mirror
@@ -48,6 +51,20 @@ HERE_URL, THERE_URL = "http://here.br/a.pdf", "http://there.br/b.pdf"
 INCLUDED, EXCLUDED = "included", "excluded"
 
 
+class ClaimingArchive(TableArchive):
+    """An Archive on loopback that publishes claims."""
+
+    def __init__(self, hosts: Servers, number: int, table: Table) -> None:
+        super().__init__(hosts, number, table)
+        self.log = ClaimLog(self.service, bytes([number]) * 32)
+
+    def __call__(self, target: str, head: str) -> bytes | None:
+        """Answer a request."""
+        if target.startswith(ROOT):
+            return self.log.answer(target, head)
+        return super().__call__(target, head)
+
+
 class World:
     """A first resolver with two Archives, served for real, and a mirror.
 
@@ -55,11 +72,13 @@ class World:
     """
 
     def __init__(self, stack: ExitStack, hosts: Servers, folder: Path, uri: str) -> None:
-        tables = (
+        tables: tuple[Table, ...] = (
             {X: leads(HERE_URL), Y: leads(HERE_URL)},
             {Y: leads(THERE_URL), Z: leads(THERE_URL, state="Copy")},
         )
-        self.archives = archives_of(hosts, *tables)
+        self.archives = [
+            ClaimingArchive(hosts, number, table) for number, table in enumerate(tables, 1)
+        ]
         self.first = stack.enter_context(app_over(self.archives, folder / "first"))
         self.key = create_key(resolver_of(self.first).config)
         self.send: Callable[[str], str] | None = None
@@ -132,6 +151,12 @@ def world(hosts: Servers, tmp_path: Path, uri: str) -> Iterator[World]:
     """A first resolver and a mirror."""
     with ExitStack() as stack:
         yield World(stack, hosts, tmp_path, uri)
+
+
+def claim_of(ibi: str, state: State, *aliases: str) -> Claim:
+    """Return a claim of an item."""
+    original = "b.br/service/2001/01.01.00.00" if state is State.COPY else None
+    return Claim(ibi, None, state, "2026-03-01T12:00:00Z", original, aliases)
 
 
 def outcomes(app: Flask) -> list[Any]:
@@ -222,6 +247,46 @@ def test_keys_and_their_history_are_taken_over(world: World) -> None:
     assert mirrored.keys == tuple(
         (NOON + timedelta(days=number), key.verifier) for number, key in enumerate(keys)
     )
+
+
+def test_a_mirror_follows_the_claims_itself(world: World, tmp_path: Path) -> None:
+    first, second = world.archives
+    first.log.add(*[claim_of(ibi, State.ORIGINAL, "doi:10.5281/a") for ibi in (X, Y)])
+    second.log.add(claim_of(Y, State.ORIGINAL), claim_of(Z, State.COPY))
+    second.log.add(*[a_claim(number) for number in range(300)])
+    for archive in world.archives:
+        world.pin(archive, archive.log.signer)
+    world.start()
+    found, maps = [], []
+    for app in (world.first, world.mirror):
+        resolver = resolver_of(app)
+        follower = resolver.make_follower()
+        assert follower.run_once()
+        follower.close()
+        names = (X, Y, Z, "doi:10.5281/A", a_claim(299).identifiers[0], a_claim(300).identifiers[0])
+        with resolver.database.reading() as connection:
+            services = {
+                row.id: row.service_ibi
+                for row in connection.execute(
+                    select(RegisteredArchive.id, RegisteredArchive.service_ibi)
+                )
+            }
+            holdings = resolver.claim_index.find(connection, [name_key(name) for name in names])
+        found.append(
+            {
+                key: {(services[one.archive_id], one.state) for one in holders}
+                for key, holders in holdings.items()
+            }
+        )
+        folder = tmp_path / app.instance_path / "map"
+        assert command(app, "export-map", folder, group=ibi_resolver).status == 0
+        maps.append((folder / "nginx" / "names.map").read_text("utf-8"))
+    assert found[0] == found[1]
+    assert found[0][name_key(Y)] == {(first.service, 1), (second.service, 1)}
+    assert len(found[0]) == 5
+    assert maps[0] == maps[1]
+    assert f"http://{first.address}/{X}" in maps[0]
+    assert outcomes(world.mirror) == outcomes(world.first)
 
 
 def test_the_list_is_taken_over_again_only_if_it_has_changed(world: World) -> None:
