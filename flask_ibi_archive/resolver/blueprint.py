@@ -21,9 +21,11 @@ from flask_ibi_archive.core.protocol.query_strings import decode_query_string, h
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.resolver.claims.conflict_pages import add_conflict_pages
 from flask_ibi_archive.resolver.claims.listed_archives import add_archive_list
 from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_following
 from flask_ibi_archive.resolver.claims.witness_views import add_witness
+from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.resolver.failures.known_names import suggest_known
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
@@ -31,7 +33,6 @@ from flask_ibi_archive.resolver.resolution_context import (
     find_own_archive,
     open_own_archive,
 )
-from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import (
     alert_response,
@@ -121,6 +122,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
     add_page(blueprint, "claims_ping", PING, receive_ping, methods=("POST",))
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
+    add_conflict_pages(blueprint)
     add_witness(blueprint)
     add_archive_list(blueprint)
 

@@ -7,9 +7,7 @@ import weakref
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, cast
-
-from flask import current_app
+from typing import TYPE_CHECKING
 
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
@@ -36,7 +34,6 @@ from flask_ibi_archive.resolver.resolving import Resolution
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 from flask_ibi_archive.server.database.migrate import RESOLVER
-from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.signals import NOBODY, Notifier
 
 if TYPE_CHECKING:
@@ -98,7 +95,12 @@ class ResolverService:
             Task(timedelta(hours=1), lambda now: send_monthly_reports(self, now)),
         )
         return Follower(
-            self.config, self.database, self.claim_index, on_progress=on_progress, tasks=tasks
+            self.config,
+            self.database,
+            self.claim_index,
+            on_progress=on_progress,
+            notifier=self.registry.notifier,
+            tasks=tasks,
         )
 
     def resolve(
@@ -209,8 +211,3 @@ def _close_at_exit(reference: weakref.ref[ResolverService]) -> None:
     resolver = reference()
     if resolver is not None:
         resolver.close(1.0)
-
-
-def current_resolver() -> ResolverService:
-    """Return the resolver of the current app."""
-    return cast(ResolverService, current_app.extensions[RESOLVER_EXTENSION].resolver)

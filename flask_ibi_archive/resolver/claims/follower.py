@@ -11,31 +11,29 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from threading import Event, Thread
 from time import monotonic
 from typing import TypeAlias
 
-from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
-from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.claims import followed_logs
-from flask_ibi_archive.resolver.claims.conflicts import end_conflicts, note_rival
-from flask_ibi_archive.resolver.claims.entry_check import CheckedEntries, check_entries
+from flask_ibi_archive.resolver.claims.conflict_alerts import tell_administrators
 from flask_ibi_archive.resolver.claims.followed_logs import INTERVAL, DueLog
 from flask_ibi_archive.resolver.claims.fork_alert import tell_of_fork
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
 from flask_ibi_archive.resolver.claims.log_requests import LogRequests
+from flask_ibi_archive.resolver.claims.reading_store import ReadingStore
 from flask_ibi_archive.resolver.claims.regular_tasks import RegularTasks, Task
-from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.signals import NOBODY, Notifier
 
 #: The seconds between two searches for logs that are due, at most.
 PAUSE = 1.0
@@ -61,6 +59,7 @@ class Follower:
     :param on_progress: called after each stored reading with the numbers of logs and entries that
         were read so far.
     :param tasks: what the only follower also does at intervals.
+    :param notifier: sends the signal conflict_found.
     """
 
     def __init__(
@@ -71,19 +70,24 @@ class Follower:
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         on_progress: OnProgress = ignore_progress,
         tasks: Sequence[Task] = (),
+        notifier: Notifier = NOBODY,
     ) -> None:
         self._config = config
         self._database = database
         self._index = index
+        self._reading_store = ReadingStore(config, index)
         self._now = now
         self._on_progress = on_progress
         self._tasks = RegularTasks(tasks)
+        self._notifier = notifier
         self._kept = KeptLogs(config.claims_folder / "logs")
         self._requests = LogRequests(config)
         self._logs: dict[int, DueLog] = {}
         #: When it failed last to store what was read of a log; it is not read again at once.
         self._failed: dict[int, datetime] = {}
-        self._folding: Thread | None = None
+        #: The forks of which nobody was told yet.
+        self._forks: deque[tuple[DueLog, Reading]] = deque()
+        self._threads: dict[str, Thread] = {}
         self._name = secrets.token_hex(16)
         self._renewed_at: datetime | None = None
         #: The numbers of readings and entries that were stored.
@@ -103,9 +107,10 @@ class Follower:
             while self._logs and not stop.is_set():
                 self._work()
                 self._lead()
-        self._index.fold()
+        self._fold()
         with self._database.writing() as connection:
             followed_logs.set_followed_at(connection, self._now())
+        self._tell()
         return True
 
     def run(self, stop: Event) -> None:
@@ -115,7 +120,8 @@ class Follower:
                 if self._lead():
                     self._tasks.start_due(self._now())
                     self._start_due()
-                    self._start_folding()
+                    self._start_thread(self._fold)
+                    self._start_thread(self._tell)
                 self._work()
                 is_idle = not self._logs
             except StorageError as error:
@@ -132,6 +138,8 @@ class Follower:
         self._requests.close()
         self._tasks.close()
         self._logs.clear()
+        for thread in self._threads.values():
+            thread.join(PAUSE)
         try:
             with self._database.writing() as connection:
                 followed_logs.release_lease(connection, self._name)
@@ -150,17 +158,29 @@ class Follower:
         self._renewed_at = now if leads else None
         return leads
 
-    def _start_folding(self) -> None:
-        """Move bindings to files in a thread: reading goes on, however long this takes."""
-        if self._folding is None or not self._folding.is_alive():
-            self._folding = Thread(target=self._fold, name="ibi-resolver-fold", daemon=True)
-            self._folding.start()
+    def _start_thread(self, work: Callable[[], None]) -> None:
+        """Do something in a thread, unless this is being done: reading goes on meanwhile."""
+        thread = self._threads.get(work.__name__)
+        if thread is None or not thread.is_alive():
+            thread = Thread(target=work, name="ibi-resolver-claims", daemon=True)
+            self._threads[work.__name__] = thread
+            thread.start()
 
     def _fold(self) -> None:
+        """Move bindings from the table to files, which can take minutes."""
         try:
             self._index.fold()
         except StorageError as error:
             _logger.error("the index of claims can't be written: %s", error)
+
+    def _tell(self) -> None:
+        """Tell the administrators of forks and conflicts; the mail server can be slow."""
+        while self._forks:
+            tell_of_fork(self._config, *self._forks.popleft())
+        try:
+            tell_administrators(self._database, self._config, self._notifier, self._now())
+        except StorageError as error:
+            _logger.error("the administrators can't be told about conflicts: %s", error)
 
     def _start_due(self) -> bool:
         """Begin to read the logs that are due, and return whether there are any."""
@@ -197,28 +217,12 @@ class Follower:
     def _store(self, readings: Sequence[tuple[DueLog, Reading]]) -> None:
         """Store what was read, in one transaction."""
         now = self._now()
-        stored: list[tuple[DueLog, Reading]] = []
         try:
             for log, reading in readings:
                 for number, entries in reading.bundles.items():
                     self._kept.write_bundle(log.archive_id, log.number, number, entries)
             with self._database.writing() as connection:
-                included = followed_logs.lock_archives(
-                    connection, [log.archive_id for log, _ in readings]
-                )
-                changed = []
-                for log, reading in readings:
-                    if log.archive_id not in included:
-                        continue
-                    changes_trust = followed_logs.store_reading(connection, log, reading, now)
-                    if changes_trust is None:
-                        continue
-                    stored.append((log, reading))
-                    if changes_trust:
-                        changed.append(log.archive_id)
-                    self._store_content(connection, log, reading, now)
-                if changed:
-                    bump_version(connection, changed)
+                stored = self._reading_store.store(connection, readings, now)
         except (IntegrityError, OSError, StorageError) as error:
             names = ", ".join(log.service_ibi for log, _ in readings)
             _logger.error("the claims of %s can't be stored: %s", names, error)
@@ -230,59 +234,10 @@ class Follower:
             self._report(log, reading)
         self._on_progress(self.read_logs, self.read_entries)
 
-    def _store_content(
-        self, connection: Connection, log: DueLog, reading: Reading, now: datetime
-    ) -> None:
-        """Store the bindings of new entries, the entries that were kept out, and a fork."""
-        if reading.fork is not None:
-            followed_logs.store_fork(connection, log, reading, now)
-        if not reading.entries:
-            return
-        services = {log.service_ibi, log.origin.partition("#")[0]}
-        checked = check_entries(reading.entries, reading.start, services)
-        self._note_conflicts(connection, log.archive_id, checked, now)
-        self._index.store(connection, checked.list_holdings(log.archive_id))
-        followed_logs.store_prefixes(connection, log.archive_id, checked.find_prefixes(), now)
-        if checked.rejected:
-            followed_logs.store_rejected(connection, log.archive_id, checked.rejected, now)
-            position, reason = min(checked.rejected.items())
-            _logger.warning(
-                "%d new entries in the log of %s are not valid and were kept out; the first is"
-                " entry %d: %s; to list them, run: flask ibi-resolver claims --rejected",
-                len(checked.rejected), log.service_ibi, position, reason,
-            )  # fmt: skip
-
-    def _note_conflicts(
-        self, connection: Connection, archive_id: int, checked: CheckedEntries, now: datetime
-    ) -> None:
-        """Store new conflicts, and end those whose claims have changed.
-
-        An item with two identifiers has one conflict with each other Archive.
-        """
-        states = checked.find_states()
-        keys = {ibi: identifier_key(ibi) for ibi in states}
-        holdings = self._index.find(connection, list(keys.values()))
-        original = STATE_NUMBERS[State.ORIGINAL]
-        rivals: dict[tuple[int, int], str] = {}
-        for ibi, (state, claim) in states.items():
-            for holding in holdings.get(keys[ibi], ()):
-                if holding.state != original:
-                    continue
-                if holding.archive_id != archive_id:
-                    if state is State.ORIGINAL:
-                        rivals.setdefault((id(claim), holding.archive_id), ibi)
-                elif state is not State.ORIGINAL:
-                    end_conflicts(connection, ibi, archive_id, now)
-        if rivals:
-            included = followed_logs.list_included(connection, {other_id for _, other_id in rivals})
-            for (_, other_id), ibi in rivals.items():
-                if other_id in included:
-                    note_rival(connection, ibi, archive_id, other_id, now)
-
     def _report(self, log: DueLog, reading: Reading) -> None:
-        """Log a change of the state, and tell the administrators of a fork."""
+        """Log a change of the state."""
         if reading.fork is not None:
-            tell_of_fork(self._config, log, reading)
+            self._forks.append((log, reading))
         elif reading.state != log.known.state:
             _logger.info(
                 "the log of %s at %s is %s%s",

@@ -10,7 +10,7 @@ from flask_ibi_archive.resolver.claims.log_reader import Reading
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.mail import compose_email, send_email
 
-SUBJECT = "The log of claims of {service} contradicts itself"
+SUBJECT = "Contradictory claims of {service}"
 TEXT = """\
 The Archive {service} at {address} {reason}.
 

@@ -18,7 +18,7 @@ from flask_ibi_archive.core.claims.archive_list import ListedArchive, format_arc
 from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.resolver.claims.resolver_key import read_key
 from flask_ibi_archive.resolver.claims.tables import PinnedKey
-from flask_ibi_archive.resolver.service import current_resolver
+from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.resolver.tables import RegisteredArchive
 from flask_ibi_archive.server.pages.app_hooks import add_page
 from flask_ibi_archive.server.pages.responses import (

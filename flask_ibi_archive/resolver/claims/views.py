@@ -10,7 +10,7 @@ from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
 from flask_ibi_archive.errors import IdentifierError, NotReady, PeerProtocolError
 from flask_ibi_archive.resolver.claims.followed_logs import request_reading
-from flask_ibi_archive.resolver.service import current_resolver
+from flask_ibi_archive.resolver.current import current_resolver
 
 PING = "/ibi/claims/ping"
 #: The maximum length of the body in bytes.
