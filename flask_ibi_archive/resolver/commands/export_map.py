@@ -8,13 +8,12 @@ from pathlib import Path
 import click
 
 from flask_ibi_archive.resolver.commands import get_resolver
-from flask_ibi_archive.server.commands import group, terminal
+from flask_ibi_archive.server.commands import terminal
 
 
 @click.command("export-map")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@group.json_option
-def export_map_command(folder: Path, as_json: bool) -> None:
+def export_map_command(folder: Path) -> None:
     """Write where all persistent URLs lead to static files.
 
     With the files in FOLDER, any web server can lead readers to the Archives if no resolver is
@@ -35,7 +34,4 @@ def export_map_command(folder: Path, as_json: bool) -> None:
         counts = export_map(
             resolver, folder, partial(bars.show, "read"), partial(bars.show, "written")
         )
-    if as_json:
-        terminal.write_json(counts._asdict())
-    else:
-        terminal.write(f"{counts.names} names, {counts.pages} pages, {counts.left_out} left out")
+    terminal.write(f"{counts.names} names, {counts.pages} pages, {counts.left_out} left out")

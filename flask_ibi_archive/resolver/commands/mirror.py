@@ -10,7 +10,7 @@ from flask_ibi_archive.core.claims.keys import parse_key
 from flask_ibi_archive.core.identifiers.dates import format_timestamp
 from flask_ibi_archive.errors import ClaimError
 from flask_ibi_archive.resolver.commands import get_resolver
-from flask_ibi_archive.server.commands import group, terminal
+from flask_ibi_archive.server.commands import terminal
 
 _is_base = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?").fullmatch
 
@@ -22,10 +22,7 @@ _is_base = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~/-]*)?").fu
     "--accept-key", is_flag=True, help="Accept the key that the other resolver sends, unseen."
 )
 @click.option("--stop", is_flag=True, help="Take over no more lists.")
-@group.json_option
-def mirror_command(
-    url: str | None, key: str | None, accept_key: bool, stop: bool, as_json: bool
-) -> None:
+def mirror_command(url: str | None, key: str | None, accept_key: bool, stop: bool) -> None:
     """Take over the included Archives of another resolver.
 
     URL is the address of the other resolver. It signs the list of its Archives. If --key is
@@ -52,16 +49,11 @@ def mirror_command(
         return
     if url is None:
         first = resolver.database.read(mirror.find_first)
-        values = first and {
-            "url": first.url,
-            "key": first.key.format(),
-            "list_time": format_timestamp(first.list_time),
-            "checked_at": format_timestamp(first.checked_at),
-        }
-        if as_json:
-            terminal.write_json(values or None)
-        for name, value in (values or {}).items() if not as_json else ():
-            terminal.write(f"{name}\t{value or ''}")
+        if first is not None:
+            terminal.write(f"url\t{first.url}")
+            terminal.write(f"key\t{first.key.format()}")
+            terminal.write(f"list of\t{format_timestamp(first.list_time) or ''}")
+            terminal.write(f"checked at\t{format_timestamp(first.checked_at) or ''}")
         return
     if not _is_base(url):
         raise click.BadParameter(f"{url!r} is not an address such as https://urlib.net")
@@ -76,7 +68,4 @@ def mirror_command(
         except ClaimError as error:
             raise click.BadParameter(str(error), param_hint="--key") from error
     takeover = mirror.start_mirror(resolver, url, verifier)
-    if as_json:
-        terminal.write_json({"archives": takeover.archives, "changed": takeover.changed})
-    else:
-        terminal.write(f"{takeover.archives} Archives, {takeover.changed} of them changed")
+    terminal.write(f"{takeover.archives} Archives, {takeover.changed} of them changed")

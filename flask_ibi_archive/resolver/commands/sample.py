@@ -17,13 +17,13 @@ from flask_ibi_archive.server.commands import group, terminal
 @group.delay_option
 @group.json_option
 def sample_command(number: int, seed: int | None, delay: float, as_json: bool) -> None:
-    """Resolve N random identifiers, and state which share leads to a page.
+    """State which share of random identifiers leads to a page.
 
-    The identifiers are those in the claims that the resolver has read. If there are none, they are
-    those that were found lately. For each of them, the resolver asks the Archives as for a reader,
-    but sends no acknowledgment; then the page is requested, to which the reader would be
-    redirected. The command prints the share with its confidence interval, then one line for each
-    failure: the identifier, the address of the page, and what is wrong.
+    The command resolves N random identifiers. They are chosen from the claims that the resolver has
+    read; if there are none, from the identifiers that were found lately. The resolver asks the
+    Archives as for a reader, but sends no acknowledgment. Then the page is requested to which the
+    reader would be redirected. The command prints the share with its confidence interval, then one
+    line for each failure: the identifier, the address of the page, and what is wrong.
 
     \b
     Example:

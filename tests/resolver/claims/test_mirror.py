@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
@@ -386,11 +385,10 @@ def test_the_key_must_be_confirmed(world: World) -> None:
     assert outcome.status == 1
     assert world.key.verifier.format() in outcome.err
     assert world.states() == {}
-    accepted = world.run(world.url, "--accept-key", "--json")
-    assert json.loads(accepted.out) == {"archives": 2, "changed": 2}
-    shown = json.loads(world.run("--json").data)
-    assert (shown["url"], shown["key"]) == (world.url, world.key.verifier.format())
-    assert f"key\t{world.key.verifier.format()}" in world.run().lines
+    accepted = world.run(world.url, "--accept-key")
+    assert accepted.out == "2 Archives, 2 of them changed\n"
+    lines = [f"url\t{world.url}", f"key\t{world.key.verifier.format()}"]
+    assert world.run().lines[:2] == lines
 
 
 def test_a_wrong_key_takes_over_nothing(world: World) -> None:
@@ -409,4 +407,4 @@ def test_after_a_stop_the_archives_remain(world: World) -> None:
     world.exclude(world.archives[0])
     assert refresh_mirror(world.service) is None
     assert world.states() == states
-    assert world.run("--json").data == "null\n"
+    assert world.run().data == ""
