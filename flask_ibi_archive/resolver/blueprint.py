@@ -44,6 +44,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
     PageBlueprint,
     add_page,
     add_rule_for_all_methods,
+    add_server_page,
     answer_first,
     prepare_app,
 )
@@ -121,7 +122,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     responses.add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
-    add_page(blueprint, "claims_ping", PING, receive_ping, methods=("POST",))
+    add_server_page(blueprint, "claims_ping", PING, receive_ping, methods=("POST",))
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
     add_conflict_pages(blueprint)
     add_witness(blueprint)
