@@ -10,27 +10,31 @@ how many resolutions it does in a second, and how long readers wait.
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
+import os
 import random
+import signal
 import socket
 import statistics
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from math import gcd
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic, perf_counter, process_time
+from time import monotonic, perf_counter, process_time, sleep
 from typing import Any
 
 from flask import Flask
-from sqlalchemy import insert, update
-from support.loopback import HERE
+from sqlalchemy import func, insert, or_, select, update
+from support.loopback import PATIENCE, free_ports
 from support.registries import NOON, resolver_database
+from support.smtp import Post, post_office
 
 from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
 from flask_ibi_archive.core.identifiers import parse_identifier
@@ -38,7 +42,6 @@ from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
-from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.claims.tables import (
     CURRENT,
     Binding,
@@ -54,11 +57,22 @@ from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import HEADERS
 
 from .fan_out import ADDRESS
-from .federation_items import TRANSLATION, Federation, Item, service_of
+from .federation_items import DEAD, REMOVED, ROLES, TRANSLATION, Federation, Item, service_of
+from .federation_resolvers import (
+    following,
+    get_service,
+    make_environment,
+    make_resolver,
+    make_settings,
+    read_cpu,
+)
 from .federation_server import Control, serving_federation
+from .gunicorn_servers import Server, serving
 from .worker import requests_to
 
 HOST = "urlib.net"
+#: Where a resolver is told that an Archive has new claims.
+PING = "/ibi/claims/ping"
 REQUIRED = "?ibiurl.requireditemstatus=Original"
 
 
@@ -69,12 +83,16 @@ class Scope:
     :param resolutions: resolutions whose requests are counted, or whose time is measured.
     :param rate: resolutions by several threads.
     :param threads: the threads of the process that resolves.
+    :param conflicts: second claims of Originals.
+    :param readers: readers of three resolvers.
     :param stores_claims: whether the claims are stored directly, and not read by the follower.
     """
 
     resolutions: int = 5_000
     rate: int = 20_000
     threads: int = 8
+    conflicts: int = 1_000
+    readers: int = 2_000
     stores_claims: bool = False
 
 
@@ -149,10 +167,13 @@ class Bench:
 
     app: Flask
     control: Control
+    settings: dict[str, Any]
+    post: Post
     scope: Scope
     chance: random.Random
     say: Callable[[str], None]
     figures: list[tuple[str, str, float]] = field(default_factory=list)
+    has_failed: bool = False
 
     def __post_init__(self) -> None:
         self._new = self._shuffle()
@@ -165,8 +186,7 @@ class Bench:
     @property
     def resolver(self) -> ResolverService:
         """The resolver."""
-        found: ResolverService = self.app.extensions["ibi_resolver"].resolver
-        return found
+        return get_service(self.app)
 
     def add(self, row: str, name: str, value: float) -> None:
         """Add a figure."""
@@ -230,6 +250,56 @@ class Bench:
             peer.recv(65536)
             return perf_counter() - begun
 
+    def begin_to_follow(self, process: int) -> None:
+        """Wait until the follower has read all logs, and measure how fast it does this."""
+        begun = perf_counter()
+        self.wait_for_logs(datetime.now(timezone.utc))
+        seconds = perf_counter() - begun
+        logs = self.resolver.database.read_rows(select(func.count(), func.sum(FollowedLog.size)))
+        (number, entries) = logs[0]
+        self.add("follow", "logs per second", number / seconds)
+        self.add("follow", "entries per second", entries / seconds)
+        self.add("follow", "CPU ms for a log", read_cpu(process) / number * 1000)
+        followed_at = select(ResolverState.followed_at)
+        self.wait_until(lambda: self.resolver.database.read_rows(followed_at)[0][0] is not None)
+
+    def wait_for_logs(self, since: datetime) -> None:
+        """Wait until all logs were read after a time."""
+        unread = select(func.count()).where(
+            or_(
+                FollowedLog.read_at.is_(None),
+                FollowedLog.read_at < since,
+                # a reading that began before does not clear this
+                FollowedLog.due_at.is_not(None),
+            )
+        )
+        self.wait_until(lambda: self.resolver.database.read_rows(unread)[0][0] == 0)
+
+    def wait_until(self, is_done: Callable[[], bool]) -> None:
+        """Wait until something is true."""
+        end = monotonic() + PATIENCE
+        while not is_done():
+            if monotonic() > end:
+                raise SystemExit(f"it takes more than {PATIENCE} s")
+            sleep(0.05)
+
+    def follow_again(self) -> None:
+        """Let the follower read all logs at once."""
+        now = datetime.now(timezone.utc)
+        with self.resolver.database.writing() as connection:
+            connection.execute(update(FollowedLog).values(due_at=now))
+        self.wait_for_logs(now)
+        statement = select(FollowedLog.state, func.count()).group_by(FollowedLog.state)
+        self.say(f"  logs: {dict(map(tuple, self.resolver.database.read_rows(statement)))}")
+
+    def fail(self) -> None:
+        """Let Archives fail, and let the follower notice it; only once."""
+        if not self.has_failed:
+            self.has_failed = True
+            self.control.fail()
+            if not self.scope.stores_claims:
+                self.follow_again()
+
     # --- the rows --------------------------------------------------------------------------------
 
     def asked(self) -> None:
@@ -267,7 +337,7 @@ class Bench:
         self.say(f"  the Archives: {self.control.count()}")
 
     def _request(self, item: Item) -> None:
-        status = "410" if item.role == 1 else "302"
+        status = "410" if item.role == REMOVED else "302"
         path, variables = f"/{item.rep}", {"HTTP_HOST": HOST, "REMOTE_ADDR": ADDRESS}
         requests_to(self.app.wsgi_app, path, "", status, **variables)(1)
 
@@ -294,13 +364,103 @@ class Bench:
         )
         self.add_times("unknown", times)
 
+    def rivals(self) -> None:
+        """Measure resolutions of required Originals that a dead Archive claims, too."""
+        faults = self.federation.faults
+        dead = [archive for archive, fault in faults.items() if fault == DEAD]
+        items = self.list_items(len(dead), good=True)
+        for archive, item in zip(dead, items, strict=True):
+            self.control.claim(archive, item)
+        self.follow_again()
+        self.fail()
+        found, times = Counter[str](), []
+        for item in items:
+            outcome, seconds = self.resolve(f"{item.rep}{REQUIRED}")
+            found[outcome.kind.name if isinstance(outcome, Alert) else "redirect"] += 1
+            times.append(seconds)
+        self.say(f"  outcomes: {dict(found)}")
+        self.add("rivals", "share of alerts about two Originals", found["SUSPECTS"] / len(items))
+        self.add_times("rivals", times)
+
+    def conflicts(self) -> None:
+        """Measure the time from a second claim until both administrators have an e-mail."""
+        count = min(self.scope.conflicts, self.federation.archives // 2)
+        claims = {}
+        for archive in range(0, 2 * count, 2):
+            item = Item(archive + 1, self.chance.randrange(0, self.federation.items, ROLES))
+            claims[archive] = item
+        begun = perf_counter()
+        for archive, item in claims.items():
+            self.control.claim(archive, item)
+            self.app.test_client().post(PING, data={"service": service_of(archive)})
+        wanted = {f"admin{archive}@sim.br" for archive in range(2 * count)}
+        seconds = []
+        while wanted:
+            _, recipients, _ = self.post.accepted.get(timeout=PATIENCE)
+            seconds += [perf_counter() - begun] * len(wanted & set(recipients))
+            wanted -= set(recipients)
+        self.add("conflicts", "second claims", count)
+        self.add("conflicts", "median s", statistics.median(seconds))
+        self.add("conflicts", "maximum s", max(seconds))
+
+    def mirrors(self) -> None:
+        """Count readers who fail, if two of three resolvers are killed while they read."""
+        items = self.list_items(self.scope.readers, good=True)
+        with ExitStack() as stack:
+            servers = [stack.enter_context(self._serving(number)) for number in range(3)]
+
+            def read(number: int) -> bool:
+                if number == len(items) // 3:
+                    for server in servers[:2]:
+                        for process in (server.process.pid, *server.workers):
+                            os.kill(process, signal.SIGKILL)
+                addresses = self.chance.sample([server.address for server in servers], 3)
+                return any(self._reads(address, items[number]) for address in addresses)
+
+            with ThreadPoolExecutor(self.scope.threads) as pool:
+                successes = list(pool.map(read, range(len(items))))
+        self.add("mirrors", "readers", len(successes))
+        self.add("mirrors", "readers who fail", successes.count(False))
+
+    @contextmanager
+    def _serving(self, number: int) -> Iterator[Server]:
+        """Run another resolver with the same Archives, the same claims and its own database."""
+        folder = Path(self.settings["IBI_RESOLVER_CLAIMS_FOLDER"]).with_name(f"mirror{number}")
+        folder.mkdir()
+        uri = f"sqlite:///{folder}/resolver.sqlite"
+        with resolver_database(uri) as database:
+            include(database, self.federation)
+            store_claims(database, self.federation)
+        environment = make_environment(make_settings(folder, uri))
+        port = free_ports(number)
+        with serving("resolver", port, 1, environment, module="federation_resolvers") as server:
+            yield server
+
+    def _reads(self, address: str, item: Item) -> bool:
+        """Return whether a resolver leads a reader to an item, or says that it was removed."""
+        connection = http.client.HTTPConnection(address, timeout=PATIENCE)
+        with closing(connection), suppress(OSError, http.client.HTTPException):
+            connection.request("GET", f"/{item.rep}", headers={"Host": HOST})
+            answer = connection.getresponse()
+            if item.role == REMOVED:
+                return answer.status == 410
+            return answer.headers["Location"] == self.federation.url(item.archive, item)
+        return False
+
 
 ROWS: dict[str, Callable[[Bench], None]] = {
+    "conflicts": Bench.conflicts,
+    "rivals": Bench.rivals,
     "asked": Bench.asked,
     "rate": Bench.rate,
     "added": Bench.added,
     "unknown": Bench.unknown,
+    "mirrors": Bench.mirrors,
 }
+
+
+#: The rows that begin while no Archive fails.
+HEALTHY = ("conflicts", "rivals")
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -318,20 +478,25 @@ def bench_of(
 ) -> Iterator[Bench]:
     """Serve a federation, and yield a resolver that has included it."""
     uri = uri or f"sqlite:///{folder}/resolver.sqlite"
-    with serving_federation(federation) as control, resolver_database(uri) as database:
+    with (
+        post_office() as post,
+        serving_federation(federation) as control,
+        resolver_database(uri) as database,
+    ):
         include(database, control.federation)
-        if scope.stores_claims:
-            store_claims(database, control.federation)
-        app = Flask("resolver", instance_path=str(folder))
-        app.config.update(
-            SECRET_KEY="secret", IBI_RESOLVER_DATABASE_URI=uri, IBI_RESOLVER_INNER_HOSTS=HERE
-        )
-        IBIResolver(app)
-        bench = Bench(app, control, scope, random.Random(federation.seed), say)
-        try:
+        server, port = post.address
+        mail = {"MAIL_SERVER": server, "MAIL_PORT": port, "MAIL_DEFAULT_SENDER": "resolver@sim.br"}
+        settings = make_settings(folder, uri, **mail)
+        app = make_resolver(settings)
+        bench = Bench(app, control, settings, post, scope, random.Random(federation.seed), say)
+        with ExitStack() as stack:
+            stack.callback(bench.resolver.close)
+            if scope.stores_claims:
+                store_claims(database, control.federation)
+            else:
+                process = stack.enter_context(following(settings))
+                bench.begin_to_follow(process.pid)
             yield bench
-        finally:
-            bench.resolver.close()
 
 
 def main(words: list[str] | None = None) -> None:
@@ -353,7 +518,9 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
     parser.epilog = f"rows: {', '.join(ROWS)}"
     options = parser.parse_args(words)
-    scope = Scope(options.resolutions, options.rate, options.threads, options.store_claims)
+    scope = Scope(
+        options.resolutions, options.rate, options.threads, stores_claims=options.store_claims
+    )
     federation = Federation(options.archives, options.items, options.seed)
     begun = monotonic()
 
@@ -365,10 +532,10 @@ def main(words: list[str] | None = None) -> None:
         bench_of(federation, scope, Path(folder), options.postgresql, say) as bench,
     ):
         say("included")
-        if not options.healthy:
-            bench.control.fail()
         for row in options.rows:
             say(row)
+            if row not in HEALTHY and not options.healthy:
+                bench.fail()
             ROWS[row](bench)
         print(json.dumps(bench.figures))
 

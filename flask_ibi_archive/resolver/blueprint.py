@@ -19,7 +19,10 @@ from flask_ibi_archive.core.protocol.query_strings import decode_query_string, h
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
 from flask_ibi_archive.core.resolution.outcome import Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.resolver.claims.conflict_pages import add_conflict_pages
+from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_following
 from flask_ibi_archive.resolver.claims.witness_views import add_witness
+from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.resolver.former_links import answer_former_link
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
@@ -27,7 +30,6 @@ from flask_ibi_archive.resolver.resolution_context import (
     find_own_archive,
     open_own_archive,
 )
-from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import (
     alert_response,
@@ -105,7 +107,9 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     responses.add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
+    add_page(blueprint, "claims_ping", PING, receive_ping, methods=("POST",))
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
+    add_conflict_pages(blueprint)
     add_witness(blueprint)
 
     def add_service(state: BlueprintSetupState) -> None:
@@ -117,6 +121,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
         from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
 
         blueprint.record(add_document_registry)
+    blueprint.before_app_request(start_following)
     blueprint.before_app_request(show_at_root)
     answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url)
     blueprint.record_once(

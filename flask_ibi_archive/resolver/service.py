@@ -7,9 +7,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
-
-from flask import current_app
+from typing import TYPE_CHECKING
 
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
@@ -22,6 +20,8 @@ from flask_ibi_archive.resolver.archive_registry import Registry
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.audit import Auditor
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
+from flask_ibi_archive.resolver.claims.follower import Follower, OnProgress, ignore_progress
+from flask_ibi_archive.resolver.claims.follower_thread import FollowerThread
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -37,7 +37,6 @@ from flask_ibi_archive.resolver.resolving import Resolution
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 from flask_ibi_archive.server.database.migrate import RESOLVER
-from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.signals import NOBODY, Notifier
 
 if TYPE_CHECKING:
@@ -57,6 +56,8 @@ class ResolverService:
     :ivar circuit_breaker: skips Archives that failed repeatedly.
     :ivar fan_out: sends requests to Archives.
     :ivar hint_writer: stores hints and metrics in the background.
+    :ivar claim_index: the index of the claims of Archives.
+    :ivar follower_thread: reads these claims if IBI_RESOLVER_FOLLOW is set.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class ResolverService:
         self.circuit_breaker = CircuitBreaker()
         self.hint_writer = HintWriter(database)
         self.claim_index = ClaimIndex(database, config.claims_folder / "index")
+        self.follower_thread = FollowerThread(self.make_follower)
         self.archive_list = ArchiveListReader(self.claim_index.find_in_files, config.claims_max_age)
         self.fan_out = FanOut(
             config.archive_timeout,
@@ -90,6 +92,19 @@ class ResolverService:
 
         ask = partial(ask_archives, self.fan_out, seconds=self.config.deadline)
         return DocumentRegistry(self.database, self.config, ask)
+
+    def make_follower(self, on_progress: OnProgress = ignore_progress) -> Follower:
+        """Return a follower of the logs of the included Archives.
+
+        :param on_progress: see :class:`Follower`.
+        """
+        return Follower(
+            self.config,
+            self.database,
+            self.claim_index,
+            on_progress=on_progress,
+            notifier=self.registry.notifier,
+        )
 
     def resolve(
         self,
@@ -222,8 +237,9 @@ class ResolverService:
     def close(self, seconds: float = 2.0) -> None:
         """Wait for pending acknowledgments, store hints and metrics, and close the connections.
 
-        :param seconds: the maximum time to wait for each of the two background threads.
+        :param seconds: the maximum time to wait for each of the background threads.
         """
+        self.follower_thread.close(seconds)
         self.auditor.close(seconds)
         self.fan_out.close(seconds)
         self.hint_writer.close(seconds)
@@ -242,8 +258,3 @@ def _close_at_exit(reference: weakref.ref[ResolverService]) -> None:
     resolver = reference()
     if resolver is not None:
         resolver.close(1.0)
-
-
-def current_resolver() -> ResolverService:
-    """Return the resolver of the current app."""
-    return cast(ResolverService, current_app.extensions[RESOLVER_EXTENSION].resolver)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,10 +164,35 @@ def test_claims_are_added_and_archives_fail() -> None:
         assert read_checkpoint(federation, kinds[RIVAL]).checkpoint.size > sizes[kinds[RIVAL]].size
 
 
-@pytest.mark.parametrize("row", ROWS)
+TINY = Federation(20, 40, dead=0.1, hanging=0, lying=0)
+SCOPE = Scope(8, 8, 2, conflicts=2, readers=12)
+FOLLOWING = ("conflicts", "rivals")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, marks=[pytest.mark.slow] if row == "mirrors" else [])
+        for row in ROWS
+        if row not in FOLLOWING
+    ],
+)
 def test_each_row_is_measured(row: str, tmp_path: Path) -> None:
-    federation = Federation(20, 40, dead=0.1, hanging=0, lying=0)
-    with bench_of(federation, Scope(8, 8, 2), tmp_path) as bench:
-        bench.control.fail()
+    with bench_of(TINY, replace(SCOPE, stores_claims=True), tmp_path) as bench:
+        bench.fail()
         ROWS[row](bench)
-    assert bench.figures
+    figures = {name: value for _, name, value in bench.figures}
+    assert figures
+    assert figures.get("readers who fail", 0) == 0
+    assert figures.get("share that is said to be unknown", 1) == 1
+    assert figures.get("mean", 1) < 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", FOLLOWING)
+def test_the_follower_reads_second_claims(row: str, tmp_path: Path) -> None:
+    with bench_of(TINY, SCOPE, tmp_path) as bench:
+        ROWS[row](bench)
+    figures = {name: value for _, name, value in bench.figures}
+    assert figures.get("share of alerts about two Originals", 1) == 1
+    assert figures.get("second claims", 2) == 2

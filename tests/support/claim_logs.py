@@ -175,11 +175,8 @@ def a_log(*claims: Claim | bytes, size: int = 0, **options: object) -> ClaimLog:
     return log.add(*claims, *map(a_claim, range(size)))
 
 
-def serving_logs(*logs: ClaimLog) -> Callable[[str, str], bytes | None]:
-    """Return a function for a server that answers with the last of some logs.
-
-    The list may be changed by the test: ``logs.append(another)``.
-    """
+def serving_last(logs: list[ClaimLog]) -> Callable[[str, str], bytes | None]:
+    """Return a function for a server that answers with the last log of a list."""
     return lambda target, head: logs[-1].answer(target, head)
 
 

@@ -65,7 +65,7 @@ CLAIMS = (
     "INSERT INTO ibi_resolver_fork (archive_id, found_at, earlier, later)"
     " VALUES (1, :now, 'a', 'b')",
     "INSERT INTO ibi_resolver_binding (key, archive_id, state) VALUES (:bytes, 1, 1)",
-    "INSERT INTO ibi_resolver_index_run (records, position) VALUES (1, 1)",
+    "INSERT INTO ibi_resolver_index_run (name, records) VALUES ('a', 1)",
     "INSERT INTO ibi_resolver_prefix (prefix, archive_id, seen_at) VALUES ('a.br', 1, :now)",
     "INSERT INTO ibi_resolver_conflict (ibi, first_archive_id, second_archive_id, found_at)"
     " VALUES ('a.br/b/2001/01.01.00.00', 1, 2, :now)",
@@ -165,16 +165,20 @@ class Calls:
     """Replaces the HTTP client: stores the calls, and returns a prepared answer.
 
     :param answer: an answer, an error, or a function that returns an answer.
+    :ivar key: the answer to a request for the key of claims: by default, there are no claims.
     """
 
     def __init__(self, answer: HttpResponse | TransportError | Callable[[], HttpResponse]) -> None:
         self.answer = answer
         self.made: list[tuple[str, str, float, int]] = []
+        self.key = HttpResponse(404, {}, b"")
 
     def __call__(
         self, url: str, query: str = "", *, seconds: float, limit: int, inner_hosts: InnerHosts
     ) -> HttpResponse:
         """Answer as :func:`~flask_ibi_archive.server.http.transport.fetch`."""
+        if url.endswith("/ibi/claims/key"):
+            return self.key
         self.made.append((url, query, seconds, limit))
         if isinstance(self.answer, TransportError):
             raise self.answer

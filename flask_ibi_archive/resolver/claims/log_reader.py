@@ -217,6 +217,13 @@ def _begin(known: KnownLog) -> Reading:
     )
 
 
+def report_fork(known: KnownLog, reason: str, earlier: str, later: str) -> Reading:
+    """Return the reading of a log whose new tree contradicts a tree that was known otherwise."""
+    reading = _begin(known)
+    reading.state, reading.reason, reading.fork = FORKED, reason, (earlier, later)
+    return reading
+
+
 def _parse(checkpoint: str) -> Checkpoint:
     """Parse a checkpoint that was verified before."""
     return parse_checkpoint(parse_note(checkpoint).text)

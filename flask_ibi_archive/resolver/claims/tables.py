@@ -211,7 +211,9 @@ class Conflict(ResolverBase):
     ended_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     #: When the signal was sent and the line was logged. None: not yet.
     announced_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When the mail server accepted the e-mail to both administrators. None: not yet.
+    #: When the e-mail to both administrators was last tried. None: not yet.
+    tried_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When the mail server accepted the e-mail. None: not yet.
     told_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 

@@ -19,7 +19,7 @@ from flask_ibi_archive.resolver.claims.witness import (
     add_checkpoint,
     find_cosigned,
 )
-from flask_ibi_archive.resolver.service import current_resolver
+from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.server.pages.app_hooks import add_page
 from flask_ibi_archive.server.pages.responses import (
     RETRY_AFTER,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SECTIONS = {
     "Set up": "administration.init administration.check",
     "Archives": "administration.register administration.list administration.remove",
+    "Claims": "claims.follow claims.claims conflicts.conflicts",
     "Document registry": "registry.registry",
     "Resolution": "resolve.resolve",
 }

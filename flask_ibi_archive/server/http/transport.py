@@ -156,7 +156,7 @@ def request(
 ) -> HttpResponse:
     """Return the response to a request with headers that may be secret. See also :func:`fetch`.
 
-    :param url: the URL, also in errors.
+    :param url: the URL. Errors show it without user and password.
     :param headers: further headers, such as Authorization. Errors do not show them.
     :param seconds: the timeout for the complete response.
     :param limit: the largest number of bytes of the body that are read.
@@ -183,17 +183,18 @@ def _exchange(
 ) -> HttpResponse | IBIError:
     """Send a request, and return the response or an error; see :func:`request`."""
     method = "GET" if body is None else "POST"
+    shown = without_password(url)
     try:
         with sending(
             method, url, headers=headers, seconds=seconds, inner_hosts=inner_hosts, body=body
         ) as response:
             if take is not None and response.status_code not in (200, 206):
                 take, limit = None, BLOCK
-            return _read(url, response, limit, BLOCK, take)
+            return _read(shown, response, limit, BLOCK, take)
     except IBIError as error:
         return error.with_traceback(None)
     except Exception as error:  # noqa: BLE001 - any exception may contain the headers
-        return explain(url, error)
+        return explain(shown, error)
 
 
 def _read(

@@ -93,6 +93,7 @@ def upgrade() -> None:
         sa.Column("found_at", MOMENT, nullable=False),
         sa.Column("ended_at", MOMENT, nullable=True),
         sa.Column("announced_at", MOMENT, nullable=True),
+        sa.Column("tried_at", MOMENT, nullable=True),
         sa.Column("told_at", MOMENT, nullable=True),
         sa.CheckConstraint(
             "first_archive_id < second_archive_id", name="ck_ibi_resolver_conflict_order"
