@@ -17,9 +17,10 @@ from flask_ibi_archive.core.protocol.inclusion import (
 from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string, hide_keys
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
-from flask_ibi_archive.core.resolution.outcome import Redirect
+from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
 from flask_ibi_archive.resolver.claims.conflict_pages import add_conflict_pages
+from flask_ibi_archive.resolver.claims.listed_archives import add_archive_list
 from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_following
 from flask_ibi_archive.resolver.claims.witness_views import add_witness
 from flask_ibi_archive.resolver.current import current_resolver
@@ -85,7 +86,15 @@ def resolve(
         return unready_response(error)
     if isinstance(outcome, Redirect):
         return redirect_response(outcome, wanted)
+    current_resolver().hint_writer.add_failed_url(wanted.ibi.text, outcome.kind.value)
     return alert_response(outcome)
+
+
+def _count_malformed(target: str, error: errors.MalformedPersistentUrl) -> None:
+    """Count a malformed target that was probably meant as a persistent URL."""
+    if is_like_persistent_url(target) and error.reason.code == "not_an_identifier":
+        text = str(error.reason.facts["text"])
+        current_resolver().hint_writer.add_failed_url(text, AlertKind.MALFORMED.value)
 
 
 NAME = "ibi_resolver"
@@ -110,6 +119,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
     add_conflict_pages(blueprint)
     add_witness(blueprint)
+    add_archive_list(blueprint)
 
     def add_service(state: BlueprintSetupState) -> None:
         add_rule_for_all_methods(state, "service", f"/{service_ibi}", answer_registration_request)
@@ -122,7 +132,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
         blueprint.record(add_document_registry)
     blueprint.before_app_request(start_following)
     blueprint.before_app_request(show_at_root)
-    answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url)
+    answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url, _count_malformed)
     blueprint.record_once(lambda state: answer_first(state.app, answer_usual_path, answer))
     blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint
