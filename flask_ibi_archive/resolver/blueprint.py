@@ -6,6 +6,8 @@ redirects to the item immediately. Otherwise, the resolver asks all included Arc
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flask import Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 
@@ -24,6 +26,7 @@ from flask_ibi_archive.resolver.claims.listed_archives import add_archive_list
 from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_following
 from flask_ibi_archive.resolver.claims.witness_views import add_witness
 from flask_ibi_archive.resolver.current import current_resolver
+from flask_ibi_archive.resolver.failures.known_names import suggest_known
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
     ResolutionRequest,
@@ -87,6 +90,8 @@ def resolve(
     if isinstance(outcome, Redirect):
         return redirect_response(outcome, wanted)
     current_resolver().hint_writer.add_failed_url(wanted.ibi.text, outcome.kind.value)
+    if outcome.kind is AlertKind.UNKNOWN:
+        outcome = replace(outcome, suggestion=suggest_known(current_resolver(), wanted.ibi))
     return alert_response(outcome)
 
 

@@ -58,8 +58,8 @@ class Follower:
     :param now: returns the present time.
     :param on_progress: called after each stored reading with the numbers of logs and entries that
         were read so far.
-    :param notifier: sends the signal conflict_found.
     :param tasks: what the only follower also does at intervals.
+    :param notifier: sends the signal conflict_found.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class Follower:
         index: ClaimIndex,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         on_progress: OnProgress = ignore_progress,
-        notifier: Notifier = NOBODY,
         tasks: Sequence[Task] = (),
+        notifier: Notifier = NOBODY,
     ) -> None:
         self._config = config
         self._database = database
@@ -78,8 +78,8 @@ class Follower:
         self._reading_store = ReadingStore(config, index)
         self._now = now
         self._on_progress = on_progress
-        self._notifier = notifier
         self._tasks = RegularTasks(tasks)
+        self._notifier = notifier
         self._kept = KeptLogs(config.claims_folder / "logs")
         self._requests = LogRequests(config)
         self._logs: dict[int, DueLog] = {}

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 from sqlalchemy import Connection, func, select
 
-from flask_ibi_archive.core.claims.claim import STATE_NUMBERS, identifier_key
 from flask_ibi_archive.core.identifiers import Identifier, decode_identifier, parse_identifier
 from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol.hosts import extract_host
-from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.outcome import AlertKind
 from flask_ibi_archive.errors import IdentifierError
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.claims.tables import FailedUrl, PrefixHolder
+from flask_ibi_archive.resolver.failures.known_names import find_known
 from flask_ibi_archive.resolver.failures.spelling import find_nearest
-from flask_ibi_archive.resolver.tables import Hint
 from flask_ibi_archive.server.database.database import Database
-from flask_ibi_archive.server.database.dialects import is_one_of
 
 #: The failures for which a typing error is a likely reason.
 _MISSPELT = (AlertKind.UNKNOWN, AlertKind.MALFORMED)
@@ -99,21 +96,6 @@ def list_failures(
 
 def _find_next_month(first: date) -> date:
     return (first + timedelta(days=31)).replace(day=1)
-
-
-def find_known(connection: Connection, index: ClaimIndex, ibis: Sequence[str]) -> set[str]:
-    """Return those of some identifiers that an Archive claims, or that were found lately.
-
-    :param ibis: identifiers in canonical case.
-    """
-    hints = select(Hint.ibi).where(is_one_of(connection, Hint.ibi, ibis))
-    known = set(connection.scalars(hints))
-    keys = {identifier_key(ibi): ibi for ibi in ibis}
-    deleted = STATE_NUMBERS[State.DELETED]
-    for key, holdings in index.find(connection, list(keys)).items():
-        if any(holding.state != deleted for holding in holdings):
-            known.add(keys[key])
-    return known
 
 
 class Minters:
