@@ -27,6 +27,7 @@ from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_fo
 from flask_ibi_archive.resolver.claims.witness_views import add_witness
 from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.resolver.failures.known_names import suggest_known
+from flask_ibi_archive.resolver.former_links import answer_former_link
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
     ResolutionRequest,
@@ -43,6 +44,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
     PageBlueprint,
     add_page,
     add_rule_for_all_methods,
+    add_server_page,
     answer_first,
     prepare_app,
 )
@@ -120,7 +122,7 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     responses.add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
-    add_page(blueprint, "claims_ping", PING, receive_ping, methods=("POST",))
+    add_server_page(blueprint, "claims_ping", PING, receive_ping, methods=("POST",))
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
     add_conflict_pages(blueprint)
     add_witness(blueprint)
@@ -138,7 +140,9 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     blueprint.before_app_request(start_following)
     blueprint.before_app_request(show_at_root)
     answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url, _count_malformed)
-    blueprint.record_once(lambda state: answer_first(state.app, answer_usual_path, answer))
+    blueprint.record_once(
+        lambda state: answer_first(state.app, answer_usual_path, answer_former_link, answer)
+    )
     blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint
 

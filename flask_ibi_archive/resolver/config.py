@@ -34,11 +34,20 @@ from flask_ibi_archive.server.setting_values import (
     parse_port,
     parse_scheme,
     parse_service_ibi,
+    parse_share,
     parse_template,
     parse_text,
     parse_timeout,
 )
 
+try:
+    import resource
+except ImportError:  # Windows
+    FILES = 1024
+else:
+    FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+#: The default of IBI_RESOLVER_MAX_CONNECTIONS: half of the files that the process may open.
+MAX_CONNECTIONS = min(FILES // 2, 4096) if FILES > 0 else 4096
 #: The IBI of the resolver service in the standard's examples ([R] 5.2).
 SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
 #: The finest step of the dates in the identifiers of the document registry, in seconds.
@@ -61,6 +70,8 @@ class ResolverConfig:
     :ivar archive_name: the name in the header of pages. An Archive in the same app uses it too.
     :ivar trusted_proxies: an Archive in the same app uses this setting too. This is also true for
         ``base_template`` and ``content_security_policy``.
+    :ivar max_connections: the maximum number of open connections to Archives in a process.
+    :ivar audit: the share of resolutions after which all Archives are asked, to check their claims.
     :ivar email: the e-mail address of the resolver's administrator.
     :ivar failure_mail: True if administrators of Archives get a monthly e-mail about failed URLs.
     :ivar follow: True if a thread of the app reads the claims of the Archives.
@@ -83,6 +94,8 @@ class ResolverConfig:
     deadline: float = setting(parse_timeout, 10, key="IBI_RESOLVER_DEADLINE")
     max_answer: int = setting(parse_count, 65536, key="IBI_RESOLVER_MAX_ANSWER")
     max_rounds: int = setting(parse_count, 16, key="IBI_RESOLVER_MAX_ROUNDS")
+    max_connections: int = setting(parse_count, MAX_CONNECTIONS, key="IBI_RESOLVER_MAX_CONNECTIONS")
+    audit: float = setting(parse_share, 0.001, key="IBI_RESOLVER_AUDIT")
     inner_hosts: InnerHosts = setting(parse_hosts, (), key="IBI_RESOLVER_INNER_HOSTS")
     follow: bool = setting(parse_flag, False, key="IBI_RESOLVER_FOLLOW")
     follow_connections: int = setting(parse_count, 64, key="IBI_RESOLVER_FOLLOW_CONNECTIONS")

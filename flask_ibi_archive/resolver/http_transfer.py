@@ -245,8 +245,9 @@ def _set_common_options(curl: pycurl.Curl, max_answer: int) -> None:
         # ignore the environment's proxy settings
         (pycurl.PROXY, ""),
         (pycurl.NOPROXY, "*"),
-        # RESOLVE entries are valid for this number of seconds, longer than any transfer takes
-        (pycurl.DNS_CACHE_TIMEOUT, 3600),
+        # Entries never expire: the name of an entry contains its addresses. After each transfer,
+        # libcurl would look for expired ones among the entries of all Archives.
+        (pycurl.DNS_CACHE_TIMEOUT, -1),
         # do not normalise the path of the URL
         (pycurl.PATH_AS_IS, 1),
         (pycurl.MAXFILESIZE, max_answer),

@@ -24,11 +24,11 @@ either the old or the new set. Files that no row names are deleted by the next p
 lock on the folder makes sure that there is only one.
 
 Readers: a SELECT that reads the rows of the table also returns the highest id of the runs
-(:data:`VERSION`). Each change of the list of runs adds a run, so a reader whose files belong to the
-same version has all bindings. Otherwise it reads the list again. Old files can be deleted while
-readers use them. A file that is already deleted when a reader wants to open it means that the list
-has changed once more. A list that is newer than the rows is right, because the rows of that moment
-are in its runs, too.
+(:data:`VERSION`). Each change of the list of runs adds a run or removes all, so a reader whose
+files belong to the same version has all bindings. Otherwise it reads the list again. Old files can
+be deleted while readers use them. A file that is already deleted when a reader wants to open it
+means that the list has changed once more. A list that is newer than the rows is right, because the
+rows of that moment are in its runs, too.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ Read: TypeAlias = "Callable[[Callable[[Connection], Sequence[Any]]], Sequence[An
 
 #: The rows of the table from which :meth:`ClaimIndex.fold` makes a run.
 FOLD_LIMIT = 1_000_000
+#: The bindings that :meth:`ClaimIndex.rebuild` sorts in memory.
+FILE_ROWS = 200_000
 #: The rows that are read or written at once.
 BATCH = 5000
 
@@ -236,6 +238,32 @@ class ClaimIndex:
                 connection.execute(delete(IndexRun))
             self._remove_old_files()
 
+    def rebuild(self, holdings: Iterable[tuple[bytes, int, int]], batch: int = FILE_ROWS) -> None:
+        """Replace all files by one with other bindings. The rows of the table remain, and win.
+
+        Until all bindings are in the new file, lookups use the old files.
+
+        :param holdings: see :meth:`store`. Later states of a key and an Archive win.
+        :param batch: the number of bindings that are sorted in memory.
+        :raises StorageError: if a file can't be written, or if another process is changing the
+            files. Then the old files remain.
+        """
+        with self._locking() as locked:
+            self._refuse_unless(locked)
+            parts: list[Run] = []
+            for some in batched(holdings, batch):
+                parts.append(self._sort(some))
+                count = count_mergeable([part.records for part in parts])
+                parts[-count:] = [self._merge_parts(parts[-count:])]
+            if len(parts) > 1:
+                parts = [self._merge_parts(parts)]
+            with self._database.writing() as connection:
+                connection.execute(delete(IndexRun))
+                for part in parts:
+                    row = {"name": part.path.name, "records": part.records}
+                    connection.execute(insert(IndexRun), row)
+            self._remove_old_files()
+
     def close(self) -> None:
         """Close the files when no thread uses them. They are opened again when they are needed."""
         self._runs = {}
@@ -279,6 +307,21 @@ class ClaimIndex:
         with self._database.writing() as connection:
             connection.execute(insert(IndexRun), run)
             connection.execute(delete(IndexRun).where(IndexRun.id.in_(runs)))
+
+    def _sort(self, holdings: Iterable[tuple[bytes, int, int]]) -> Run:
+        """Write a file that no row names yet."""
+        states = {(key, archive_id): state for key, archive_id, state in holdings}
+        records = b"".join(pack(*binding, states[binding]) for binding in sorted(states))
+        return Run(self._folder / str(self._write_run([records])["name"]))
+
+    def _merge_parts(self, parts: Sequence[Run]) -> Run:
+        """Replace files that no row names by one."""
+        if len(parts) == 1:
+            return parts[0]
+        merged = Run(self._folder / str(self._write_run(merge(parts))["name"]))
+        for part in parts:
+            part.path.unlink()
+        return merged
 
     def _write_run(self, blocks: Iterable[bytes]) -> dict[str, object]:
         """Write a file, and return its row."""

@@ -35,7 +35,9 @@ KEY, SIZE = KEY_SIZE, KEY_SIZE + 4
 #: The largest id of an Archive that a record can contain.
 MAX_ARCHIVE_ID = 2**24 - 1
 #: The records that a step of a search reads, and those that a step of a merge reads of each run.
-BLOCK, MERGE_BLOCK = 256, 8192
+BLOCK, MERGE_BLOCK = 128, 8192
+#: The records that are read first when a key was found. Most names are claimed by few Archives.
+FEW = 4
 #: The steps of a search that only interpolate. On average two steps suffice.
 FIRST_STEPS = 4
 
@@ -97,46 +99,42 @@ class Run:
 
         :raises StorageError: if the file can't be read.
         """
-        position, block = self._find_block(key)
-        holdings: list[Holding] = []
-        while block:
-            for name, high, low, state in _RECORD.iter_unpack(block):
-                if name != key:
-                    return holdings
-                holdings.append(Holding(high << 16 | low, state))
-            position += len(block) // SIZE
-            block = self.read(position, BLOCK)
-        return holdings
-
-    def _find_block(self, key: bytes) -> tuple[int, bytes]:
-        """Return the position of the first record that is not below a key, and a block from it.
-
-        The block may be empty although records follow.
-        """
-        wanted = int.from_bytes(key[:8], "big")
-        # the position is in low..high; the two numbers are the keys at the ends of this range
+        wanted = _to_number(key)
+        # the first record that is not below the key is in low..high; the numbers are the keys there
         low, high = 0, self.records
         lowest, highest = 0, 2**64
         step = 0
-        while high - low > BLOCK:
+        while low < high:
             step += 1
             middle = (high - low) // 2
             if highest > lowest and (step <= FIRST_STEPS or step % 2):
                 middle = (high - low) * (wanted - lowest) // (highest - lowest)
-            start = min(max(low + middle - BLOCK // 2, low), high - BLOCK)
+            start = max(low, min(low + middle - BLOCK // 2, high - BLOCK))
             block = self.read(start, BLOCK)
             first, last = block[:KEY], block[-SIZE : KEY - SIZE]
-            if key <= first:
-                high, highest = start, int.from_bytes(first[:8], "big")
-            elif key > last:
-                low, lowest = start + BLOCK, int.from_bytes(last[:8], "big")
+            if key > last:
+                low, lowest = start + len(block) // SIZE, _to_number(last)
+            elif key <= first and start > low:
+                high, highest = start, _to_number(first)
             else:
-                low, high = start, start + BLOCK
-        block = self.read(low, high - low)
-        skipped = bisect_left(
-            range(high - low), key, key=lambda number: block[number * SIZE : number * SIZE + KEY]
-        )
-        return low + skipped, block[skipped * SIZE :] or self.read(high, BLOCK)
+                place = block.find(key)
+                while place % SIZE and place > 0:  # the end of a record and the start of the next
+                    place = block.find(key, place + 1)
+                return [] if place < 0 else self._collect(key, start + place // SIZE)
+        return self._collect(key, low)
+
+    def _collect(self, key: bytes, position: int) -> list[Holding]:
+        """Return the holdings of a key, whose first record is at a position, if there is one."""
+        holdings: list[Holding] = []
+        count = FEW
+        while block := self.read(position, count):
+            for name, high, low, state in _RECORD.iter_unpack(block):
+                if name != key:
+                    return holdings
+                holdings.append(Holding(high << 16 | low, state))
+            position += count
+            count = BLOCK
+        return holdings
 
     def read(self, position: int, count: int) -> bytes:
         """Return the records from a position on, at most ``count``.
@@ -162,6 +160,11 @@ class Run:
 
     def _damaged(self, reason: str) -> StorageError:
         return explain_damage(self.path, reason)
+
+
+def _to_number(key: bytes) -> int:
+    """Return the first 8 bytes of a key as a number."""
+    return int.from_bytes(key[:8], "big")
 
 
 def explain_damage(path: Path, reason: str) -> StorageError:

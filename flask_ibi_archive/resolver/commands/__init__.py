@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SECTIONS = {
     "Set up": "administration.init administration.check",
     "Archives": "administration.register administration.list administration.remove mirror.mirror",
-    "Claims": "claims.follow claims.claims conflicts.conflicts",
+    "Claims": "claims.follow claims.claims conflicts.conflicts index.rebuild-index",
     "Document registry": "registry.registry",
     "Resolution": "resolve.resolve failures.failures sample.sample export_map.export-map",
 }

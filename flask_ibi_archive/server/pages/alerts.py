@@ -51,6 +51,8 @@ def describe_part(url: persistent_urls.PersistentUrl) -> str:
     return gettext("The metadata")
 
 
+#: The path of the page about conflicts at a resolver.
+CONFLICTS = "/ibi/conflicts"
 VARY = "Accept, Accept-Language, Cookie"
 EXAMPLE = "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
 
@@ -210,7 +212,12 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
     except MalformedPersistentUrl:
         return {}
     if name == "suspects":
-        return {"any_copy": _find_path(replace(requested, requires_original=False))}
+        links: dict[str, object] = {
+            "any_copy": _find_path(replace(requested, requires_original=False))
+        }
+        if alert.is_conflict:
+            links["conflicts"] = f"{request_root()}{CONFLICTS}"
+        return links
     if name == "too_long" and alert.ibi is not None:
         return {"reached": _find_path(persistent_urls.PersistentUrl(alert.ibi))}
     if name == "missing" and alert.ibi is not None:
@@ -255,6 +262,10 @@ def _create_pairs(alert: Alert) -> Pairs:
     if alert.sources:
         pairs.append(("archiveaddress", tuple(source.address for source in alert.sources)))
         pairs.append(("archiveserviceibi", tuple(source.service for source in alert.sources)))
+    if alert.claimants:
+        pairs.append(("archives.claimants", tuple(each.service for each in alert.claimants)))
+    if alert.is_conflict:
+        pairs.append(("conflicts", f"{request_root()}{CONFLICTS}"))
     if alert.alternatives:
         pairs.append(("alternatives", tuple(map(_find_path, alert.alternatives))))
     if alert.silent:
