@@ -50,7 +50,7 @@ LOOKUPS = 100_000
 #: The items of a log, and the time in each claim.
 LOG, TIME = 100_000, "2009-07-21T13:23:45Z"
 #: The seconds in which a merge writes a name; measured as "merge all".
-MERGING = 0.5e-6
+MERGING = 1e-6
 #: The limits of 10^8 items: bytes, bytes, seconds.
 DISK, MEMORY, REBUILDING = 4e9, 200e6, 7200
 

@@ -333,8 +333,7 @@ class IBIArchive:
             replica=replica or None,
         )
         # without a registration key, no resolver can have included the Archive
-        has_joined = config.registration_key is not None
-        pings = config.claims and config.claims_ping and has_joined
+        pings = config.claims_ping and config.registration_key is not None
         pinger = Pinger(archive, app) if pings else None
         app.extensions[EXTENSION] = ExtensionState(archive, self.functions, pinger)
         app.extensions[OWN_ARCHIVE] = OwnArchive(archive)

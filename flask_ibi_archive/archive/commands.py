@@ -107,7 +107,7 @@ def init_command() -> None:
     served, created = archive.init()
     if created and archive.config.archive_service_ibi is None:
         warn_of_private_address(archive)
-    if archive.config.claims:
+    if archive.claims.is_enabled:
         archive.claims.create_key()
     write(served.service_ibi)
 

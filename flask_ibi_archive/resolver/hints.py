@@ -1,9 +1,10 @@
-"""Hints and metrics. A background thread writes the hints and metrics into the database.
+"""Hints, metrics and failed URLs. A background thread writes them into the database.
 
 A *hint* names the Archive where an IBI was last found. The resolver asks this Archive first. It
 also asks the Archives where IBIs with the same *prefix* were found lately, if nobody claims an IBI
 (core/resolution/asking.py). The *metrics* of an Archive are the number of answers, the number of
-failures and the response times.
+failures and the response times. The *failed URLs* are the persistent URLs that led readers nowhere
+(failures/counts.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -22,6 +24,13 @@ from sqlalchemy import Connection, column, delete, select, table
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.archive_rows import ArchiveMetrics, add_metrics
 from flask_ibi_archive.resolver.claims.tables import PrefixHolder
+from flask_ibi_archive.resolver.failures.counts import (
+    OTHERS,
+    FailedName,
+    clean_name,
+    delete_old_counts,
+    store_counts,
+)
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update
@@ -30,6 +39,8 @@ from flask_ibi_archive.server.database.dialects import insert_or_update
 PAUSE = 5.0
 #: The maximum number of hints that wait to be written. Additional hints are discarded.
 MAX_WAITING = 10_000
+#: The maximum number of failed URLs that wait. The others are counted without their identifiers.
+MAX_FAILED = 1000
 #: Hints that are older are deleted.
 MAX_AGE = timedelta(days=90)
 #: The maximum number of stored hints. The oldest hints are deleted first.
@@ -126,7 +137,7 @@ def delete_old_hints(connection: Connection, before: datetime, maximum: int = MA
 
 
 class HintWriter:
-    """Collects hints and metrics. A background thread writes the entries into the database.
+    """Collects hints, metrics and failed URLs. A background thread writes them into the database.
 
     The class is thread-safe. The resolution of a persistent URL does not wait for the database. The
     background thread starts when the first entry is added. If the process is killed, the entries
@@ -162,6 +173,7 @@ class HintWriter:
         self._prefixes: set[tuple[str, int]] = set()
         self._known_prefixes: set[tuple[str, int]] = set()
         self._metrics: dict[int, ArchiveMetrics] = {}
+        self._failed: Counter[FailedName] = Counter()
 
     def add_hint(self, ibi: str, archive_id: int) -> None:
         """Add a hint: an IBI was found in an Archive.
@@ -204,6 +216,17 @@ class HintWriter:
             metrics.failures += 1
             metrics.last_failure = reason
 
+    def add_failed_url(self, ibi: str, reason: str) -> None:
+        """Count a persistent URL that led a reader nowhere.
+
+        :param ibi: the identifier in canonical case, or the text that was requested in its place.
+        :param reason: the kind of the alert, such as "unknown".
+        """
+        name = FailedName(self._now().date(), clean_name(ibi), reason)
+        with self._lock:
+            self._count_failed(name)
+            self._start_thread()
+
     def flush(self) -> None:
         """Write all entries.
 
@@ -213,14 +236,17 @@ class HintWriter:
             hints, self._hints = self._hints, {}
             prefixes, self._prefixes = self._prefixes, set()
             metrics, self._metrics = self._metrics, {}
-        if not hints and not prefixes and not metrics:
+            failed, self._failed = self._failed, Counter()
+        if not hints and not prefixes and not metrics and not failed:
             return
         try:
-            self._write(hints, prefixes, metrics)
+            self._write(hints, prefixes, metrics, failed)
         except StorageError as error:
             _logger.warning("hints and metrics of Archives can't be stored: %s", error)
             with self._lock:
                 self._prefixes |= prefixes
+                for name, count in failed.items():
+                    self._count_failed(name, count)
                 room = max(MAX_WAITING - len(self._hints), 0)
                 older = [ibi for ibi in hints if ibi not in self._hints]
                 self._hints.update((ibi, hints[ibi]) for ibi in older[:room])
@@ -243,17 +269,23 @@ class HintWriter:
         hints: dict[str, int],
         prefixes: set[tuple[str, int]],
         metrics: dict[int, ArchiveMetrics],
+        failed: Counter[FailedName],
     ) -> None:
         now = self._now()
         with self._database.writing() as connection:
             add_metrics(connection, metrics, now)
             store_hints(connection, hints, now)
             store_prefixes(connection, prefixes, now)
+            store_counts(connection, failed)
             if self._clock() >= self._cleanup_at:
                 self._cleanup_at = self._clock() + CLEANUP_PAUSE
                 delete_old_hints(connection, now - MAX_AGE)
-                connection.execute(delete(PrefixHolder).where(PrefixHolder.seen_at < now - MAX_AGE))
-                self._known_prefixes = set()  # so that the prefixes in use are written again
+                delete_old_counts(connection, now.date())
+
+    def _count_failed(self, name: FailedName, count: int = 1) -> None:
+        if name not in self._failed and len(self._failed) >= MAX_FAILED:
+            name = name._replace(ibi=OTHERS)
+        self._failed[name] += count
 
     def _get_metrics(self, archive_id: int) -> ArchiveMetrics:
         metrics = self._metrics.get(archive_id)

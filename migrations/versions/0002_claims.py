@@ -206,7 +206,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("archive_id", "log_number", "position"),
     )
     op.create_index(
-        "ix_ibi_claim_ibi", "ibi_claim", ["archive_id", "log_number", "ibi", "position"]
+        "ix_ibi_claim_ibi", "ibi_claim", ["ibi", "archive_id", "log_number", "position"]
     )
     op.create_table(
         "ibi_claim_tile",

@@ -20,7 +20,8 @@ ROOT = "/ibi/claims"
 
 def read_entries(app: Flask) -> list[bytes]:
     """Return all entries of the log as a resolver reads them, after its signature was checked."""
-    archive_of(app).claims.sequence()
+    with app.app_context():  # a catalogue of the host may need it
+        archive_of(app).claims.sequence()
     archive_of(app).__dict__.pop("claims", None)  # the next look at the database is at once
     client = app.test_client()
     key = parse_key(get(client, "key").decode().strip())

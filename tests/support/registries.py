@@ -65,7 +65,7 @@ CLAIMS = (
     "INSERT INTO ibi_resolver_fork (archive_id, found_at, earlier, later)"
     " VALUES (1, :now, 'a', 'b')",
     "INSERT INTO ibi_resolver_binding (key, archive_id, state) VALUES (:bytes, 1, 1)",
-    "INSERT INTO ibi_resolver_index_run (name, records) VALUES ('a', 1)",
+    "INSERT INTO ibi_resolver_index_run (name, records) VALUES ('a.run', 1)",
     "INSERT INTO ibi_resolver_prefix (prefix, archive_id, seen_at) VALUES ('a.br', 1, :now)",
     "INSERT INTO ibi_resolver_conflict (ibi, first_archive_id, second_archive_id, found_at)"
     " VALUES ('a.br/b/2001/01.01.00.00', 1, 2, :now)",

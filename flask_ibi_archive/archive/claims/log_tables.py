@@ -11,12 +11,13 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select, update
+from sqlalchemy.orm import aliased
 
 from flask_ibi_archive.archive.items.bulk import insert_rows
 from flask_ibi_archive.archive.items.tables import ClaimLogRow, ClaimRow, ClaimTile
 from flask_ibi_archive.core.claims.merkle import Frontier, compute_root, hash_leaf
 from flask_ibi_archive.core.claims.tiles import HEIGHT, WIDTH, Tile, TileHashes, find_width
-from flask_ibi_archive.server.database.dialects import is_one_of
+from flask_ibi_archive.server.database.dialects import list_values
 
 CLAIMS, TILES = ClaimRow.__table__.c, ClaimTile.__table__.c
 
@@ -95,25 +96,32 @@ def find_last_claims(
 
     The result does not contain items without a claim.
     """
-    last = (
-        select(CLAIMS.ibi, func.max(CLAIMS.position).label("position"))
+    # Scalar subqueries let PostgreSQL use the indexes, whatever it expects of the table. A join would
+    # read the whole log until the table has been analyzed.
+    listed = list_values(connection, keys)
+    claim = aliased(ClaimRow)
+    position = (
+        select(func.max(CLAIMS.position))
         .where(
             CLAIMS.archive_id == log.archive_id,
             CLAIMS.log_number == log.number,
-            is_one_of(connection, CLAIMS.ibi, keys),
+            CLAIMS.ibi == listed.c.value,
         )
-        .group_by(CLAIMS.ibi)
-        .subquery()
+        .correlate(listed)
+        .scalar_subquery()
     )
-    rows = connection.execute(
-        select(last.c.ibi, CLAIMS.position, CLAIMS.entry).join(
-            ClaimRow,
-            (CLAIMS.position == last.c.position)
-            & (CLAIMS.archive_id == log.archive_id)
-            & (CLAIMS.log_number == log.number),
+    entry = (
+        select(claim.entry)
+        .where(
+            claim.archive_id == log.archive_id,
+            claim.log_number == log.number,
+            claim.position == position,
         )
+        .correlate(listed)
+        .scalar_subquery()
     )
-    return {ibi: (position, entry.encode()) for ibi, position, entry in rows}
+    rows = connection.execute(select(listed.c.value, position, entry))
+    return {ibi: (position, entry.encode()) for ibi, position, entry in rows if entry is not None}
 
 
 def read_entries(connection: Connection, log: Log, start: int, end: int) -> list[bytes]:

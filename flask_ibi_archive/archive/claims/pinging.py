@@ -81,7 +81,7 @@ class Pinger:
         from flask_ibi_archive.server.http.transport import fetch
 
         try:
-            if self._has_news() and self._is_included():
+            if self._archive.claims.is_enabled and self._has_news() and self._is_included():
                 url = f"{self._archive.config.resolver_base}/ibi/claims/ping"
                 form = urlencode({"service": self._archive.served().service_ibi})
                 fetch(url, form=form, seconds=TIMEOUT, limit=MAX_ANSWER, inner_hosts=None)
@@ -95,7 +95,7 @@ class Pinger:
         """Return whether the log has grown since the last call, or will grow."""
         status = self._archive.claims.status()
         before, self._size = self._size, (status.number, status.size)
-        return status.key is not None and (status.pending > 0 or self._size != before)
+        return status.pending > 0 or self._size != before
 
     def _is_included(self) -> bool:
         statement = select(Registration.included_at).where(

@@ -22,7 +22,12 @@ from flask_ibi_archive.core.claims.signed_note import (
     parse_signatures,
 )
 from flask_ibi_archive.errors import ClaimError, StorageError, TransportError
-from flask_ibi_archive.server.http.transport import HttpResponse, make_printable, request
+from flask_ibi_archive.server.http.transport import (
+    HttpResponse,
+    find_alert,
+    make_printable,
+    request,
+)
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.archive import Archive
@@ -146,5 +151,5 @@ def _read_size(answer: HttpResponse) -> int:
 
 
 def _show(answer: HttpResponse) -> str:
-    text = make_printable(answer.text)
+    text = find_alert(answer.body) or make_printable(answer.text)
     return f"status {answer.status}: {text}" if text else f"status {answer.status}"

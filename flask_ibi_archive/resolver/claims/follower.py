@@ -30,6 +30,7 @@ from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
 from flask_ibi_archive.resolver.claims.log_requests import LogRequests
 from flask_ibi_archive.resolver.claims.reading_store import ReadingStore
+from flask_ibi_archive.resolver.claims.regular_tasks import RegularTasks, Task
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.signals import NOBODY, Notifier
@@ -57,6 +58,7 @@ class Follower:
     :param now: returns the present time.
     :param on_progress: called after each stored reading with the numbers of logs and entries that
         were read so far.
+    :param tasks: what the only follower also does at intervals.
     :param notifier: sends the signal conflict_found.
     """
 
@@ -67,6 +69,7 @@ class Follower:
         index: ClaimIndex,
         now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         on_progress: OnProgress = ignore_progress,
+        tasks: Sequence[Task] = (),
         notifier: Notifier = NOBODY,
     ) -> None:
         self._config = config
@@ -75,6 +78,7 @@ class Follower:
         self._reading_store = ReadingStore(config, index)
         self._now = now
         self._on_progress = on_progress
+        self._tasks = RegularTasks(tasks)
         self._notifier = notifier
         self._kept = KeptLogs(config.claims_folder / "logs")
         self._requests = LogRequests(config)
@@ -98,6 +102,7 @@ class Follower:
         stop = stop or Event()
         if not self._lead():
             return False
+        self._tasks.run_due(self._now())  # a mirror first takes over the list
         while not stop.is_set() and self._start_due():
             while self._logs and not stop.is_set():
                 self._work()
@@ -113,6 +118,7 @@ class Follower:
         while not stop.is_set():
             try:
                 if self._lead():
+                    self._tasks.start_due(self._now())
                     self._start_due()
                     self._start_thread(self._fold)
                     self._start_thread(self._tell)
@@ -130,6 +136,7 @@ class Follower:
     def close(self) -> None:
         """Close the connections, and let another process follow."""
         self._requests.close()
+        self._tasks.close()
         self._logs.clear()
         for thread in self._threads.values():
             thread.join(PAUSE)

@@ -271,4 +271,6 @@ class Mirrored(ResolverBase):
     key: Mapped[str] = mapped_column(String(500))
     #: The time in the list that was taken over last. An older list is refused.
     list_time: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The ETag of that list.
+    etag: Mapped[str | None] = mapped_column(String(255))
     checked_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

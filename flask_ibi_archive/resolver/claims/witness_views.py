@@ -20,7 +20,7 @@ from flask_ibi_archive.resolver.claims.witness import (
     find_cosigned,
 )
 from flask_ibi_archive.resolver.current import current_resolver
-from flask_ibi_archive.server.pages.app_hooks import add_page
+from flask_ibi_archive.server.pages.app_hooks import add_server_page
 from flask_ibi_archive.server.pages.responses import (
     RETRY_AFTER,
     error_response,
@@ -35,11 +35,11 @@ SIZE_TYPE = "text/x.tlog.size"
 
 def add_witness(blueprint: Blueprint) -> None:
     """Add the routes of the witness to a blueprint."""
-    add_page(blueprint, "witness_key", f"{PATH}/key", send_key)
-    add_page(
+    add_server_page(blueprint, "witness_key", f"{PATH}/key", send_key)
+    add_server_page(
         blueprint, "add_checkpoint", f"{PATH}/add-checkpoint", answer_add_checkpoint, ("POST",)
     )
-    add_page(blueprint, "cosigned", f"{PATH}/<origin_hash>/checkpoint", send_checkpoint)
+    add_server_page(blueprint, "cosigned", f"{PATH}/<origin_hash>/checkpoint", send_checkpoint)
 
 
 def send_key() -> Response:

@@ -19,8 +19,9 @@ from urllib3.exceptions import ConnectTimeoutError, InvalidChunkLength, NewConne
 from urllib3.exceptions import TimeoutError as PoolTimeout
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.core.protocol.pairs import ALERT, parse_pairs
 from flask_ibi_archive.core.protocol.query_strings import hide_keys
-from flask_ibi_archive.errors import IBIError, TransportError, one_line
+from flask_ibi_archive.errors import IBIError, PeerProtocolError, TransportError, one_line
 from flask_ibi_archive.server.http.guarded_http import DeadlinePassed, InternalAddress, sending
 
 #: Compression is not accepted, because a small response could expand to a very large one.
@@ -111,6 +112,16 @@ def make_printable(text: str, limit: int = MAX_SHOWN) -> str:
     readable = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     line = one_line("".join(char if char.isprintable() else " " for char in readable))
     return line if len(line) <= limit else f"{line[:limit]}..."
+
+
+def find_alert(body: bytes) -> str:
+    """Return the alert (a message for readers) in an answer, in one line; "" if there is none."""
+    try:
+        return next(
+            (make_printable(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), ""
+        )
+    except PeerProtocolError:
+        return ""
 
 
 def without_password(url: str) -> str:

@@ -113,14 +113,21 @@ def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None
     else:
         if alert.kind is AlertKind.UNKNOWN and alert.ibi is not None:
             values.update(_describe_origin(alert.ibi))
+            if alert.suggestion:
+                values.update(_describe_suggestion(alert.suggestion))
         values.update(_find_links(name, alert))
     return _page_response(name, alert.kind.status, retries, alert, **values)
 
 
 def _describe_fault(reason: Reason | None, suggestion: str | None) -> dict[str, object]:
     """Return the variables that say what is wrong in an identifier, and what was perhaps meant."""
+    return {"reason": translate_reason(reason), **_describe_suggestion(suggestion)}
+
+
+def _describe_suggestion(suggestion: str | None) -> dict[str, object]:
+    """Return the variables that say which identifier was perhaps meant."""
     meant = f"{request_root()}/{suggestion}" if suggestion else None
-    return {"reason": translate_reason(reason), "suggestion": suggestion, "meant": meant}
+    return {"suggestion": suggestion, "meant": meant}
 
 
 def _describe_origin(ibi: Identifier) -> dict[str, object]:

@@ -70,6 +70,7 @@ def upgrade() -> None:
         sa.Column("url", sa.Text(), nullable=False),
         sa.Column("key", sa.String(length=500), nullable=False),
         sa.Column("list_time", MOMENT, nullable=True),
+        sa.Column("etag", sa.String(length=255), nullable=True),
         sa.Column("checked_at", MOMENT, nullable=True),
         sa.CheckConstraint("id = 1", name="ck_ibi_resolver_mirrored_id"),
         sa.PrimaryKeyConstraint("id"),

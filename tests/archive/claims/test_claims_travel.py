@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from flask import Flask
-from support.archives import archive_of, import_records
+from support.archives import archive_of, close, configure, import_records
 from support.commands import command
 from support.givers import item, rep
 from support.host_models import MODELS, Host
+from support.library import LibraryCatalogue, add_document, db, remove_document
 from support.moves import SERVICES, Place, open_place
 from support.published_claims import read_claims, read_entries
 
+from flask_ibi_archive import CatalogueRecord, IBIArchive
 from flask_ibi_archive.core.claims.claim import parse_claim
 
 Places = tuple[Place, Place]
@@ -173,3 +176,44 @@ def test_the_rows_of_a_host_are_claimed_when_it_commits(
     host.session.commit()
     claims = read_claims(host.app)
     assert (claims[first].state, claims[second].state) == ("Deleted", "Original")
+
+
+# --- a host's own tables ---------------------------------------------------------------------------
+
+
+class Changing(LibraryCatalogue):
+    """A catalogue that lists its changes."""
+
+    def changes(
+        self, since: datetime | None, after: tuple[datetime, str] | None, limit: int
+    ) -> Iterable[CatalogueRecord]:
+        return super().changes(since, after, limit)
+
+
+@pytest.mark.parametrize("catalogue", [LibraryCatalogue, Changing])
+@pytest.mark.one_database
+def test_the_documents_of_a_library_are_claimed_if_it_lists_its_changes(
+    catalogue: type[LibraryCatalogue], uri: str, tmp_path: Path
+) -> None:
+    app = Flask("library", instance_path=str(tmp_path))
+    configure(app, uri, tmp_path, SQLALCHEMY_DATABASE_URI=uri, LIBRARY_FOLDER=str(tmp_path / "l"))
+    db.init_app(app)
+    ibi_archive = IBIArchive(app, catalogue=catalogue())
+    assert command(app, "init").status == 0
+    with app.app_context():
+        db.create_all()
+        ibi = add_document(ibi_archive, "Rain").ibip
+    answer = app.test_client().get("/ibi/claims/checkpoint")
+    if catalogue is LibraryCatalogue:
+        # to claim the service alone would say that the Archive has no items
+        assert answer.status_code == 404
+        line = "ok   claims: this Archive publishes no claims, because its catalogue has no method"
+        assert line in command(app, "check").out
+    else:
+        assert read_claims(app)[ibi].state == "Original"
+        with app.app_context():
+            remove_document(ibi, "withdrawn")
+        assert read_claims(app)[ibi].state == "Deleted"
+    with app.app_context():
+        db.engine.dispose()
+    close(app)

@@ -52,9 +52,11 @@ def include(archive: Archive, *, included: bool = True) -> None:
 
 
 @contextmanager
-def pinging(new_app: NewApp, address: str, *, included: bool = True) -> Iterator[Archive]:
+def pinging(
+    new_app: NewApp, address: str, *, included: bool = True, **config: Any
+) -> Iterator[Archive]:
     """Yield an Archive whose pings are sent at once."""
-    app = new_app(**JOINED, IBI_RESOLVER_URL=f"http://{address}/J8LNKB5R7W/3FUQHC5")
+    app = new_app(**JOINED, **config, IBI_RESOLVER_URL=f"http://{address}/J8LNKB5R7W/3FUQHC5")
     archive = archive_of(app)
     archive.init()
     archive.claims.create_key()
@@ -139,6 +141,13 @@ def test_an_archive_that_is_not_included_tells_nobody(new_app: NewApp) -> None:
     assert resolver.asked.empty()
 
 
+def test_an_archive_without_claims_tells_nobody(new_app: NewApp) -> None:
+    resolver = PingedResolver()
+    with serving(resolver) as address, pinging(new_app, address, IBI_CLAIMS=False) as archive:
+        archive.deposit(ItemRecord())
+    assert resolver.asked.empty()
+
+
 def test_a_refused_change_tells_nobody(new_app: NewApp) -> None:
     resolver = PingedResolver()
     with (
@@ -184,9 +193,7 @@ def test_an_error_in_the_thread_is_logged_and_the_next_message_is_sent(
     assert "ZeroDivisionError" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "config", [{}, {**JOINED, "IBI_CLAIMS_PING": False}, {**JOINED, "IBI_CLAIMS": False}]
-)
+@pytest.mark.parametrize("config", [{}, {**JOINED, "IBI_CLAIMS_PING": False}])
 def test_an_archive_without_a_key_or_with_the_setting_false_does_nothing(
     new_app: NewApp, config: dict[str, Any]
 ) -> None:

@@ -155,6 +155,7 @@ OTHER = SigningKey("urlib.net/J8LNKB5R7W/3FUQHC5", b"o" * 32)
     ("status", "body", "reason"),
     [
         ("404 Not Found", "unknown log\n", "does not sign the checkpoint (status 404: unknown log"),
+        ("503 Busy", "alert {try again later}", "(status 503: try again later)"),
         ("403 Forbidden", "", "does not sign the checkpoint (status 403)"),
         ("422 Unprocessable Entity", "\x1b[31mno\n", "(status 422: [31mno"),
         ("200 OK", "", "a line of a signed note is no signature"),

@@ -23,6 +23,7 @@ from support.signed_logs import pin_key
 from support.smtp import Post, post_office
 
 from flask_ibi_archive.core.claims.keys import SigningKey
+from flask_ibi_archive.resolver.claims import conflict_alerts
 from flask_ibi_archive.resolver.claims.conflict_alerts import (
     MAX_LISTED,
     RETRY,
@@ -228,6 +229,35 @@ def test_a_connection_that_breaks_loses_no_email(uri: str) -> None:
         post.refuses.clear()
         tell(service, LATER + RETRY)
         assert len(receive(post)) == 3
+
+
+def test_a_process_that_is_killed_repeats_one_email(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the answer of the mail server and the commit, nobody knows that it was sent."""
+    with post_office() as post, telling(uri, post) as service, signals() as sent:
+        note(service, (IBI, 1, 2), (IBI, 1, 3), (IBI, 2, 3))
+        store = conflict_alerts._set_time
+
+        def die(connection: Any, conflicts: Any, column: str, moment: Any) -> None:
+            if column == "told_at" and post.accepted.qsize() == 2:
+                raise KeyboardInterrupt
+            store(connection, conflicts, column, moment)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(conflict_alerts, "_set_time", die)
+            with pytest.raises(KeyboardInterrupt):
+                tell(service, LATER)
+        tell(service, LATER + RETRY)
+        tell(service, LATER + 2 * RETRY)
+        recipients = [message["To"] for message in receive(post)]
+        assert sorted(recipients, key=recipients.count) == [
+            "admin0@example.org, admin1@example.org",
+            "admin1@example.org, admin2@example.org",
+            "admin0@example.org, admin2@example.org",
+            "admin0@example.org, admin2@example.org",
+        ]
+        assert len(sent) == 3
 
 
 def test_without_a_mail_server_there_is_a_signal(uri: str) -> None:

@@ -127,9 +127,9 @@ def test_the_page_of_a_conflict_names_both_archives(app: Flask) -> None:
 
 
 def test_the_pages_are_in_the_readers_language(app: Flask) -> None:
-    assert "Conflitos entre Arquivos" in see(app, Accept_Language="pt-BR").text
+    assert "Conflitos entre acervos" in see(app, Accept_Language="pt-BR").text
     assert "Conflictos entre repositorios" in see(app, Accept_Language="es").text
-    assert "Dois Arquivos declaram" in see(app, "/1", Accept_Language="pt-BR").text
+    assert "Dois acervos declaram" in see(app, "/1", Accept_Language="pt-BR").text
 
 
 @for_each(

@@ -213,7 +213,7 @@ def test_a_few_random_operations_equal_the_model(machine: type[IndexMachine]) ->
 
 @pytest.mark.slow
 def test_random_operations_equal_the_model(machine: type[IndexMachine]) -> None:
-    run(machine, 150, 60)
+    run(machine, 50, 50)
 
 
 def test_many_names_are_found_at_once(index: ClaimIndex) -> None:

@@ -88,7 +88,7 @@ class ClaimRow(Base):
     """A claim of a log. Rows are never changed, and stay when the log begins anew."""
 
     __tablename__ = "ibi_claim"
-    __table_args__ = (Index("ix_ibi_claim_ibi", "archive_id", "log_number", "ibi", "position"),)
+    __table_args__ = (Index("ix_ibi_claim_ibi", "ibi", "archive_id", "log_number", "position"),)
 
     archive_id: Mapped[int] = mapped_column(
         Key, ForeignKey("ibi_archive.id", name="fk_ibi_claim_archive"), primary_key=True
