@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from flask_ibi_archive.archive.accesses import access_operations
 from flask_ibi_archive.archive.accesses.acknowledgments import Acknowledgments
 from flask_ibi_archive.archive.accesses.visitors import name_network
+from flask_ibi_archive.archive.claims.log import ClaimLog
 from flask_ibi_archive.archive.hosts.host_catalogue import HostItems
 from flask_ibi_archive.archive.hosts.record_catalogue import RecordCatalogue
 from flask_ibi_archive.archive.items import archives
@@ -151,6 +152,11 @@ class Archive:
         """
         self.check_has_items()
         return self.own_context
+
+    @cached_property
+    def claims(self) -> ClaimLog:
+        """The log of the claims that the Archive publishes."""
+        return ClaimLog(self)
 
     @property
     def today(self) -> date:

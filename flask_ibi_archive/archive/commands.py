@@ -42,6 +42,7 @@ SECTIONS = {
     "hosts.commands.adopt hosts.commands.compare care.commands.backup care.commands.restore",
     "Archives on other servers": "moving.commands.offer moving.commands.offers "
     "moving.accept_commands.accept",
+    "Claims": "claims.commands.claims claims.commands.prove claims.commands.check-proof",
     "Programs": "identification.commands.api-key",
     "Registration with a resolver": "joining.registration_commands.generate-key "
     "joining.registration_commands.registration-email "
@@ -89,7 +90,8 @@ def create_group(create_app: Callable[[], Flask] | None = None) -> click.Group:
 def init_command() -> None:
     """Create or update the tables and the Archive.
 
-    Prints the IBI of the service. The command can be repeated. It then updates the tables.
+    Prints the IBI of the service. The command can be repeated. It then updates the tables. The
+    private key of the Archive's claims is made, unless it exists or IBI_CLAIMS is false.
 
     \b
     Example:
@@ -105,6 +107,8 @@ def init_command() -> None:
     served, created = archive.init()
     if created and archive.config.archive_service_ibi is None:
         warn_of_private_address(archive)
+    if archive.claims.is_enabled:
+        archive.claims.create_key()
     write(served.service_ibi)
 
 

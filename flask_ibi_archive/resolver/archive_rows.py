@@ -37,6 +37,7 @@ from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.protocol.inclusion import RegistrationRequest
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update
 
@@ -84,12 +85,14 @@ class IncludedArchive(NamedTuple):
     :param service_ibi: the IBI of the Archive's service.
     :param address: the host and port of the Archive.
     :param ip: the IP address of the Archive. None if unknown.
+    :param log_state: the state of its log of claims (claims/tables.py). None if it has no log.
     """
 
     id: int
     service_ibi: str
     address: str
     ip: str | None = None
+    log_state: str | None = None
 
     @property
     def service_url(self) -> str:
@@ -224,7 +227,10 @@ def remove_registration(connection: Connection, service_ibi: str) -> bool:
     :returns: whether the Archive was registered.
     """
     statement = delete(RegisteredArchive).where(RegisteredArchive.service_ibi == service_ibi)
-    return bool(connection.execute(statement).rowcount)
+    is_removed = bool(connection.execute(statement).rowcount)
+    if is_removed:
+        bump_version(connection, ())
+    return is_removed
 
 
 def begin_request(connection: Connection, known_key: RegisteredKey) -> int | None:
@@ -256,7 +262,7 @@ def store_inclusion(
     :returns: False if the result of a later request was stored, or if the key is no longer valid.
     Source: [R] 5.2.
     """
-    return update_archive(
+    return _update_list(
         connection,
         known_key,
         number,
@@ -282,7 +288,7 @@ def store_exclusion(
     :returns: False if the result of a later request was stored, or if the key is no longer valid.
     Source: [R] 5.2.
     """
-    return update_archive(
+    return _update_list(
         connection,
         known_key,
         number,
@@ -290,6 +296,16 @@ def store_exclusion(
         confirmed_at=None,
         excluded_at=func.coalesce(RegisteredArchive.excluded_at, literal(now, UTCDateTime())),
     )
+
+
+def _update_list(
+    connection: Connection, known_key: RegisteredKey, number: int, **values: Any
+) -> bool:
+    """Update an Archive as the result of a request that changes the list of included Archives."""
+    is_updated = update_archive(connection, known_key, number, **values)
+    if is_updated:
+        bump_version(connection, [known_key.id])
+    return is_updated
 
 
 def _update_with_key(known_key: RegisteredKey) -> Update:

@@ -8,6 +8,7 @@ setting, the wrong value and the allowed values. The settings of a resolver use 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flask_ibi_archive.core.identifiers import Identifier, build_repository_name
+from flask_ibi_archive.core.identifiers.grammar import IBIP, REPOSITORY
 from flask_ibi_archive.core.protocol.hosts import InnerHosts, extract_host
 from flask_ibi_archive.core.protocol.relations import RelationPattern
 from flask_ibi_archive.errors import ConfigError
@@ -29,6 +31,7 @@ SECRETS = (
     "SECRET_KEY",
     "SECRET_KEY_FALLBACKS",
     "IBI_REGISTRATION_KEY",
+    "IBI_CLAIMS_KEY",
     "IBI_DATABASE_URI",
     "IBI_READ_DATABASE_URI",
     "IBI_RESOLVER_DATABASE_URI",
@@ -263,6 +266,7 @@ class ArchiveConfig:
     registration_key: str | None = setting(values.parse_registration_key)
     registry_url: str | None = setting(values.parse_base_url)
     registry_actor_id: Identifier | None = setting(values.parse_identifier_setting)
+    claims_ping: bool = setting(values.parse_flag, True)
     register_on_start: bool = setting(values.parse_flag, False)
     registration_deadline: float = setting(values.parse_seconds, 60)
     anonymise_ips: bool = setting(values.parse_flag, True)
@@ -271,6 +275,9 @@ class ArchiveConfig:
     offer_timeout: float = setting(values.parse_seconds, 120)
     link_failures: int = setting(values.parse_count, 3)
     inner_hosts: InnerHosts = setting(values.parse_hosts, ())
+    claims: bool = setting(values.parse_flag, True)
+    claims_key: bytes | None = setting(values.parse_private_key)
+    claims_folder: Path = setting(values.parse_folder, "{instance_path}/ibi_claims")
     mail: MailSettings | None
     secret_keys: tuple[str | bytes, ...]
     mint_host_origin: str
@@ -303,6 +310,11 @@ class ArchiveConfig:
     def base_url(self) -> str:
         """The scheme and the host of the URLs of the Archive."""
         return f"{self.url_scheme}://{self.archive_address}"
+
+    @cached_property
+    def resolver_base(self) -> str:
+        """IBI_RESOLVER_URL without the IBI of the resolver's service at its end."""
+        return re.sub(rf"/(?:{IBIP.pattern}|{REPOSITORY.pattern})\Z", "", self.resolver_url)
 
     @property
     def resolver_networks(self) -> tuple[Network, ...]:
@@ -343,8 +355,15 @@ RESOLVER_SETTINGS = {
     "RESOLVER_DEADLINE",
     "RESOLVER_MAX_ANSWER",
     "RESOLVER_MAX_ROUNDS",
+    "RESOLVER_MAX_CONNECTIONS",
+    "RESOLVER_AUDIT",
     "RESOLVER_INNER_HOSTS",
+    "RESOLVER_FOLLOW",
+    "RESOLVER_FOLLOW_CONNECTIONS",
+    "RESOLVER_CLAIMS_MAX_AGE",
+    "RESOLVER_CLAIMS_FOLDER",
     "RESOLVER_EMAIL",
+    "RESOLVER_FAILURE_MAIL",
     "RESOLVER_REGISTRY",
     "RESOLVER_REGISTRY_PASSWORDS_IN_URLS",
     "RESOLVER_REGISTRY_MINT_HOST",

@@ -7,6 +7,7 @@ should be.
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from email.utils import formataddr
@@ -239,6 +240,7 @@ parse_timeout = make_parser(
     _convert_seconds,
     lambda seconds: 0 < seconds <= LONGEST_TIMEOUT,
 )
+parse_share = make_parser("a number from 0 to 1", _convert_seconds, lambda share: 0 <= share <= 1)
 parse_flag = make_parser("true or false", _convert_flag)
 parse_relations = make_parser(
     'a list of relations, as ["", ".lastedition", ".metadata(*)"]',
@@ -249,6 +251,12 @@ parse_folder = make_parser(
     "the path of a folder",
     lambda value: value if isinstance(value, Path) else Path(parse_text(value)),
     lambda path: "\0" not in str(path),
+)
+#: This parser returns the 32 bytes of an Ed25519 private key.
+parse_private_key = make_parser(
+    "32 random bytes in base64, as the command openssl rand -base64 32 prints",
+    lambda value: b64decode(_require_text(value), validate=True),
+    lambda key: len(key) == 32,
 )
 parse_networks = make_parser(
     'a list of networks in CIDR form, as ["10.0.0.0/8"]', _convert_networks, shows_reason=True

@@ -50,6 +50,9 @@ SETTLED = {"status": "switched", "version": "0" * 64, "confirmation": [["2024-02
 REFUSED = {"status": "refused", "reason": "the disk is full"}
 ACCEPTED = {"source": "http://g/ibi/offers/1", "giver": SECOND, "kind": "move", "items": 1}
 REQUEST = {"idempotency_key": "lost", "content_hash": "0" * 64}
+LOG = {"number": 1, "size": 1, "begun_at": MOMENT, "key_at": MOMENT, "covered": 0}
+CLAIM = {"log_number": 1, "position": 0, "ibi": "i", "entry": "ibi {rep r}"}
+TILE = {"level": 0, "number": 0}
 FAULT = {"kind": "missing", "ibi": "a/b", "path": "é.pdf"}
 MORE: dict[str, dict[str, Any]] = {
     "Access": {"content_type": "Data", "persistent_url": "p"},
@@ -91,6 +94,9 @@ def fill(archive: Archive, second: Archive, folder: Path) -> None:
                 models.Import,
                 {"id": 70, "archive_id": 1, "resumable": True, "source": "a", **IMPORT},
             ),
+            (models.ClaimLogRow, {"archive_id": 1, "frontier": "0" * 64, **LOG}),
+            (models.ClaimRow, {"archive_id": 1, **CLAIM}),
+            (models.ClaimTile, {"archive_id": 1, "log_number": 1, "root": "0" * 64, **TILE}),
             (models.Harvest, {**item, "change_no": 1, "datestamp": MOMENT}),
             (models.HarvestEnd, {"archive_id": 1, "datestamp": MOMENT}),
             (

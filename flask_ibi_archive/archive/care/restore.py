@@ -35,6 +35,7 @@ from flask_ibi_archive.archive.care.backup import (
 from flask_ibi_archive.archive.items import table_rows
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.bulk import examine_tables
+from flask_ibi_archive.archive.items.claim_changes import compare_all_items
 from flask_ibi_archive.archive.items.file_io import BLOCK, Content, ProgressReader, copy_and_measure
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.minting import read_clock
@@ -409,6 +410,7 @@ class Restorer:
         migrate.upgrade(connection, history=history)
         table_rows.raise_last_ids(connection, table_rows.reflect_tables(connection), last_ids)
         raise_last_dates(connection, replaced_dates, self.clock())
+        compare_all_items(connection)
         created = datetime.fromisoformat(backup.manifest.created)
         now = datetime.fromtimestamp(int(self.clock()), timezone.utc)
         self.notes.extend(restore_moves(connection, moved, created, now))

@@ -59,6 +59,11 @@ class HostItems:
         """True if the catalogue of the host lists its items."""
         return type(self.catalogue).records is not RecordCatalogue.records
 
+    @property
+    def can_list_changes(self) -> bool:
+        """True if the catalogue of the host has its own method for changed items."""
+        return type(self.catalogue).changes is not RecordCatalogue.changes
+
     def is_service(self, ibi: str) -> bool:
         """Return whether an identifier is that of the service."""
         served = self._stored.find_served()

@@ -36,6 +36,7 @@ from sqlalchemy.types import NullType
 from flask_ibi_archive.archive.items.tables import (
     ArchiveRow,
     ChangedItem,
+    ClaimNote,
     EditionSeries,
     File,
     Item,
@@ -50,10 +51,10 @@ from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.dialects import batched, run_on_postgresql
 
 #: The names of the tables that are dumped. The table of salts is not dumped. Salts must be deleted
-#: after a day, because visitors could be identified with the salts. The table of changed items is
+#: after a day, because visitors could be identified with the salts. The tables of changed items are
 #: not dumped, because a restored item is a changed item. Requests are counted for a minute only.
 NAMES = {*metadata.tables} - {
-    model.__tablename__ for model in (VisitorSalt, ChangedItem, RequestCount)
+    model.__tablename__ for model in (VisitorSalt, ChangedItem, ClaimNote, RequestCount)
 }
 #: The number of rows that are read or written at a time.
 BATCH = 1000

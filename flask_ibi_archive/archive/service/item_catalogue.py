@@ -244,6 +244,10 @@ class RecordSource(ItemCatalogue, Protocol):
     def can_list(self) -> bool:
         """True if the source lists its items."""
 
+    @property
+    def can_list_changes(self) -> bool:
+        """True if the source lists its changed items without reading all of them."""
+
     def find_record(self, ibi: str) -> Record | None:
         """Return the record of the item with an identifier; None if there is no such item."""
 

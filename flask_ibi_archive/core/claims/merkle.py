@@ -67,14 +67,19 @@ class Frontier:
         """Return a frontier that grows independently of this one."""
         return Frontier(self.size, self._hashes)
 
-    def add(self, leaf: bytes) -> None:
-        """Add the hash of an entry."""
+    def add(self, leaf: bytes) -> list[bytes]:
+        """Add the hash of an entry.
+
+        :returns: the hashes of the full subtrees that end with the entry, from level 0 upwards.
+        """
+        completed = [leaf]
         size = self.size
         while size & 1:
-            leaf = hash_children(self._hashes.pop(), leaf)
+            completed.append(hash_children(self._hashes.pop(), completed[-1]))
             size >>= 1
-        self._hashes.append(leaf)
+        self._hashes.append(completed[-1])
         self.size += 1
+        return completed
 
     def root(self) -> bytes:
         """Return the root of the tree."""

@@ -100,6 +100,15 @@ def is_listed(dialect: str, column: Any, listed: sa.BindParameter[str]) -> sa.Co
     return is_in
 
 
+def list_values(connection: sa.Connection, values: Iterable[str]) -> sa.TableValuedAlias:
+    """Return the values as a table with the column ``value``. All values are one parameter."""
+    listed = sa.literal(json.dumps(list(values)), sa.Text)
+    if connection.dialect.name == "postgresql":
+        rows = sa.func.json_array_elements_text(sa.cast(listed, sa.JSON))
+        return rows.table_valued(sa.column("value", sa.Text))
+    return sa.func.json_each(listed).table_valued(sa.column("value", sa.Text))
+
+
 def array_element(column_type: TypeEngine[Any]) -> TypeEngine[Any]:
     """Return the type to which values that are compared with a column must be cast.
 

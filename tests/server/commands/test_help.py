@@ -28,7 +28,7 @@ EVERY = for_each(("group", "name"), NAMES)
 REPORTING = (
     "check", "mint", "decode", "reserve", "add", "show", "list", "url-list", "backup", "restore",
     "verify", "stats", "purge", "check-links", "compare", "register-archive", "unregister-archive",
-    "resolve", "display", "actors", "offers",
+    "resolve", "display", "actors", "offers", "check-proof", "claims", "failures", "sample",
 )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def test_only_commands_that_read_or_report_have_the_option_json(group: IBIGroup,
     [
         (ibi, "showw", "No such command 'showw'. Did you mean show?"),
         (ibi, "genrate-key", "No such command 'genrate-key'. Did you mean generate-key?"),
-        (ibi_resolver, "lits", "No such command 'lits'. Did you mean list?"),
+        (ibi_resolver, "listt", "No such command 'listt'. Did you mean list?"),
         (ibi, "quit", "No such command 'quit'."),
     ],
 )

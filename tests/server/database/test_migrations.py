@@ -94,8 +94,9 @@ def test_a_downgrade_removes_the_tables_and_an_upgrade_creates_them_empty(
     fill(archive, archive_of(new_app(IBI_ARCHIVE_SERVICE_IBI=SECOND)), tmp_path)
     before = count_rows(archive)
     assert all(before.values()), "a table is empty"
-    archive.downgrade("-1")
+    archive.downgrade("base")
     assert count_rows(archive) == {}
+    archive.upgrade("+1")
     archive.upgrade("+1")
     assert count_rows(archive) == dict.fromkeys(before, 0)
     archive.database.check()

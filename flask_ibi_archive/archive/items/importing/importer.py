@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from sqlalchemy.exc import IntegrityError
 
 from flask_ibi_archive.archive.items.bulk import examine_tables, prepare_for_many_rows
+from flask_ibi_archive.archive.items.claim_changes import begin_change
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.importing.items import ItemBatch, rule_error
 from flask_ibi_archive.archive.items.importing.progress import (
@@ -344,12 +345,13 @@ class Importer:
         """Yield a transaction; after the commit, send its signals."""
         with self.files.staging() as staging:
             with ExitStack() as stack:
-                transaction = _Transaction(
-                    staging,
-                    lambda: ItemStore(
-                        stack.enter_context(self.database.writing()), self.archive_id
-                    ),
-                )
+
+                def open_store() -> ItemStore:
+                    connection = stack.enter_context(self.database.writing())
+                    begin_change(connection)
+                    return ItemStore(connection, self.archive_id)
+
+                transaction = _Transaction(staging, open_store)
                 yield transaction
                 notices = transaction.complete()
             self.notifier.send(notices)

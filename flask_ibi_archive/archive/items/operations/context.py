@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from flask_ibi_archive.archive.items.archives import ServedArchive, find_archives
+from flask_ibi_archive.archive.items.claim_changes import begin_change
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.items import ItemStore
 from flask_ibi_archive.archive.items.minting import Minted, Minter
@@ -54,6 +55,9 @@ class Labelled(Protocol):
     def ibip(self) -> str | None:
         """The ibip form."""
 
+
+#: Sent after the commit of each transaction with operations on items. Hosts do not get this signal.
+transaction_committed = NamedSignal("ibi-transaction-committed")
 
 #: The fields of a record that the signal of a changed item does not name.
 UNSIGNALLED = ("timestamp", "key")
@@ -134,6 +138,8 @@ def name_archives(store: ItemStore, known: Mapping[int, str]) -> list[Notice]:
     :param known: the service IBIs of some Archives by their row IDs. If other Archives are noted,
         the database is asked.
     """
+    if transaction_committed.receivers:
+        store.notices.append(Notice(transaction_committed, {"archive": store.archive_id}))
     names = known
     if any(notice.values["archive"] not in names for notice in store.notices):
         names = {archive.id: archive.service_ibi for archive in find_archives(store.connection)}
@@ -200,6 +206,7 @@ class OperationContext:
         store: ItemStore | None = None
         try:
             with writing as connection:
+                begin_change(connection)
                 store = ItemStore(connection, self.archive.id, ibi=ibi)
                 yield store
                 if self.before_commit is not None:

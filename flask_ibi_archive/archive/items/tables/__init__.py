@@ -16,6 +16,12 @@ from flask_ibi_archive.archive.items.tables.activity import (
     Registration,
     VisitorSalt,
 )
+from flask_ibi_archive.archive.items.tables.claims import (
+    ClaimLogRow,
+    ClaimNote,
+    ClaimRow,
+    ClaimTile,
+)
 from flask_ibi_archive.archive.items.tables.harvest import (
     ChangedItem,
     Harvest,
@@ -60,6 +66,10 @@ __all__ = [
     "ArchiveRow",
     "Base",
     "ChangedItem",
+    "ClaimLogRow",
+    "ClaimNote",
+    "ClaimRow",
+    "ClaimTile",
     "EditionSeries",
     "File",
     "FileCheck",

@@ -1,0 +1,202 @@
+"""Puts the noted changes of items into the log.
+
+A trigger notes each change in the transaction of the change, so that a claim exists if and only if
+the change was committed. Here the committed notes become entries of the log, in the order of their
+numbers, and are deleted in the same transaction. Therefore a killed process loses no claim, and
+adds none twice. One process at a time does this, because it locks the row of the log.
+
+Two transactions that change one item wait for each other, so that the notes of an item are numbered
+in the order of the commits. A transaction that is committed late has lower numbers than others that
+are in the log already. Its notes are about other items, and are added when they appear.
+
+A log begins with all items of the Archive. They are read in the order of their row IDs, and not by
+notes, so that it makes no difference how many there are. Notes about these items are deleted first:
+what is read afterwards contains their changes. Before the first item is read, all transactions that
+began before the log must have ended, because they have noted nothing.
+
+Source: federation CL-2, CL-4 and CL-6.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, delete, select
+
+from flask_ibi_archive.archive.claims import log_tables
+from flask_ibi_archive.archive.claims.claimed_items import ClaimedItem, read_items, read_note
+from flask_ibi_archive.archive.claims.host_changes import read_changes
+from flask_ibi_archive.archive.claims.log_tables import Log
+from flask_ibi_archive.archive.claims.signing import KeyFolder, SignedTree
+from flask_ibi_archive.archive.items.tables import ClaimNote
+from flask_ibi_archive.core.claims.merkle import EMPTY_ROOT
+from flask_ibi_archive.errors import ClaimError, NotReady
+from flask_ibi_archive.server.database.dialects import is_one_of
+
+if TYPE_CHECKING:
+    from flask_ibi_archive.archive.archive import Archive
+
+#: The largest number of notes that one transaction puts into the log.
+BATCH = 2000
+#: Notes of one change have other notes between them, if an import stores many items at once. As
+#: many notes behind a batch are read, in order to find the last note of each change.
+AHEAD = 2000
+
+#: Waits until all transactions that have changed an item or a part of one have ended.
+WAIT_FOR_WRITERS = "LOCK TABLE ibi_item IN EXCLUSIVE MODE"
+
+logger = logging.getLogger(__name__)
+
+
+class Sequencer:
+    """Extends the log of an Archive.
+
+    :param folder: the folder of the key, with the tree that was signed last.
+    """
+
+    def __init__(self, archive: Archive, folder: KeyFolder) -> None:
+        self._archive = archive
+        self._archive_id = archive.served().id
+        self._folder = folder
+
+    @contextmanager
+    def locked(self, table_lock: str | None = None) -> Iterator[tuple[Connection, Log]]:
+        """Yield a transaction with the lock of the log, and the row of the log.
+
+        A database that is older than the last signed tree begins a new log first.
+
+        :param table_lock: see :meth:`.Database.writing`.
+        :raises NotReady: if the Archive has no log.
+        """
+        with self._archive.database.writing(table_lock=table_lock) as connection:
+            log = log_tables.find_log(connection, self._archive_id, lock=True)
+            if log is None:
+                raise NotReady("the Archive has no log of claims", "run: flask ibi init")
+            if not is_continued(connection, log, self._folder.read_tree()):
+                log = self._begin_anew(connection, log)
+            yield connection, log
+
+    def _begin_anew(self, connection: Connection, log: Log) -> Log:
+        """Begin a new log with another name and another key."""
+        signed = self._folder.read_tree()
+        number = max(log.number, signed.number if signed else 0) + 1
+        # killed after one of these lines, the next process begins another new log
+        self._folder.replace_key()
+        self._folder.write_tree(SignedTree(number, 0, EMPTY_ROOT))
+        now = self._now()
+        new = Log(log.archive_id, number, 0, "", now, now, covered=0, changes=None)
+        log_tables.update_log(connection, new)
+        logger.warning(
+            "The database is older than the claims that the Archive has signed. The log of claims "
+            "begins anew as %s with a new key: register the Archive again (flask ibi "
+            "register-archive).",
+            self._folder.name_origin(number),
+        )
+        return new
+
+    def run_batch(self) -> tuple[int, bool]:
+        """Put changes into the log.
+
+        :returns: the number of new claims, and whether there may be more changes.
+        """
+        with self.locked() as (connection, log):
+            if log.covered == -1:
+                items, is_more = None, True
+            elif log.covered is not None:
+                items, is_more, log = self._read_next_items(connection, log)
+            else:
+                items, is_more = self._take_notes(connection)
+                if not is_more:
+                    changed, is_more, log = self._read_host_changes(log)
+                    items += changed
+            if items is not None:
+                new = self._select_new(connection, log, items)
+                log_tables.update_log(connection, log_tables.append(connection, log, new))
+                return len(new), is_more
+        with self.locked(WAIT_FOR_WRITERS) as (connection, log):
+            if log.covered == -1:
+                log_tables.update_log(connection, log._replace(covered=0))
+        return 0, True
+
+    def _read_next_items(
+        self, connection: Connection, log: Log
+    ) -> tuple[list[ClaimedItem], bool, Log]:
+        """Return the next items of a log that has begun, and whether there are more."""
+        after = log.covered or 0
+        rows = read_items(connection, self._archive_id, after, BATCH)
+        if not rows:
+            return [], True, log._replace(covered=None)
+        last = max(rows)
+        connection.execute(
+            delete(ClaimNote).where(
+                ClaimNote.archive_id == self._archive_id,
+                ClaimNote.item_id > after,
+                ClaimNote.item_id <= last,
+            )
+        )
+        # read again what the notes say that were just deleted
+        rows = read_items(connection, self._archive_id, after, len(rows))
+        items = [item for item in rows.values() if item is not None]
+        return items, True, log._replace(covered=max(rows))
+
+    def _take_notes(self, connection: Connection) -> tuple[list[ClaimedItem], bool]:
+        """Delete the first notes, and return what they claim, and whether there are more."""
+        columns: Any = ClaimNote.__table__.c
+        rows: Any = connection.execute(
+            select(ClaimNote.__table__)
+            .where(columns.archive_id == self._archive_id)
+            .order_by(columns.id)
+            .limit(BATCH + AHEAD)
+        ).all()
+        last = {(row.item_id, row.change_no): row.id for row in rows}
+        batch = rows[:BATCH]
+        if batch:
+            ids = [row.id for row in batch]
+            connection.execute(delete(ClaimNote).where(is_one_of(connection, columns.id, ids)))
+        items = [read_note(row) for row in batch if last[row.item_id, row.change_no] == row.id]
+        return items, len(rows) > len(batch)
+
+    def _read_host_changes(self, log: Log) -> tuple[list[ClaimedItem], bool, Log]:
+        source = self._archive.items.records
+        if source is None or not source.can_list_changes:
+            return [], False, log
+        items, changes, is_more = read_changes(source, log.changes, self._now(), BATCH)
+        return items, is_more, log._replace(changes=changes)
+
+    def _select_new(
+        self, connection: Connection, log: Log, items: Iterable[ClaimedItem]
+    ) -> list[tuple[str, bytes]]:
+        """Return the claims that differ from the last claims of their items."""
+        items = list(items)
+        keys = {item.key for item in items}
+        stored = log_tables.find_last_claims(connection, log, keys) if keys else {}
+        last = {key: entry for key, (_, entry) in stored.items()}
+        new = []
+        for item in items:
+            entry = item.write(last.get(item.key))
+            if entry is not None:
+                last[item.key] = entry
+                new.append((item.key, entry))
+        return new
+
+    def _now(self) -> datetime:
+        return self._archive.clock()
+
+
+def is_continued(connection: Connection, log: Log, signed: SignedTree | None) -> bool:
+    """Return whether a log contains the tree that was signed last.
+
+    Without a signed tree it is unknown what was signed, unless the log is empty.
+    """
+    if signed is None:
+        return log.size == 0 and log.number == 1
+    if signed.number != log.number or signed.size > log.size:
+        return False
+    try:
+        return log_tables.compute_earlier_root(connection, log, signed.size) == signed.root
+    except ClaimError:  # entries are missing
+        return False
