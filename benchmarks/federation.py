@@ -22,8 +22,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from math import gcd
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,18 +60,19 @@ from flask_ibi_archive.server.http.transport import HEADERS
 from .fan_out import ADDRESS
 from .federation_items import DEAD, REMOVED, ROLES, TRANSLATION, Federation, Item, service_of
 from .federation_resolvers import (
+    HOST,
     following,
     get_service,
     make_environment,
     make_resolver,
     make_settings,
     read_cpu,
+    request_item,
 )
 from .federation_server import Control, serving_federation
 from .gunicorn_servers import Server, serving
-from .worker import requests_to
+from .processes import System, count_instructions
 
-HOST = "urlib.net"
 #: Where a resolver is told that an Archive has new claims.
 PING = "/ibi/claims/ping"
 REQUIRED = "?ibiurl.requireditemstatus=Original"
@@ -85,6 +87,7 @@ class Scope:
     :param threads: the threads of the process that resolves.
     :param conflicts: second claims of Originals.
     :param readers: readers of three resolvers.
+    :param instructions: resolutions whose instructions are counted.
     :param stores_claims: whether the claims are stored directly, and not read by the follower.
     """
 
@@ -93,6 +96,7 @@ class Scope:
     threads: int = 8
     conflicts: int = 1_000
     readers: int = 2_000
+    instructions: int = 300
     stores_claims: bool = False
 
 
@@ -330,16 +334,21 @@ class Bench:
         items = self.list_items(self.scope.rate, good=True)
         with ThreadPoolExecutor(self.scope.threads) as pool:
             begun, cpu = perf_counter(), process_time()
-            list(pool.map(self._request, items, chunksize=1))
+            list(pool.map(partial(request_item, self.app), items))
             seconds, cpu = perf_counter() - begun, process_time() - cpu
         self.add("rate", "per second", len(items) / seconds)
         self.add("rate", "CPU ms", cpu / len(items) * 1000)
         self.say(f"  the Archives: {self.control.count()}")
 
-    def _request(self, item: Item) -> None:
-        status = "410" if item.role == REMOVED else "302"
-        path, variables = f"/{item.rep}", {"HTTP_HOST": HOST, "REMOTE_ADDR": ADDRESS}
-        requests_to(self.app.wsgi_app, path, "", status, **variables)(1)
+    def instructions(self) -> None:
+        """Count the instructions of a resolution, which do not depend on the load."""
+        options = {
+            name: value for name, value in asdict(self.federation).items() if name != "claimed"
+        }
+        arguments = json.dumps(self.settings), json.dumps(options)
+        system = System("resolver", "federation_resolvers:resolutions", arguments)
+        counted = count_instructions(system, self.scope.instructions, 50)
+        self.add("instructions", "thousands", counted / 1000)
 
     def added(self) -> None:
         """Measure the time that the resolver adds to that of the Archive itself."""
@@ -456,6 +465,7 @@ ROWS: dict[str, Callable[[Bench], None]] = {
     "added": Bench.added,
     "unknown": Bench.unknown,
     "mirrors": Bench.mirrors,
+    "instructions": Bench.instructions,
 }
 
 

@@ -20,8 +20,13 @@ from support.loopback import HERE
 from flask_ibi_archive.resolver import IBIResolver
 from flask_ibi_archive.resolver.service import ResolverService
 
+from .fan_out import ADDRESS
+from .federation_items import REMOVED, Federation, Item
 from .processes import ROOT
+from .worker import Work, requests_to
 
+#: The host in persistent URLs.
+HOST = "urlib.net"
 #: Where the commands and servers find the app.
 APP = "benchmarks.federation_resolvers:create_resolver"
 
@@ -59,6 +64,30 @@ def create_resolver() -> Flask:
 def get_service(app: Flask) -> ResolverService:
     """Return the resolver of an app."""
     return cast(ResolverService, app.extensions["ibi_resolver"].resolver)
+
+
+def request_item(app: Flask, item: Item) -> None:
+    """Resolve a persistent URL of an item, as a request to the app."""
+    status = "410" if item.role == REMOVED else "302"
+    variables = {"HTTP_HOST": HOST, "REMOTE_ADDR": ADDRESS}
+    requests_to(app.wsgi_app, f"/{item.rep}", "", status, **variables)(1)
+
+
+def resolutions(settings: str, federation: str) -> Work:
+    """Prepare resolutions of items that were not resolved before, of one Archive after another."""
+    app, archives = make_resolver(json.loads(settings)), Federation(**json.loads(federation))
+    items = (
+        Item(archive, number)
+        for number in range(archives.items)
+        for archive in range(archives.archives)
+        if archive not in archives.faults
+    )
+
+    def work(count: int) -> None:
+        for _ in range(count):
+            request_item(app, next(items))
+
+    return work
 
 
 @contextmanager

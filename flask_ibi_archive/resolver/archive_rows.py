@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Text,
     Update,
     and_,
     bindparam,
@@ -338,20 +339,48 @@ def add_metrics(
     :param now: the current time. It is stored as the date of the last answer if there are new
         answers, and as the date of the last failure if there are new failures.
     """
-    table = RegisteredArchive
-    for archive_id, more in sorted(metrics.items()):  # the same order avoids deadlocks
-        values = {
-            table.answers: table.answers + more.answers,
-            table.failures: table.failures + more.failures,
-            table.milliseconds: table.milliseconds + round(more.milliseconds),
+    rows = [
+        {
+            "archive": archive_id,
+            "more_answers": more.answers,
+            "more_failures": more.failures,
+            "more_milliseconds": round(more.milliseconds),
+            "answered_at": now if more.answers else None,
+            "failure": None if more.last_failure is None else _shorten(more.last_failure),
+            "failed_at": None if more.last_failure is None else now,
         }
-        statement = update(table).where(table.id == archive_id).values(values)
-        if more.answers:
-            statement = statement.values(last_answer_at=now)
-        if more.last_failure is not None:
-            text = _replace_unprintable(more.last_failure)[:MAX_FAILURE]
-            statement = statement.values(last_failure=text, last_failure_at=now)
-        connection.execute(statement)
+        for archive_id, more in sorted(metrics.items())  # the same order avoids deadlocks
+    ]
+    if rows:
+        connection.execute(_ADD_METRICS, rows)
+
+
+_TABLE = RegisteredArchive
+#: Many Archives answer between two writes, so one statement serves them all.
+_ADD_METRICS = (
+    update(_TABLE)
+    .where(_TABLE.id == bindparam("archive"))
+    .values(
+        {
+            _TABLE.answers: _TABLE.answers + bindparam("more_answers"),
+            _TABLE.failures: _TABLE.failures + bindparam("more_failures"),
+            _TABLE.milliseconds: _TABLE.milliseconds + bindparam("more_milliseconds"),
+            _TABLE.last_answer_at: func.coalesce(
+                bindparam("answered_at", type_=UTCDateTime()), _TABLE.last_answer_at
+            ),
+            _TABLE.last_failure: func.coalesce(
+                bindparam("failure", type_=Text()), _TABLE.last_failure
+            ),
+            _TABLE.last_failure_at: func.coalesce(
+                bindparam("failed_at", type_=UTCDateTime()), _TABLE.last_failure_at
+            ),
+        }
+    )
+)
+
+
+def _shorten(failure: str) -> str:
+    return _replace_unprintable(failure)[:MAX_FAILURE]
 
 
 def _replace_unprintable(text: str) -> str:

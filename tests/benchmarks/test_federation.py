@@ -165,14 +165,16 @@ def test_claims_are_added_and_archives_fail() -> None:
 
 
 TINY = Federation(20, 40, dead=0.1, hanging=0, lying=0)
-SCOPE = Scope(8, 8, 2, conflicts=2, readers=12)
+SCOPE = Scope(8, 8, 2, conflicts=2, readers=12, instructions=5)
 FOLLOWING = ("conflicts", "rivals")
+#: They take longer.
+SLOW = ("mirrors", "instructions")
 
 
 @pytest.mark.parametrize(
     "row",
     [
-        pytest.param(row, marks=[pytest.mark.slow] if row == "mirrors" else [])
+        pytest.param(row, marks=[pytest.mark.slow] if row in SLOW else [])
         for row in ROWS
         if row not in FOLLOWING
     ],
