@@ -35,8 +35,8 @@ from flask_ibi_archive.archive.care.backup import (
 from flask_ibi_archive.archive.items import table_rows
 from flask_ibi_archive.archive.items.archives import find_archives
 from flask_ibi_archive.archive.items.bulk import examine_tables
-from flask_ibi_archive.archive.items.file_io import BLOCK, Content, ProgressReader, copy_and_measure
 from flask_ibi_archive.archive.items.claim_changes import compare_all_items
+from flask_ibi_archive.archive.items.file_io import BLOCK, Content, ProgressReader, copy_and_measure
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.minting import read_clock
 from flask_ibi_archive.archive.items.operations.restoring_moves import (

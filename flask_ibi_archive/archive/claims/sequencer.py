@@ -2,8 +2,8 @@
 
 A trigger notes each change in the transaction of the change, so that a claim exists if and only if
 the change was committed. Here the committed notes become entries of the log, in the order of their
-numbers, and are deleted in the same transaction. Therefore a killed process loses no claim, and adds
-none twice. One process at a time does this, because it locks the row of the log.
+numbers, and are deleted in the same transaction. Therefore a killed process loses no claim, and
+adds none twice. One process at a time does this, because it locks the row of the log.
 
 Two transactions that change one item wait for each other, so that the notes of an item are numbered
 in the order of the commits. A transaction that is committed late has lower numbers than others that
