@@ -30,6 +30,7 @@ TRANSLATED = [
     "index",
     "what-is-an-ibi",
     "accesses",
+    "claims",
     "howto/index",
     "howto/backup",
     "howto/be-harvested",

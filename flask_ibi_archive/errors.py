@@ -36,6 +36,7 @@
         CannotFindSets            the sets of the item can't be found
       MailError                   an e-mail cannot be sent
       OfferError                  an offer of another Archive cannot be accepted, or not now
+      MirrorError                 the list of another resolver cannot be taken over
       StorageError
         NotReady                  the database is unreachable, empty or of another revision
         UnknownItem               no item of the Archive has the identifier
@@ -514,6 +515,10 @@ class DocumentRegistryError(IBIError):
         self.status = self.STATUSES[code]
         self.retry_after = retry_after
         super().__init__(message)
+
+
+class MirrorError(IBIError):
+    """The list of Archives of another resolver cannot be taken over. Nothing was changed."""
 
 
 class StorageError(IBIError):

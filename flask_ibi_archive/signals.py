@@ -44,6 +44,10 @@ signal                    sent after; values
                           (its URL, or None if unknown), ``confirmed``, ``side`` ("archive" or
                           "resolver": which of the two sends the signal)
 ``archive_excluded``      a resolver excluded the Archive: the same values without ``confirmed``
+``conflict_found``        a resolver read that two Archives claim the Original of an item:
+                          ``conflict`` (its number), ``ibi``, ``archives`` (the two service IBIs),
+                          ``addresses`` (of the two Archives), ``url`` (of the page of the conflict,
+                          or None if SERVER_NAME is not set)
 ========================  ==========================================================================
 
 - Signals about items are sent after the commit. If the host has a session, this is the commit of
@@ -82,6 +86,7 @@ url_requested = _signals.signal("url-requested")
 access_acknowledged = _signals.signal("access-acknowledged")
 archive_included = _signals.signal("archive-included")
 archive_excluded = _signals.signal("archive-excluded")
+conflict_found = _signals.signal("conflict-found")
 
 log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from flask import Flask, current_app, got_request_exception, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
+from flask_ibi_archive.archive.claims.views import PATH as CLAIMS_PATH
 from flask_ibi_archive.archive.identification.api_keys import PATH, list_keys
 from flask_ibi_archive.archive.items.archives import find_archives, find_served
 from flask_ibi_archive.archive.service.item_catalogue import RecordSource
@@ -115,9 +116,9 @@ def check_replica(archive: Archive) -> None:
 def check_archive(archive: Archive) -> Iterator[Finding]:
     """Yield the findings of all checks.
 
-    The checks concern the configuration, the database, the files, the host's own catalogue if it
-    has one, the rows of the host's own models, the pages, the persistent URLs, the Archive's own
-    address, the resolver and the registration.
+    The checks concern the configuration, the database, the files, the claims, the host's own
+    catalogue if it has one, the rows of the host's own models, the pages, the persistent URLs, the
+    Archive's own address, the resolver and the registration.
     """
     yield run_check("configuration", lambda: _check_configuration(archive))
     database = run_check("database", lambda: _check_database(archive))
@@ -125,6 +126,8 @@ def check_archive(archive: Archive) -> Iterator[Finding]:
     yield run_check("files", lambda: _check_files(archive))
     if archive.config.identification and database.ok:
         yield run_check("programs", lambda: _check_programs(archive))
+    if database.ok:
+        yield run_check("claims", lambda: _check_claims(archive))
     records = archive.items.records
     readable = True
     if records is not None and database.ok:
@@ -189,6 +192,26 @@ def _check_database(archive: Archive) -> str:
 def _check_files(archive: Archive) -> str:
     check_files(archive.config.files_folder)
     return f"{archive.config.files_folder} can be written"
+
+
+def _check_claims(archive: Archive) -> str:
+    """Check that the Archive can publish claims, if it is meant to, and that apps let them pass."""
+    status = archive.claims.status()
+    if status.warning is not None:
+        raise CheckFailed(status.warning)
+    if not archive.config.claims:
+        return "this Archive publishes no claims, because IBI_CLAIMS is false"
+    if not archive.claims.is_enabled:
+        return "this Archive publishes no claims, because its catalogue has no method changes()"
+    if EXTENSION in current_app.blueprints:
+        path = f"{CLAIMS_PATH}/key"
+        answer, is_ours = _dispatch(archive, path)
+        if not is_ours or answer.text.strip() != status.key:
+            raise CheckFailed(
+                f"the app itself answers {path}, with status {answer.status_code}; resolvers "
+                "can't read the claims (see docs/howto/your-app-has.rst)"
+            )
+    return f"{status.size} claims are in the log {status.origin}; {status.pending} changes wait"
 
 
 def _check_catalogue(archive: Archive, records: RecordSource) -> str:

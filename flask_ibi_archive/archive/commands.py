@@ -42,6 +42,7 @@ SECTIONS = {
     "hosts.commands.adopt hosts.commands.compare care.commands.backup care.commands.restore",
     "Archives on other servers": "moving.commands.offer moving.commands.offers "
     "moving.accept_commands.accept",
+    "Claims": "claims.commands.claims claims.commands.prove claims.commands.check-proof",
     "Programs": "identification.commands.api-key",
     "Registration with a resolver": "joining.registration_commands.generate-key "
     "joining.registration_commands.registration-email "
@@ -106,7 +107,7 @@ def init_command() -> None:
     served, created = archive.init()
     if created and archive.config.archive_service_ibi is None:
         warn_of_private_address(archive)
-    if archive.config.claims:
+    if archive.claims.is_enabled:
         archive.claims.create_key()
     write(served.service_ibi)
 

@@ -12,6 +12,7 @@ from werkzeug.exceptions import NotFound
 
 from flask_ibi_archive.archive.accesses import statistics
 from flask_ibi_archive.archive.checking import check_ready
+from flask_ibi_archive.archive.claims import views as claims
 from flask_ibi_archive.archive.harvest import oai_pmh
 from flask_ibi_archive.archive.identification.api_keys import PATH
 from flask_ibi_archive.archive.items.pages import find_media_type
@@ -36,6 +37,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
     SERVICE,
     PageBlueprint,
     add_page,
+    add_server_page,
     answer_first,
     prepare_app,
 )
@@ -97,6 +99,11 @@ def create_blueprint(config: Mapping[str, Any]) -> PageBlueprint:
     add_page(blueprint, "feed", "/ibi/feed", crawl_lists.send_feed)
     add_page(blueprint, "sitemap", "/ibi/sitemap.xml", crawl_lists.send_sitemap)
     add_page(blueprint, "sitemap_part", "/ibi/sitemap/<int:number>", crawl_lists.send_sitemap_part)
+    add_server_page(
+        blueprint, "claims_checkpoint", f"{claims.PATH}/checkpoint", claims.send_checkpoint
+    )
+    add_server_page(blueprint, "claims_key", f"{claims.PATH}/key", claims.send_key)
+    add_server_page(blueprint, "claims_tile", f"{claims.PATH}/tile/<path:path>", claims.send_tile)
     add_offers(blueprint)
     if SettingsReader(config).read("IBI_IDENTIFICATION", parse_flag, False):
         add_identification(blueprint)

@@ -19,6 +19,7 @@ from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import parse_pairs
 from flask_ibi_archive.resolver import archive_rows
 from flask_ibi_archive.resolver.archive_rows import RegisteredKey, RegisteredRecord
+from flask_ibi_archive.resolver.claims.pinning import pin_key, read_key
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.secret_checks import COST, hash_secret, limit_keys, matches_hash
 from flask_ibi_archive.resolver.tables import RegisteredArchive
@@ -152,8 +153,9 @@ class Registry:
     ) -> inclusion.RegistrationStatus:
         """Process the inclusion request or exclusion request of an Archive, and return the result.
 
-        An Archive may send the same request several times. No transaction is open during the
-        confirmation call.
+        An Archive may send the same request several times. If it publishes claims, the key that
+        signs them is pinned together with the inclusion (claims/pinning.py). No transaction is open
+        during the calls to the Archive.
 
         :param sender: the IP address of the sender of the request.
         :raises RegistrationRefused: if the Archive is not registered or the key is wrong.
@@ -189,10 +191,15 @@ class Registry:
         self, known: RegisteredKey, number: int, request: inclusion.RegistrationRequest
     ) -> inclusion.RegistrationStatus:
         confirmed = self._call_for_confirmation(request)
+        key = None
+        if confirmed:  # by the Archive at this address, so that the key is its own
+            key = read_key(self.fetch, request.address, request.service_ibi.text, self.config)
         with self.database.writing() as connection:
             if archive_rows.store_inclusion(
                 connection, known, number, request, confirmed, self.now()
             ):
+                if key is not None:
+                    pin_key(connection, known.id, key, self.now())
                 return _inclusion_status(confirmed)
             # meanwhile a later request was stored, or the administrator changed the registration
             valid = archive_rows.find_key(connection, request.service_ibi.text) == known

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Text,
     Update,
     and_,
     bindparam,
@@ -36,6 +37,7 @@ from flask_ibi_archive.core.protocol.hosts import extract_host
 from flask_ibi_archive.core.protocol.inclusion import RegistrationRequest
 from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.errors import IdentifierError
+from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import Hint, RegisteredArchive
 from flask_ibi_archive.server.database.dialects import UTCDateTime, insert_or_update
 
@@ -83,12 +85,14 @@ class IncludedArchive(NamedTuple):
     :param service_ibi: the IBI of the Archive's service.
     :param address: the host and port of the Archive.
     :param ip: the IP address of the Archive. None if unknown.
+    :param log_state: the state of its log of claims (claims/tables.py). None if it has no log.
     """
 
     id: int
     service_ibi: str
     address: str
     ip: str | None = None
+    log_state: str | None = None
 
     @property
     def service_url(self) -> str:
@@ -223,7 +227,10 @@ def remove_registration(connection: Connection, service_ibi: str) -> bool:
     :returns: whether the Archive was registered.
     """
     statement = delete(RegisteredArchive).where(RegisteredArchive.service_ibi == service_ibi)
-    return bool(connection.execute(statement).rowcount)
+    is_removed = bool(connection.execute(statement).rowcount)
+    if is_removed:
+        bump_version(connection, ())
+    return is_removed
 
 
 def begin_request(connection: Connection, known_key: RegisteredKey) -> int | None:
@@ -255,7 +262,7 @@ def store_inclusion(
     :returns: False if the result of a later request was stored, or if the key is no longer valid.
     Source: [R] 5.2.
     """
-    return update_archive(
+    return _update_list(
         connection,
         known_key,
         number,
@@ -281,7 +288,7 @@ def store_exclusion(
     :returns: False if the result of a later request was stored, or if the key is no longer valid.
     Source: [R] 5.2.
     """
-    return update_archive(
+    return _update_list(
         connection,
         known_key,
         number,
@@ -289,6 +296,16 @@ def store_exclusion(
         confirmed_at=None,
         excluded_at=func.coalesce(RegisteredArchive.excluded_at, literal(now, UTCDateTime())),
     )
+
+
+def _update_list(
+    connection: Connection, known_key: RegisteredKey, number: int, **values: Any
+) -> bool:
+    """Update an Archive as the result of a request that changes the list of included Archives."""
+    is_updated = update_archive(connection, known_key, number, **values)
+    if is_updated:
+        bump_version(connection, [known_key.id])
+    return is_updated
 
 
 def _update_with_key(known_key: RegisteredKey) -> Update:
@@ -322,20 +339,48 @@ def add_metrics(
     :param now: the current time. It is stored as the date of the last answer if there are new
         answers, and as the date of the last failure if there are new failures.
     """
-    table = RegisteredArchive
-    for archive_id, more in sorted(metrics.items()):  # the same order avoids deadlocks
-        values = {
-            table.answers: table.answers + more.answers,
-            table.failures: table.failures + more.failures,
-            table.milliseconds: table.milliseconds + round(more.milliseconds),
+    rows = [
+        {
+            "archive": archive_id,
+            "more_answers": more.answers,
+            "more_failures": more.failures,
+            "more_milliseconds": round(more.milliseconds),
+            "answered_at": now if more.answers else None,
+            "failure": None if more.last_failure is None else _shorten(more.last_failure),
+            "failed_at": None if more.last_failure is None else now,
         }
-        statement = update(table).where(table.id == archive_id).values(values)
-        if more.answers:
-            statement = statement.values(last_answer_at=now)
-        if more.last_failure is not None:
-            text = _replace_unprintable(more.last_failure)[:MAX_FAILURE]
-            statement = statement.values(last_failure=text, last_failure_at=now)
-        connection.execute(statement)
+        for archive_id, more in sorted(metrics.items())  # the same order avoids deadlocks
+    ]
+    if rows:
+        connection.execute(_ADD_METRICS, rows)
+
+
+_TABLE = RegisteredArchive
+#: Many Archives answer between two writes, so one statement serves them all.
+_ADD_METRICS = (
+    update(_TABLE)
+    .where(_TABLE.id == bindparam("archive"))
+    .values(
+        {
+            _TABLE.answers: _TABLE.answers + bindparam("more_answers"),
+            _TABLE.failures: _TABLE.failures + bindparam("more_failures"),
+            _TABLE.milliseconds: _TABLE.milliseconds + bindparam("more_milliseconds"),
+            _TABLE.last_answer_at: func.coalesce(
+                bindparam("answered_at", type_=UTCDateTime()), _TABLE.last_answer_at
+            ),
+            _TABLE.last_failure: func.coalesce(
+                bindparam("failure", type_=Text()), _TABLE.last_failure
+            ),
+            _TABLE.last_failure_at: func.coalesce(
+                bindparam("failed_at", type_=UTCDateTime()), _TABLE.last_failure_at
+            ),
+        }
+    )
+)
+
+
+def _shorten(failure: str) -> str:
+    return _replace_unprintable(failure)[:MAX_FAILURE]
 
 
 def _replace_unprintable(text: str) -> str:

@@ -6,6 +6,8 @@ redirects to the item immediately. Otherwise, the resolver asks all included Arc
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flask import Response, current_app, request
 from flask.blueprints import BlueprintSetupState
 
@@ -17,15 +19,21 @@ from flask_ibi_archive.core.protocol.inclusion import (
 from flask_ibi_archive.core.protocol.languages import LanguageRange
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string, hide_keys
 from flask_ibi_archive.core.protocol.relations import NO_VERBS
-from flask_ibi_archive.core.resolution.outcome import Redirect
+from flask_ibi_archive.core.resolution.outcome import AlertKind, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.resolver.claims.conflict_pages import add_conflict_pages
+from flask_ibi_archive.resolver.claims.listed_archives import add_archive_list
+from flask_ibi_archive.resolver.claims.views import PING, receive_ping, start_following
+from flask_ibi_archive.resolver.claims.witness_views import add_witness
+from flask_ibi_archive.resolver.current import current_resolver
+from flask_ibi_archive.resolver.failures.known_names import suggest_known
+from flask_ibi_archive.resolver.former_links import answer_former_link
 from flask_ibi_archive.resolver.front_page import show_at_root
 from flask_ibi_archive.resolver.resolution_context import (
     ResolutionRequest,
     find_own_archive,
     open_own_archive,
 )
-from flask_ibi_archive.resolver.service import current_resolver
 from flask_ibi_archive.server.pages import responses
 from flask_ibi_archive.server.pages.alerts import (
     alert_response,
@@ -36,6 +44,7 @@ from flask_ibi_archive.server.pages.app_hooks import (
     PageBlueprint,
     add_page,
     add_rule_for_all_methods,
+    add_server_page,
     answer_first,
     prepare_app,
 )
@@ -82,7 +91,17 @@ def resolve(
         return unready_response(error)
     if isinstance(outcome, Redirect):
         return redirect_response(outcome, wanted)
+    current_resolver().hint_writer.add_failed_url(wanted.ibi.text, outcome.kind.value)
+    if outcome.kind is AlertKind.UNKNOWN:
+        outcome = replace(outcome, suggestion=suggest_known(current_resolver(), wanted.ibi))
     return alert_response(outcome)
+
+
+def _count_malformed(target: str, error: errors.MalformedPersistentUrl) -> None:
+    """Count a malformed target that was probably meant as a persistent URL."""
+    if is_like_persistent_url(target) and error.reason.code == "not_an_identifier":
+        text = str(error.reason.facts["text"])
+        current_resolver().hint_writer.add_failed_url(text, AlertKind.MALFORMED.value)
 
 
 NAME = "ibi_resolver"
@@ -103,7 +122,11 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
     responses.add_static_files(blueprint, add_page)
     add_page(blueprint, "health", "/ibi-resolver/health", show_readiness)
     add_page(blueprint, "health_ready", "/ibi-resolver/health/ready", show_readiness)
+    add_server_page(blueprint, "claims_ping", PING, receive_ping, methods=("POST",))
     add_page(blueprint, "health_live", "/ibi-resolver/health/live", responses.health_response)
+    add_conflict_pages(blueprint)
+    add_witness(blueprint)
+    add_archive_list(blueprint)
 
     def add_service(state: BlueprintSetupState) -> None:
         add_rule_for_all_methods(state, "service", f"/{service_ibi}", answer_registration_request)
@@ -114,9 +137,12 @@ def create_resolver_blueprint(service_ibi: str, has_registry: bool = False) -> P
         from flask_ibi_archive.resolver.registry_2008.views import add_document_registry
 
         blueprint.record(add_document_registry)
+    blueprint.before_app_request(start_following)
     blueprint.before_app_request(show_at_root)
-    answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url)
-    blueprint.record_once(lambda state: answer_first(state.app, answer_usual_path, answer))
+    answer = create_fallback_hook(_resolve_or_register, is_like_persistent_url, _count_malformed)
+    blueprint.record_once(
+        lambda state: answer_first(state.app, answer_usual_path, answer_former_link, answer)
+    )
     blueprint.record_once(lambda state: state.app.extensions.update({RESOLVE: resolve}))
     return blueprint
 

@@ -1,15 +1,19 @@
-"""Checks of a resolver: its configuration, pycurl, database, Archives and address."""
+"""Checks of a resolver: its configuration, pycurl, database, Archives, claims and address."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime, timezone
 
 import pycurl
+from sqlalchemy import select
 
 from flask_ibi_archive.errors import TransportError
 from flask_ibi_archive.resolver.archive_registry import get_state
 from flask_ibi_archive.resolver.archive_rows import RegisteredRecord
+from flask_ibi_archive.resolver.claims.log_lists import list_logs
+from flask_ibi_archive.resolver.claims.tables import CONTRADICTED, FORKED, ResolverState
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.server.commands.group import (
     MAX_ANSWER,
@@ -18,6 +22,7 @@ from flask_ibi_archive.server.commands.group import (
     Finding,
     run_check,
 )
+from flask_ibi_archive.server.database.database import check_writable_folder
 from flask_ibi_archive.server.http.transport import fetch
 
 
@@ -29,12 +34,12 @@ def check_resolver(resolver: ResolverService) -> Iterator[Finding]:
     yield database
     if database.ok:
         yield run_check("archives", lambda: _check_archives(resolver))
+        yield run_check("claims", lambda: _check_claims(resolver))
         if resolver.document_registry is not None:
             yield run_check("registry", lambda: _check_registry(resolver))
     else:
-        yield Finding(
-            "archives", False, "the Archives are not checked, because the database check failed"
-        )
+        for name, what in (("archives", "the Archives are"), ("claims", "the claims are")):
+            yield Finding(name, False, f"{what} not checked, because the database check failed")
     yield run_check("address", lambda: _check_address(resolver))
 
 
@@ -74,6 +79,32 @@ def _failed_last(record: RegisteredRecord) -> bool:
     """Return whether the last failure of an Archive is later than its last answer."""
     failed, answered = record.last_failure_at, record.last_answer_at
     return failed is not None and (answered is None or answered < failed)
+
+
+def _check_claims(resolver: ResolverService) -> str:
+    check_writable_folder(
+        "the claims of Archives", resolver.config.claims_folder, "IBI_RESOLVER_CLAIMS_FOLDER"
+    )
+    logs = [log for log in resolver.database.read(list_logs) if log.is_included]
+    if not logs:
+        return "no included Archive publishes claims; each Archive is asked about each item"
+    counts = Counter(log.state for log in logs)
+    text = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+    [(followed_at,)] = resolver.database.read_rows(select(ResolverState.followed_at))
+    age = None if followed_at is None else datetime.now(timezone.utc) - followed_at
+    if age is None or age.total_seconds() > resolver.config.claims_max_age:
+        since = "never" if age is None else f"for {age.total_seconds():.0f} s not"
+        raise CheckFailed(
+            f"{text}; the claims were {since} followed, so each Archive is asked about each item; "
+            "run: flask ibi-resolver follow; or set IBI_RESOLVER_FOLLOW = True"
+        )
+    wrong = [log for log in logs if log.state in (FORKED, CONTRADICTED)]
+    if wrong:
+        raise CheckFailed(
+            f"{text}; {wrong[0].service_ibi} {wrong[0].reason}; to list all, run: flask "
+            "ibi-resolver claims"
+        )
+    return text
 
 
 def _check_registry(resolver: ResolverService) -> str:

@@ -19,6 +19,7 @@ import re
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread
 from time import monotonic, sleep
@@ -30,22 +31,15 @@ from flask_ibi_archive.core.resolution.answer import Question
 from flask_ibi_archive.errors import PeerProtocolError
 from flask_ibi_archive.resolver.acknowledgments import Acknowledgments
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.config import MAX_CONNECTIONS
 from flask_ibi_archive.resolver.engine import STOPPED, Engine, Request
 from flask_ibi_archive.resolver.host_names import HostNames, is_valid_url
 from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TransferResult
 from flask_ibi_archive.server.http.transport import HEADERS
 
-try:
-    import resource
-except ImportError:  # Windows
-    FILES = 1024
-else:
-    FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-#: The maximum number of open connections of all engines together: half of the files that the
-#: process may open. Each thread that resolves has a connection to each Archive.
-MAX_CONNECTIONS = min(FILES // 2, 4096) if FILES > 0 else 4096
-#: The maximum number of acknowledgments that are sent at the same time.
-MAX_ACKNOWLEDGMENTS = 20
+#: The maximum number of acknowledgments that are sent at the same time, by the engine for
+#: acknowledgments, and by each engine for questions, which also needs connections to the Archive.
+MAX_ACKNOWLEDGMENTS, MAX_BESIDE_QUESTIONS = 20, 4
 #: The pause of the background thread in seconds.
 PAUSE = 0.01
 
@@ -226,6 +220,8 @@ class FanOut:
     :param on_result: a function that is called with each result, including the results of abandoned
         requests, in any thread. The function must not wait and must not raise an exception.
     :param inner_hosts: the internal hosts to which connections are allowed.
+    :param max_connections: the maximum number of open connections of all engines together. Each
+        thread that resolves has an engine of its own.
     """
 
     def __init__(
@@ -234,7 +230,9 @@ class FanOut:
         max_answer: int,
         on_result: Callable[[ArchiveResult], None] | None = None,
         inner_hosts: InnerHosts = NO_INNER_HOSTS,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
+        self._max_connections = max_connections
         self._milliseconds = max(int(archive_timeout * 1000), 1)
         self._max_answer = max_answer
         self._on_result = on_result
@@ -251,10 +249,10 @@ class FanOut:
         self._names = HostNames(self._inner_hosts)
         self._acknowledgments = Acknowledgments()
         self._engines: list[Engine] = []
+        #: The engine for acknowledgments that other engines do not send.
+        self._sender: Engine | None = None
         #: The engines that no caller uses. The last one was used last.
         self._free: list[Engine] = []
-        #: The engine for acknowledgments, which never delay questions.
-        self._sender: Engine | None = None
         self._thread: Thread | None = None
 
     def ask(
@@ -293,6 +291,12 @@ class FanOut:
         if self._closed or not is_valid_url(url):
             return False
         added = self._acknowledgments.add(url, self._milliseconds, {**HEADERS, **headers})
+        engine = self._free.pop() if self._free else None
+        if engine is not None:
+            # the engine that was used last has an open connection to the Archive
+            if engine.running < MAX_BESIDE_QUESTIONS:
+                self._send_acknowledgments(engine, 1)
+            self._release(engine)
         self._start_thread()
         return added
 
@@ -347,7 +351,7 @@ class FanOut:
                 engine = Engine(self._max_answer, self._names)
                 self._engines.append(engine)
             number = len(self._engines)
-        engine.limit_connections(max(MAX_CONNECTIONS // number, 1))
+        engine.limit_connections(max(self._max_connections // number, 1))
         return engine
 
     def _release(self, engine: Engine) -> None:
@@ -369,7 +373,7 @@ class FanOut:
     def _work(self) -> None:
         """Drive the engines that no caller drives, and send acknowledgments."""
         while True:
-            self._send_acknowledgments()
+            self._send_waiting()
             for engine in list(self._engines):
                 if engine.running:
                     engine.run_if_free()
@@ -379,14 +383,21 @@ class FanOut:
                     return
             sleep(PAUSE)
 
-    def _send_acknowledgments(self) -> None:
+    def _send_waiting(self) -> None:
+        """Send the acknowledgments that no other engine has sent."""
         waiting, sender = self._acknowledgments.waiting, self._sender
         if waiting and (sender is None or (sender.has_stopped and not self._closed)):
             sender = self._sender = Engine(self._max_answer, self._names)
             with self._lock:
                 self._engines.append(sender)
-        while sender is not None and waiting and sender.running < MAX_ACKNOWLEDGMENTS:
-            sender.add(waiting.popleft())
+        if sender is not None:
+            self._send_acknowledgments(sender, MAX_ACKNOWLEDGMENTS - sender.running)
+
+    def _send_acknowledgments(self, engine: Engine, maximum: int) -> None:
+        """Send some of the waiting acknowledgments. Any thread may call this method."""
+        with suppress(IndexError):
+            for _ in range(maximum):
+                engine.add(self._acknowledgments.waiting.popleft())
 
 
 def _reset_after_fork(reference: weakref.ref[FanOut]) -> None:

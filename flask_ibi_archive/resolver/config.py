@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from flask_ibi_archive.core.identifiers import build_repository_name
@@ -26,17 +27,27 @@ from flask_ibi_archive.server.setting_values import (
     parse_count,
     parse_email,
     parse_flag,
+    parse_folder,
     parse_hosts,
     parse_networks,
     parse_policy,
     parse_port,
     parse_scheme,
     parse_service_ibi,
+    parse_share,
     parse_template,
     parse_text,
     parse_timeout,
 )
 
+try:
+    import resource
+except ImportError:  # Windows
+    FILES = 1024
+else:
+    FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+#: The default of IBI_RESOLVER_MAX_CONNECTIONS: half of the files that the process may open.
+MAX_CONNECTIONS = min(FILES // 2, 4096) if FILES > 0 else 4096
 #: The IBI of the resolver service in the standard's examples ([R] 5.2).
 SERVICE_IBI = "J8LNKB5R7W/3FUQHC5"
 #: The finest step of the dates in the identifiers of the document registry, in seconds.
@@ -59,7 +70,14 @@ class ResolverConfig:
     :ivar archive_name: the name in the header of pages. An Archive in the same app uses it too.
     :ivar trusted_proxies: an Archive in the same app uses this setting too. This is also true for
         ``base_template`` and ``content_security_policy``.
+    :ivar max_connections: the maximum number of open connections to Archives in a process.
+    :ivar audit: the share of resolutions after which all Archives are asked, to check their claims.
     :ivar email: the e-mail address of the resolver's administrator.
+    :ivar failure_mail: True if administrators of Archives get a monthly e-mail about failed URLs.
+    :ivar follow: True if a thread of the app reads the claims of the Archives.
+    :ivar follow_connections: the maximum number of open connections for reading claims.
+    :ivar claims_max_age: the seconds after which claims that were not confirmed no longer count.
+    :ivar claims_folder: the folder of the index and of the claims that were read.
     :ivar registry: True if the resolver has a document registry ([P] 4).
     :ivar registry_passwords_in_urls: True if actors may send passwords in URLs.
     :ivar registry_mint_host: the host name in the identifiers that the document registry mints. A
@@ -76,9 +94,18 @@ class ResolverConfig:
     deadline: float = setting(parse_timeout, 10, key="IBI_RESOLVER_DEADLINE")
     max_answer: int = setting(parse_count, 65536, key="IBI_RESOLVER_MAX_ANSWER")
     max_rounds: int = setting(parse_count, 16, key="IBI_RESOLVER_MAX_ROUNDS")
+    max_connections: int = setting(parse_count, MAX_CONNECTIONS, key="IBI_RESOLVER_MAX_CONNECTIONS")
+    audit: float = setting(parse_share, 0.001, key="IBI_RESOLVER_AUDIT")
     inner_hosts: InnerHosts = setting(parse_hosts, (), key="IBI_RESOLVER_INNER_HOSTS")
+    follow: bool = setting(parse_flag, False, key="IBI_RESOLVER_FOLLOW")
+    follow_connections: int = setting(parse_count, 64, key="IBI_RESOLVER_FOLLOW_CONNECTIONS")
+    claims_max_age: float = setting(parse_timeout, 300, key="IBI_RESOLVER_CLAIMS_MAX_AGE")
+    claims_folder: Path = setting(
+        parse_folder, "{instance_path}/ibi_resolver_claims", key="IBI_RESOLVER_CLAIMS_FOLDER"
+    )
     archive_name: str | None = setting(parse_text)
     email: str | None = setting(parse_email, key="IBI_RESOLVER_EMAIL")
+    failure_mail: bool = setting(parse_flag, True, key="IBI_RESOLVER_FAILURE_MAIL")
     trusted_proxies: tuple[Network, ...] = setting(parse_networks, ())
     base_template: str | None = setting(parse_template)
     content_security_policy: str = setting(parse_policy, PAGE_POLICY, allows_empty=True)

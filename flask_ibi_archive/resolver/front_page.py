@@ -143,6 +143,7 @@ def _page(
         target=target,
         examples=EXAMPLES,
         modifiers=MODIFIERS,
+        has_conflicts=f"{RESOLVER_EXTENSION}.conflicts" in current_app.view_functions,
         has_registry=f"{RESOLVER_EXTENSION}.registry" in current_app.view_functions,
         is_legacy=ibi is not None and ibi.form is Form.LEGACY,
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from concurrent.futures import Future
+from ipaddress import ip_address
 from threading import Lock, Thread
 from time import monotonic
 from typing import TypeAlias, cast
@@ -47,6 +48,14 @@ def split_host(url: str) -> tuple[str, str]:
     return (ip or name).lower(), port or "80"
 
 
+def _is_ip(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 class HostNames:
     """A cache of the IP addresses of hosts. Thread-safe.
 
@@ -66,21 +75,29 @@ class HostNames:
         """Return a lookup of the IP addresses of a host, which may still be running.
 
         If the addresses are missing or older than :data:`FRESH`, this method starts a lookup and
-        does not wait. Until the addresses are older than :data:`USABLE`, the result is the last
-        successful lookup; after this, the result is the running lookup.
+        does not wait. An IP address is checked at once, without a thread. Until the addresses are
+        older than :data:`USABLE`, the result is the last successful lookup; after this, the result
+        is the running lookup.
         """
         with self._lock:
             now = self._clock()
             at, known = self._known.get(host, (now - USABLE - 1, None))
             running = self._running.get(host)
-            if now - at > FRESH and running is None:
+            starts = now - at > FRESH and running is None
+            if starts:
                 running = self._running[host] = Future()
-                try:
-                    Thread(target=self._run, args=(host, running), daemon=True).start()
-                except RuntimeError:  # the process has too many threads
-                    self._running.pop(host).set_result(UNKNOWN_NAME)
             usable = known if now - at <= USABLE else None
-        return usable or cast("Future[Addresses]", running)
+        lookup = cast("Future[Addresses]", running)
+        if starts and _is_ip(host):
+            self._run(host, lookup)
+            return lookup
+        if starts:
+            try:
+                Thread(target=self._run, args=(host, lookup), daemon=True).start()
+            except RuntimeError:  # the process has too many threads
+                with self._lock:
+                    self._running.pop(host).set_result(UNKNOWN_NAME)
+        return usable or lookup
 
     def _run(self, host: str, lookup: Future[Addresses]) -> None:
         result: Addresses = UNKNOWN_NAME

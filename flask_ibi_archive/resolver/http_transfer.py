@@ -66,6 +66,7 @@ class TransferResult(NamedTuple):
     :param reason: why the transfer failed, in one line. The line does not contain the query of the
         URL. None if the answer is complete.
     :param is_retryable: True if the connection failed. Then the request may be sent again.
+    :param etag: the ETag header of the answer. None if the header is missing.
     """
 
     status: int = 0
@@ -73,6 +74,7 @@ class TransferResult(NamedTuple):
     body: bytes = b""
     reason: str | None = None
     is_retryable: bool = False
+    etag: str | None = None
 
 
 class Transfer:
@@ -95,6 +97,7 @@ class Transfer:
         self._room = self._head_room = 0
         self._has_head = False
         self._refusal: str | None = None
+        self._etag: str | None = None
         self.curl = pycurl.Curl()
         _set_common_options(self.curl, max_answer)
         self.curl.setopt(pycurl.WRITEFUNCTION, self._read_body)
@@ -128,6 +131,7 @@ class Transfer:
         self._head_room = MAX_HEAD
         self._has_head = False
         self._refusal = None
+        self._etag = None
 
     def read_result(self, error: int) -> TransferResult:
         """Return the result of the transfer.
@@ -150,6 +154,7 @@ class Transfer:
             curl.getinfo(pycurl.RESPONSE_CODE),
             None if content_type is None else content_type.decode("latin-1"),
             body[0] if len(body) == 1 else b"".join(body),
+            etag=self._etag,
         )
 
     def close(self) -> None:
@@ -191,6 +196,8 @@ class Transfer:
             self._has_head = True
         elif line[:5] == b"HTTP/":  # another answer follows an informational answer (status 1xx)
             self._has_head = False
+        elif line[:5].lower() == b"etag:":
+            self._etag = line[5:].strip().decode("latin-1")
         elif line[:17].lower() == b"content-encoding:":
             encoding = line[17:].strip().lower().decode("latin-1")
             if encoding not in ("", "identity"):
@@ -238,8 +245,9 @@ def _set_common_options(curl: pycurl.Curl, max_answer: int) -> None:
         # ignore the environment's proxy settings
         (pycurl.PROXY, ""),
         (pycurl.NOPROXY, "*"),
-        # RESOLVE entries are valid for this number of seconds, longer than any transfer takes
-        (pycurl.DNS_CACHE_TIMEOUT, 3600),
+        # Entries never expire: the name of an entry contains its addresses. After each transfer,
+        # libcurl would look for expired ones among the entries of all Archives.
+        (pycurl.DNS_CACHE_TIMEOUT, -1),
         # do not normalise the path of the URL
         (pycurl.PATH_AS_IS, 1),
         (pycurl.MAXFILESIZE, max_answer),

@@ -6,17 +6,20 @@ The resolver asks the Archive of its own app without HTTP. The Archive puts the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Protocol, TypeAlias, cast
 
 from flask import Response, current_app
 
+from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.languages import LanguageRange
-from flask_ibi_archive.core.resolution.answer import Answer, Question
+from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question
+from flask_ibi_archive.core.resolution.asking import Claims
 from flask_ibi_archive.core.resolution.outcome import Alert, NextRound, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import PersistentUrl
+from flask_ibi_archive.resolver.archive_list import ArchiveList, Knowledge
 from flask_ibi_archive.resolver.archive_rows import IncludedArchive
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply, Target
@@ -116,18 +119,26 @@ ReadDocuments: TypeAlias = Callable[
     [Sequence[Question], tuple[str, ...], Set[int]], Sequence[Answer]
 ]
 
+#: Reads what is known about some identifiers. The function may raise NotReady.
+LookUp: TypeAlias = Callable[[Sequence[Identifier]], Mapping[Identifier, Claims]]
+
 
 @dataclass(slots=True)
 class ResolutionContext:
     """The data that all rounds of a resolution share.
 
-    :param archives: the included Archives.
+    :param archives: the Archives that are always asked. All included ones if none publishes claims.
     :param hinted_id: the id of the Archive in the hint (hints.py). This Archive is asked before the
         other Archives. None if there is no hint.
     :param own: the Archive in this process. None if this process has no Archive.
     :param documents: reads the document registry. None if the resolver has none.
     :param trace: a function that receives each trace event.
     :param clock: returns the time in seconds.
+    :param knowledge: the included Archives, and what is known about the requested item.
+    :param look_up: reads the same for further identifiers. None if no Archive publishes claims.
+    :ivar included: the included Archives by their ids.
+    :ivar claims: what is known about identifiers so far.
+    :ivar sources: the Archives that have answered, or whose claims were used.
     :ivar end: the time at which the resolution must end, as ``clock`` returns the time.
     :param rounds: the number of rounds that have started.
     :param silent: the highest number of Archives that did not answer in a round.
@@ -138,7 +149,7 @@ class ResolutionContext:
     """
 
     request: ResolutionRequest
-    archives: Sequence[IncludedArchive]
+    archives: Collection[IncludedArchive]
     hinted_id: int | None
     config: ResolverConfig
     fan_out: FanOut
@@ -147,6 +158,13 @@ class ResolutionContext:
     documents: ReadDocuments | None = None
     trace: Trace | None = None
     clock: Callable[[], float] = monotonic
+    knowledge: Knowledge | None = None
+    look_up: LookUp | None = None
+    included: Mapping[int, IncludedArchive] = field(init=False)
+    always_ids: Collection[int] = field(init=False)
+    silent_ids: Collection[int] = field(init=False)
+    claims: dict[Identifier, Claims] = field(init=False)
+    sources: dict[ArchiveSource, IncludedArchive] = field(default_factory=dict)
     end: float = field(init=False)
     rounds: int = 0
     silent: int = 0
@@ -156,14 +174,40 @@ class ResolutionContext:
 
     def __post_init__(self) -> None:
         self.end = self.clock() + self.config.deadline
+        if self.knowledge is None:
+            included = {archive.id: archive for archive in self.archives}
+            self.knowledge = Knowledge(ArchiveList(0, included), {}, self.hinted_id)
+        archives = self.knowledge.archives
+        self.included, self.silent_ids = archives.archives, archives.silent
+        if self.own is not None:  # it answers without HTTP, even if its server is busy
+            own = self.own.service_ibi
+            self.silent_ids = {id for id in archives.silent if self.included[id].service_ibi != own}
+        self.always_ids = archives.always.keys()
+        self.claims = dict(self.knowledge.claims)
+
+    def name_source(self, archive: IncludedArchive) -> ArchiveSource:
+        """Return an Archive as the source of an answer, for which :attr:`sources` finds it."""
+        source = archive.source
+        self.sources[source] = archive
+        return source
+
+    def find_claims(self, questions: Sequence[Question]) -> None:
+        """Read what is known about the items of some questions, unless it was read before.
+
+        :raises NotReady: if the database does not answer.
+        """
+        missing = [question.ibi for question in questions if question.ibi not in self.claims]
+        if missing and self.look_up is not None:
+            self.claims.update(self.look_up(missing))
 
     def list_unknown(self, questions: Sequence[Question]) -> list[Question]:
-        """Return the questions about items that no Archive has known so far."""
+        """Return the questions about items that no Archive has known so far, or claims."""
         known = {
             result.target.question.ibi
             for result in self.results
             if isinstance(result, Reply) and result.pairs
         }
+        known |= {ibi for ibi, claims in self.claims.items() if claims.states}
         return [question for question in questions if question.ibi not in known]
 
 

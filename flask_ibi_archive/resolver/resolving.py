@@ -1,15 +1,17 @@
 """The resolution of a persistent URL, in one or more rounds.
 
-In a *round* (rounds.py) the resolver sends the same questions to all Archives. Then the resolver
-analyses all answers together. The outcome of a round is a redirect, an alert, or follow-up
-questions for the next round. An example is a question about the next edition of the item. Source:
-[R] 6.2.
+In a *round* (rounds.py) the resolver sends questions to the Archives that claim the items, and to
+those that publish no claims. Then the resolver analyses all answers together. The outcome of a
+round is a redirect, an alert, or follow-up questions for the next round. An example is a question
+about the next edition of the item. Source: [R] 6.2.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from flask_ibi_archive.core.resolution.answer import Question
+from flask_ibi_archive.core.resolution.asking import NOTHING, Asking, choose_archives
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import (
     Alert,
@@ -62,10 +64,10 @@ class Resolution:
             for result in context.results
             if isinstance(result, Reply) and result.pairs
         }
-        archives = [archive for archive in context.archives if archive.id in known]
         search = AlternativesSearch(alert, context.config.inner_hosts)
         context.rounds += 1
-        Round(search, context, archives).run()
+        asking = Asking(others=sorted(known), asks_always=False)
+        Round(search, context, [(question, asking) for question in search.questions]).run()
         return search.finish_round()
 
     def _run_attempts(self) -> ResolutionResult:
@@ -96,7 +98,7 @@ class Resolution:
         )
         while True:
             context.rounds += 1
-            current = Round(analysis, context, context.archives)
+            current = Round(analysis, context, self._choose_archives(analysis))
             outcome = current.run()
             if context.trace is not None:
                 context.trace(Decided(context.rounds, outcome, current.late))
@@ -107,17 +109,35 @@ class Resolution:
                 self._is_in_time = False
                 return ResolutionResult(self._create_timeout_alert(analysis))
 
+    def _choose_archives(self, analysis: Analysis) -> list[tuple[Question, Asking]]:
+        """Return the questions of the round, and whom to ask each of them."""
+        context = self._context
+        context.find_claims(analysis.questions)
+        is_hinted = context.rounds == 1 and context.hinted_id in context.included
+        hinted = context.hinted_id if is_hinted else None
+        return [
+            (
+                question,
+                choose_archives(
+                    context.claims.get(question.ibi, NOTHING),
+                    context.always_ids,
+                    context.silent_ids,
+                    hinted,
+                    analysis.waits_for_all,
+                    analysis.names_item(question),
+                ),
+            )
+            for question in analysis.questions
+        ]
+
     def _find_archive(self, outcome: Redirect | Alert) -> IncludedArchive | None:
         if isinstance(outcome, Redirect):
-            source = outcome.source
-        elif outcome.kind is AlertKind.REMOVED:
-            source = outcome.sources[0]
-        else:
-            return None
-        archives = self._context.archives
-        return next((archive for archive in archives if archive.source == source), None)
+            return self._context.sources.get(outcome.source)
+        if outcome.kind is AlertKind.REMOVED:
+            return self._context.sources.get(outcome.sources[0])
+        return None
 
     def _create_timeout_alert(self, analysis: Analysis) -> Alert:
         # the last questions were not sent to any Archive
-        number = len(self._context.archives)
+        number = len(self._context.always_ids)
         return Alert(AlertKind.SILENT, analysis.questions[0].ibi, silent=number, asked=number)

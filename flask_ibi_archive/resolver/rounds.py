@@ -1,45 +1,52 @@
 """Rounds of a resolution. A round sends questions to the Archives and reads the answers.
 
-What the answers mean is decided in :mod:`flask_ibi_archive.core.resolution.choice`. A round decides
-whom to ask, and how long to wait. In a round, an Archive is in one of these states:
+What the answers mean is decided in :mod:`flask_ibi_archive.core.resolution.choice`. Whom to ask is
+decided in :mod:`flask_ibi_archive.core.resolution.asking`. A round decides when to ask, and how
+long to wait. The questions are asked in two steps. Usually the first step is one Archive: the one
+that claims the item, or where the item was last found. The second step follows when the answers of
+the first are there and contain no redirect, or at the end of the *head start*.
 
-- *waiting*: not asked yet. In the *head start*, only the Archive in the hint (hints.py) is asked,
-  because this Archive probably has the item. All other Archives wait. They are asked together when
-  the head start ends, or when the hinted Archive has answered without a redirect.
-- *pending*: asked; ``_pending`` counts the missing answers of each Archive.
-- *skipped*: the Archive failed repeatedly, and its circuit is open (circuit_breaker.py). Such an
-  Archive is asked only if the Original is required, because it may have the Original. After the
-  last answer of the other Archives, the round waits for it only for the grace period.
-- *answered* or *failed*. Failed Archives and late Archives are *silent*: they may know the item.
+In a round, an Archive is *pending* as long as answers are missing, and *failed* if one of its
+answers was wrong or did not come. It is *late* if it is pending when the round ends. Failed and
+late Archives are *silent*: they may know the item. The round waits for each pending Archive, except
+these, for which it waits only for the *grace period* after the last answer of the others:
 
-The round ends with the first redirect, when no Archive waits or is pending, at the deadline of the
-resolution, or when the *grace period* ends. The grace period begins with an answer that leads to a
-follow-up question, because this answer probably shows the way. The grace period is twice as long as
-the response time of this answer, so that only a much slower Archive is late. If an Original is
-required, no answer begins the grace period.
+- Archives that are only hinted, which never count as silent;
+- Archives whose claims can stand in for their answers;
+- Archives that failed repeatedly, so that their circuit is open (circuit_breaker.py). They are
+  asked only if the Original is required, because they may have it.
 
-Both periods only shorten the wait of a reader, and cannot change the result. An Archive that was
-not waited for counts as late. If the resolution would then end with an alert, a second attempt
-(resolving.py) waits for all Archives, and uses the answers that came (``known``) instead of asking
-again. A redirect needs no second attempt, because every acceptable URL is right. Only an Original
-is unique, and then the first attempt already waits for all answers. If an Archive is silent to the
-end, the alert says so: without its answer, nobody can say that an item does not exist.
+The round ends with the first redirect, when nothing is awaited, or at the deadline of the
+resolution. There is another grace period: it begins with an answer that leads to a follow-up
+question, because this answer probably shows the way. It is twice as long as the response time of
+this answer, so that only a much slower Archive is late. If an Original is required, no answer
+begins it.
+
+The periods only shorten the wait of a reader, and cannot change the result. If the resolution would
+end with an alert although an Archive was late, a second attempt (resolving.py) waits for all
+Archives, and uses the answers that came (``known``) instead of asking again. A redirect needs no
+second attempt, because every acceptable URL is right. Only an Original is unique, and then the
+first attempt already waits for all answers. If an Archive is silent to the end, the alert says so:
+without its answer, nobody can say that an item does not exist.
 
 The document registry is another source of answers. Anyone can register documents. Therefore the
 registry answers only the questions that no Archive can answer: see :meth:`Round._add_registered`.
-Source: [R] 6.2.
+Source: [R] 6.2; federation CL-8 to CL-10.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
+from itertools import chain, filterfalse
 from typing import cast
 
 from flask_ibi_archive.core.protocol.messages import format_request
 from flask_ibi_archive.core.protocol.pairs import Pair, pairs_as_dict
-from flask_ibi_archive.core.resolution.answer import Answer
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.resolution.answer import Answer, Question
+from flask_ibi_archive.core.resolution.asking import Asking
 from flask_ibi_archive.core.resolution.choice import Analysis
 from flask_ibi_archive.core.resolution.outcome import Alert, AlternativesSearch, NextRound, Redirect
 from flask_ibi_archive.errors import NotReady
@@ -71,7 +78,7 @@ class Round:
     """One round of a resolution.
 
     :param analysis: the object that contains the questions and analyses the answers.
-    :param archives: the Archives that are asked.
+    :param asking: the questions, and whom to ask each of them.
     :ivar late: the number of Archives that had not answered when the round ended.
     """
 
@@ -79,69 +86,156 @@ class Round:
         self,
         analysis: Analysis | AlternativesSearch,
         context: ResolutionContext,
-        archives: Sequence[IncludedArchive],
+        asking: Sequence[tuple[Question, Asking]],
     ) -> None:
         self._analysis = analysis
         self._context = context
+        self._asking = asking
         self._replies: ReplyQueue | None = None
-        #: The number of pending answers for the id of each Archive. An Archive without pending
-        #: answers is removed.
-        self._pending: dict[int, int] = {}
-        self._failed: set[int] = set()
-        #: The number of pending answers for the id of each Archive that failed repeatedly. Such
-        #: Archives are asked only if the round waits for all Archives.
-        self._skipped: dict[int, int] = {}
-        self._waiting = list(archives)
+        #: The questions that an Archive must answer and has not answered yet. An Archive without
+        #: such questions is removed. In ``_graced``, they are awaited for the grace period only.
+        self._pending: dict[int, list[Question]] = {}
+        self._graced: dict[int, list[Question]] = {}
+        self._failed: dict[int, list[Question]] = {}
+        self._has_second_step = True
         #: The results of the first attempt that were not processed yet.
         self._known: deque[ArchiveResult] = deque()
         #: The questions to the Archive in this process.
         self._own: deque[Target] = deque()
-        #: The end of the grace period. None if the grace period has not started.
+        #: The ends of the head start, of the grace period after a follow-up, and of the one after
+        #: the last awaited answer. None if there is no such period now.
+        self._head_start_ends: float | None = None
+        self._follow_up_ends: float | None = None
         self._grace_ends: float | None = None
         self.late = 0
 
     def run(self) -> Redirect | NextRound | Alert:
         """Ask the Archives, and return the outcome of the answers."""
-        end = self._context.end
-        head_start_ends = self._ask_hinted()
-        if head_start_ends is None:
-            self._ask_waiting()
-        while self._known or self._own or self._waiting or self._has_pending():
-            result = self._next_result(min(end, head_start_ends or end, self._grace_ends or end))
-            if result is None and not self._waiting:
+        self._ask_first()
+        while True:
+            if self._has_second_step and not self._is_open():
+                self._ask_others()
+            if not self._is_open():
                 break
-            redirect = None if result is None else self._process(result)
-            if redirect is not None:
-                self._abandon()
-                return redirect
-            # the head start has ended, or the hinted Archive has given all its answers
-            if self._waiting and (result is None or not self._pending):
-                head_start_ends = None
-                self._ask_waiting()
+            result = self._next_result(self._find_period_end())
+            if result is not None:
+                redirect = self._process(result)
+                if redirect is not None:
+                    self._abandon()
+                    return redirect
+            elif self._has_second_step:  # the head start has ended
+                self._ask_others()
+            else:
+                break
         return self._finish()
 
-    def _add_registered(self, read: ReadDocuments, silent: Set[int]) -> Redirect | None:
-        """Add the answers of the document registry about items that no Archive knows.
+    def _find_period_end(self) -> float:
+        """Return the end of the period that ends first."""
+        ends = [self._context.end, self._follow_up_ends, self._grace_ends]
+        if self._has_second_step:
+            ends.append(self._head_start_ends)
+        return min(end for end in ends if end is not None)
 
-        An Archive that did not answer may have the item: it may have minted the identifier, or the
-        item was last found there. Then the answer of the registry about this item is not used.
+    # --- asking ----------------------------------------------------------------------------------
 
-        :param silent: the ids of the Archives that did not answer.
+    def _ask_first(self) -> None:
+        """Ask the Archives of the first step."""
+        if not self._analysis.waits_for_all:
+            self._ask([(question, asking.first) for question, asking in self._asking], True)
+            head_start = 0.0 if self._context.is_patient else HEAD_START
+            self._head_start_ends = self._context.clock() + head_start
+            return
+        self._ask(
+            [
+                (question, [*asking.first, *self._list_always(asking, asking.first)])
+                for question, asking in self._asking
+            ]
+        )
+
+    def _ask_others(self) -> None:
+        """Ask the Archives of the second step, unless the Original was found."""
+        self._has_second_step = False
+        if self._analysis.waits_for_all:
+            if not self._analysis.has_redirect():
+                self._ask([(question, asking.others) for question, asking in self._asking])
+            return
+        self._ask(
+            [
+                (
+                    question,
+                    [*asking.others, *self._list_always(asking, (*asking.first, *asking.others))],
+                )
+                for question, asking in self._asking
+            ]
+        )
+
+    def _list_always(self, asking: Asking, asked: Collection[int]) -> Iterable[int]:
+        """Return the Archives that are always asked, and the optional ones."""
+        if not asking.asks_always:
+            return asking.optional
+        always = self._context.always_ids
+        return chain(filterfalse(asked.__contains__, always) if asked else always, asking.optional)
+
+    def _ask(self, steps: Iterable[tuple[Question, Iterable[int]]], is_first: bool = False) -> None:
+        """Ask some questions, each of some Archives.
+
+        :param is_first: whether claims or a hint are the reason to ask these Archives first.
         """
-        context = self._context
-        absent = [archive for archive in context.archives if archive.id in silent]
-        questions = [
-            question
-            for question in context.list_unknown(self._analysis.questions)
-            if not any(archive.may_mint(question.ibi) for archive in absent)
-        ]
-        redirect = None
-        addresses = context.request.client_addresses
-        for answer in read(questions, addresses, silent) if questions else ():
-            if context.trace is not None:
-                context.trace(answer)
-            redirect = redirect or self._analysis.add_answer(answer)
-        return redirect
+        context, addresses = self._context, self._context.request.client_addresses
+        included = context.included
+        targets: list[Target] = []
+        decided: dict[int, bool] = {}
+        for (question, archive_ids), (_, asking) in zip(steps, self._asking, strict=True):
+            query = ""
+            for archive_id in archive_ids:
+                archive = included[archive_id]
+                is_own = context.own is not None and archive.service_ibi == context.own.service_ibi
+                is_asked = decided.get(archive_id)
+                if is_asked is None:
+                    is_asked = decided[archive_id] = self._decide_to_ask(archive, is_own)
+                if not is_asked:
+                    self._failed.setdefault(archive_id, []).append(question)
+                    if not self._analysis.waits_for_all:
+                        continue
+                is_awaited = is_asked and not _may_stand_in(archive_id, asking)
+                waiting = self._pending if is_awaited else self._graced
+                waiting.setdefault(archive_id, []).append(question)
+                # hashing a question is slow and not necessary if ``known`` is empty
+                known = context.known.get((archive_id, question)) if context.known else None
+                if known is not None:
+                    self._known.append(known)
+                    continue
+                query = query or format_request(question.create_request(addresses))
+                target = Target(archive, f"{archive.service_url}?{query}", question)
+                (self._own if is_own else targets).append(target)
+        if context.trace is not None:
+            for target in (*self._own, *targets):
+                context.trace(Asked(target, is_first))
+        if targets:
+            seconds = context.end - context.clock()
+            self._replies = context.fan_out.ask(targets, seconds, self._replies)
+        self._set_grace()
+
+    def _decide_to_ask(self, archive: IncludedArchive, is_own: bool) -> bool:
+        """Return whether an Archive is asked as usual: unless it failed repeatedly."""
+        if is_own or self._context.circuit_breaker.allows_request(archive.id):
+            return True
+        if self._context.trace is not None:
+            self._context.trace(Skipped(archive))
+        return False
+
+    def _set_grace(self) -> None:
+        """Begin the grace period if only Archives are left that are not waited for longer."""
+        if self._pending or not self._graced:
+            self._grace_ends = None
+        elif self._grace_ends is None:
+            self._grace_ends = self._context.clock() + GRACE
+
+    # --- answers ---------------------------------------------------------------------------------
+
+    def _is_open(self) -> bool:
+        has_replies = self._replies is not None and self._replies.pending > 0
+        return bool(self._known or self._own or has_replies)
 
     def _next_result(self, period_end: float) -> ArchiveResult | None:
         """Return the next result, or None if no result arrives before the end of a period."""
@@ -159,9 +253,6 @@ class Round:
                 context.trace(result)
         return result
 
-    def _has_pending(self) -> bool:
-        return self._replies is not None and self._replies.pending > 0
-
     def _ask_own(self, target: Target) -> ArchiveResult:
         context = self._context
         started = context.clock()
@@ -176,6 +267,28 @@ class Round:
         found = [Pair(name, words) for name, words in pairs.items()]
         return Reply(target, found, context.clock() - started)
 
+    def _process(self, result: ArchiveResult) -> Redirect | None:
+        context = self._context
+        archive, question = result.target.archive, result.target.question
+        for waiting in (self._pending, self._graced):
+            _remove(waiting, archive.id, question)
+        if isinstance(result, Failure):
+            self._failed.setdefault(archive.id, []).append(question)
+        else:
+            _remove(self._failed, archive.id, question)
+        self._set_grace()
+        if isinstance(result, Failure) or not result.pairs:  # the Archive does not know the item
+            return None
+        answer = Answer(context.name_source(archive), question, pairs_as_dict(result.pairs))
+        redirect = self._analysis.add_answer(answer)
+        waits_for_all = self._analysis.waits_for_all or context.is_patient
+        waits = redirect is None and self._follow_up_ends is None and not waits_for_all
+        if waits and self._analysis.has_follow_up():
+            self._follow_up_ends = context.clock() + max(GRACE, 2 * result.seconds)
+        return redirect
+
+    # --- the end ---------------------------------------------------------------------------------
+
     def _abandon(self) -> None:
         """Stop waiting for results, and count the Archives that have not answered."""
         if self._replies is not None:
@@ -185,7 +298,7 @@ class Round:
     def _finish(self) -> Redirect | NextRound | Alert:
         context = self._context
         self._abandon()
-        silent = self._pending.keys() | self._failed
+        silent = self._find_silent()
         # an Archive that was silent in an earlier round may have known the item
         context.silent = max(context.silent, len(silent))
         # after a round that did not wait for all Archives, a second attempt waits for them
@@ -194,99 +307,64 @@ class Round:
             redirect = self._add_registered(context.documents, silent)
             if redirect is not None:
                 return redirect
-        return self._analysis.finish_round(context.silent, len(context.archives))
+        asked = set(context.always_ids)
+        for _, asking in self._asking:
+            asked.update(asking.first, asking.others, asking.silent)
+        return self._analysis.finish_round(context.silent, len(asked))
 
-    def _ask_hinted(self) -> float | None:
-        """Ask the Archive in the hint, and return the time when the head start ends.
+    def _find_silent(self) -> set[int]:
+        """Return the Archives that did not answer and may know the item, and use their claims."""
+        silent: set[int] = set()
+        for question, asking in self._asking:
+            unanswered = set(asking.silent)
+            for waiting in (self._pending, self._graced, self._failed):
+                unanswered.update(
+                    archive_id for archive_id, open_ in waiting.items() if question in open_
+                )
+            for archive_id in sorted(unanswered.difference(asking.optional)):
+                state = asking.stand_ins.get(archive_id)
+                if state is not None and isinstance(self._analysis, Analysis):
+                    source = self._context.name_source(self._context.included[archive_id])
+                    self._analysis.add_claim(source, question, state)
+                if state is not State.DELETED:
+                    silent.add(archive_id)
+        return silent
 
-        :returns: None if the other Archives must be asked immediately.
+    def _add_registered(self, read: ReadDocuments, silent: Set[int]) -> Redirect | None:
+        """Add the answers of the document registry about items that no Archive knows.
+
+        An Archive that did not answer may have the item: it may have minted the identifier, or the
+        item was last found there. Then the answer of the registry about this item is not used.
+
+        :param silent: the ids of the Archives that did not answer.
         """
         context = self._context
-        # if the Original is required, all answers are awaited, so that a hint saves no time
-        if context.rounds > 1 or context.hinted_id is None or self._analysis.waits_for_all:
-            return None
-        first = [archive for archive in self._waiting if archive.id == context.hinted_id]
-        self._ask(first, by_hint=True)
-        self._waiting = [archive for archive in self._waiting if archive.id != context.hinted_id]
-        return context.clock() + HEAD_START if self._pending and self._waiting else None
-
-    def _ask_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        self._ask(waiting)
-
-    def _ask(self, archives: Sequence[IncludedArchive], by_hint: bool = False) -> None:
-        context, addresses = self._context, self._context.request.client_addresses
+        absent = [context.included[archive_id] for archive_id in silent]
         questions = [
-            (question, format_request(question.create_request(addresses)))
-            for question in self._analysis.questions
+            question
+            for question in context.list_unknown(self._analysis.questions)
+            if not any(archive.may_mint(question.ibi) for archive in absent)
         ]
-        targets: list[Target] = []
-        for archive in archives:
-            is_own = context.own is not None and archive.service_ibi == context.own.service_ibi
-            if not self._decide_to_ask(archive, is_own, len(questions)):
-                continue
-            url = archive.service_url
-            for question, query in questions:
-                # hashing a question is slow and not necessary if ``known`` is empty
-                known = context.known.get((archive.id, question)) if context.known else None
-                if known is not None:
-                    self._known.append(known)
-                else:
-                    target = Target(archive, f"{url}?{query}", question)
-                    (self._own if is_own else targets).append(target)
-        if context.trace is not None:
-            for target in (*self._own, *targets):
-                context.trace(Asked(target, by_hint))
-        if targets:
-            seconds = context.end - context.clock()
-            self._replies = context.fan_out.ask(targets, seconds, self._replies)
-        if self._skipped and not self._pending:  # all Archives failed repeatedly
-            self._grace_ends = context.clock() + GRACE
-
-    def _decide_to_ask(self, archive: IncludedArchive, is_own: bool, questions: int) -> bool:
-        """Return True if an Archive must be asked, and store the number of its pending answers.
-
-        The circuit breaker skips Archives that failed repeatedly. But these Archives may have an
-        Original. Therefore a round that waits for all Archives asks these Archives too. After all
-        other Archives have answered, the round waits for these Archives at most GRACE seconds.
-        """
-        if is_own or self._context.circuit_breaker.allows_request(archive.id):
-            self._pending[archive.id] = questions
-            return True
-        self._failed.add(archive.id)
-        if self._context.trace is not None:
-            self._context.trace(Skipped(archive))
-        if self._analysis.waits_for_all:
-            self._skipped[archive.id] = questions
-        return self._analysis.waits_for_all
-
-    def _process(self, result: ArchiveResult) -> Redirect | None:
-        context = self._context
-        archive = result.target.archive
-        self._count_down(archive.id, isinstance(result, Reply))
-        if isinstance(result, Failure):
-            return None
-        if not result.pairs:  # most Archives do not know the item
-            return None
-        pairs = pairs_as_dict(result.pairs)
-        answer = Answer(archive.source, result.target.question, pairs)
-        redirect = self._analysis.add_answer(answer)
-        waits_for_all = self._analysis.waits_for_all or context.is_patient
-        waits = redirect is None and self._grace_ends is None and not waits_for_all
-        if waits and self._analysis.has_follow_up():
-            self._grace_ends = context.clock() + max(GRACE, 2 * result.seconds)
+        redirect = None
+        addresses = context.request.client_addresses
+        for answer in read(questions, addresses, silent) if questions else ():
+            if context.trace is not None:
+                context.trace(answer)
+            redirect = redirect or self._analysis.add_answer(answer)
         return redirect
 
-    def _count_down(self, archive_id: int, is_reply: bool) -> None:
-        """Count a pending answer of an Archive as received or failed."""
-        is_skipped = archive_id in self._skipped
-        left = self._skipped if is_skipped else self._pending
-        left[archive_id] -= 1
-        if not is_reply:
-            self._failed.add(archive_id)
-        elif is_skipped and not left[archive_id]:
-            self._failed.discard(archive_id)
-        if not left[archive_id]:
-            del left[archive_id]
-        if self._skipped and not self._pending and self._grace_ends is None:
-            self._grace_ends = self._context.clock() + GRACE
+
+def _may_stand_in(archive_id: int, asking: Asking) -> bool:
+    """Return whether an answer is not worth a long wait: a claim, or nothing, may stand for it."""
+    state = asking.stand_ins.get(archive_id)
+    if state is State.ORIGINAL:  # of two claimants of the Original, none has it for sure
+        return list(asking.stand_ins.values()).count(state) > 1
+    return state is State.DELETED or archive_id in asking.optional
+
+
+def _remove(waiting: dict[int, list[Question]], archive_id: int, question: Question) -> None:
+    questions = waiting.get(archive_id)
+    if questions is not None and question in questions:
+        questions.remove(question)
+        if not questions:
+            del waiting[archive_id]

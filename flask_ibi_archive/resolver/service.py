@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import atexit
 import weakref
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, cast
-
-from flask import current_app
+from typing import TYPE_CHECKING
 
 from flask_ibi_archive.core.identifiers import Identifier
 from flask_ibi_archive.core.protocol.messages import MAX_QUERY, format_request
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import is_same_address
+from flask_ibi_archive.core.resolution.asking import NOTHING, Claims, order_claimants
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, Redirect
+from flask_ibi_archive.resolver.archive_list import ArchiveListReader
 from flask_ibi_archive.resolver.archive_registry import Registry
-from flask_ibi_archive.resolver.archive_rows import IncludedArchive, list_included
+from flask_ibi_archive.resolver.archive_rows import IncludedArchive
+from flask_ibi_archive.resolver.audit import Auditor
 from flask_ibi_archive.resolver.circuit_breaker import CircuitBreaker
+from flask_ibi_archive.resolver.claims.follower import Follower, OnProgress, ignore_progress
+from flask_ibi_archive.resolver.claims.follower_thread import FollowerThread
+from flask_ibi_archive.resolver.claims.index import ClaimIndex
+from flask_ibi_archive.resolver.claims.listed_archives import ListedArchives
+from flask_ibi_archive.resolver.claims.regular_tasks import Task
 from flask_ibi_archive.resolver.concurrent_requests import ArchiveResult, FanOut, Reply
 from flask_ibi_archive.resolver.config import ResolverConfig
 from flask_ibi_archive.resolver.hints import HintWriter
@@ -31,7 +40,6 @@ from flask_ibi_archive.resolver.resolving import Resolution
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database, lock_table_setup
 from flask_ibi_archive.server.database.migrate import RESOLVER
-from flask_ibi_archive.server.pages.requests import RESOLVER_EXTENSION
 from flask_ibi_archive.signals import NOBODY, Notifier
 
 if TYPE_CHECKING:
@@ -51,6 +59,9 @@ class ResolverService:
     :ivar circuit_breaker: skips Archives that failed repeatedly.
     :ivar fan_out: sends requests to Archives.
     :ivar hint_writer: stores hints and metrics in the background.
+    :ivar claim_index: the index of the claims of Archives.
+    :ivar listed_archives: the list of included Archives for mirrors.
+    :ivar follower_thread: reads these claims if IBI_RESOLVER_FOLLOW is set.
     """
 
     def __init__(
@@ -62,8 +73,19 @@ class ResolverService:
         self.registry = Registry(database, config, notifier=notifier)
         self.circuit_breaker = CircuitBreaker()
         self.hint_writer = HintWriter(database)
+        self.claim_index = ClaimIndex(database, config.claims_folder / "index")
+        self.follower_thread = FollowerThread(self.make_follower)
+        self.listed_archives = ListedArchives(database)
+        self.archive_list = ArchiveListReader(self.claim_index.find_in_files, config.claims_max_age)
         self.fan_out = FanOut(
-            config.archive_timeout, config.max_answer, self._record_result, config.inner_hosts
+            config.archive_timeout,
+            config.max_answer,
+            self._record_result,
+            config.inner_hosts,
+            config.max_connections,
+        )
+        self.auditor = Auditor(
+            database, self.archive_list, self.fan_out, self.circuit_breaker, config
         )
         self.document_registry = self._create_document_registry() if config.registry else None
         atexit.register(_close_at_exit, weakref.ref(self))
@@ -75,6 +97,27 @@ class ResolverService:
 
         ask = partial(ask_archives, self.fan_out, seconds=self.config.deadline)
         return DocumentRegistry(self.database, self.config, ask)
+
+    def make_follower(self, on_progress: OnProgress = ignore_progress) -> Follower:
+        """Return a follower of the logs of the included Archives.
+
+        :param on_progress: see :class:`Follower`.
+        """
+        from flask_ibi_archive.resolver.claims.mirror import refresh_mirror
+        from flask_ibi_archive.resolver.failures.mails import send_monthly_reports
+
+        tasks = (
+            Task(timedelta(minutes=1), lambda now: refresh_mirror(self)),
+            Task(timedelta(hours=1), lambda now: send_monthly_reports(self, now)),
+        )
+        return Follower(
+            self.config,
+            self.database,
+            self.claim_index,
+            on_progress=on_progress,
+            notifier=self.registry.notifier,
+            tasks=tasks,
+        )
 
     def resolve(
         self,
@@ -96,28 +139,70 @@ class ResolverService:
         :raises NotReady: if the database is not available.
         Source: [R] 6.2.
         """
-        find = partial(list_included, ibi=request.wanted.ibi.text)
-        archives, hinted_id = self.database.read(find)
+        knowledge = self.database.read(
+            partial(self.archive_list.read, identifiers=(request.wanted.ibi,), hints=True)
+        )
+        archives = knowledge.archives
         context = ResolutionContext(
             request,
-            archives,
-            hinted_id,
+            archives.always.values(),
+            knowledge.hinted,
             self.config,
             self.fan_out,
             self.circuit_breaker,
             own,
             None if self.document_registry is None else self.document_registry.list_answers,
             trace,
+            knowledge=knowledge,
+            look_up=self._look_up if archives.has_claims else None,
         )
         outcome, archive = Resolution(context).run()
+        if archives.has_claims:
+            own_service = None if own is None else own.service_ibi
+            self.auditor.consider(request.wanted.ibi, own_service)
+        if isinstance(outcome, Alert):
+            outcome = self._add_claimants(outcome, context)
         if isinstance(outcome, Redirect) and is_same_address(outcome.url, request.persistent_url):
             return Alert(AlertKind.LOOP, request.wanted.ibi)
         if archive is not None:
-            for ibi in _list_found(outcome):
-                self.hint_writer.add_hint(ibi.text, archive.id)
+            self._add_hints(outcome, archive, archive.id in archives.always)
             if isinstance(outcome, Redirect) and acknowledges:
                 self._acknowledge(request, outcome, archive, trace)
         return outcome
+
+    def _add_claimants(self, alert: Alert, context: ResolutionContext) -> Alert:
+        """Return an alert that says what the claims of Archives tell about it."""
+        if alert.ibi is None:
+            return alert
+        states = context.claims.get(alert.ibi, NOTHING).states
+        if alert.kind is AlertKind.SUSPECTS:
+            claimed = list(states.values()).count(State.ORIGINAL)
+            return replace(alert, is_conflict=claimed > 1)
+        if alert.kind is not AlertKind.SILENT:
+            return alert
+        answered = {
+            result.target.archive.id for result in context.results if isinstance(result, Reply)
+        }
+        silent = [
+            context.included[archive_id].source
+            for archive_id in order_claimants(states)
+            if states[archive_id] is not State.DELETED and archive_id not in answered
+        ]
+        return replace(alert, claimants=tuple(silent))
+
+    def _look_up(self, identifiers: Sequence[Identifier]) -> Mapping[Identifier, Claims]:
+        read = partial(self.archive_list.read, identifiers=identifiers)
+        return self.database.read(read).claims
+
+    def _add_hints(
+        self, outcome: Redirect | Alert, archive: IncludedArchive, is_always_asked: bool
+    ) -> None:
+        """Remember where an item was found, unless the claims of the Archive tell it."""
+        for ibi in _list_found(outcome):
+            if is_always_asked or self.document_registry is not None:
+                self.hint_writer.add_hint(ibi.text, archive.id)
+            if isinstance(outcome, Redirect):
+                self.hint_writer.add_prefix(ibi.prefix, archive.id)
 
     def _acknowledge(
         self,
@@ -165,10 +250,13 @@ class ResolverService:
     def close(self, seconds: float = 2.0) -> None:
         """Wait for pending acknowledgments, store hints and metrics, and close the connections.
 
-        :param seconds: the maximum time to wait for each of the two background threads.
+        :param seconds: the maximum time to wait for each of the background threads.
         """
+        self.follower_thread.close(seconds)
+        self.auditor.close(seconds)
         self.fan_out.close(seconds)
         self.hint_writer.close(seconds)
+        self.claim_index.close()
         self.database.close()
 
 
@@ -183,8 +271,3 @@ def _close_at_exit(reference: weakref.ref[ResolverService]) -> None:
     resolver = reference()
     if resolver is not None:
         resolver.close(1.0)
-
-
-def current_resolver() -> ResolverService:
-    """Return the resolver of the current app."""
-    return cast(ResolverService, current_app.extensions[RESOLVER_EXTENSION].resolver)

@@ -8,6 +8,7 @@ setting, the wrong value and the allowed values. The settings of a resolver use 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flask_ibi_archive.core.identifiers import Identifier, build_repository_name
+from flask_ibi_archive.core.identifiers.grammar import IBIP, REPOSITORY
 from flask_ibi_archive.core.protocol.hosts import InnerHosts, extract_host
 from flask_ibi_archive.core.protocol.relations import RelationPattern
 from flask_ibi_archive.errors import ConfigError
@@ -264,6 +266,7 @@ class ArchiveConfig:
     registration_key: str | None = setting(values.parse_registration_key)
     registry_url: str | None = setting(values.parse_base_url)
     registry_actor_id: Identifier | None = setting(values.parse_identifier_setting)
+    claims_ping: bool = setting(values.parse_flag, True)
     register_on_start: bool = setting(values.parse_flag, False)
     registration_deadline: float = setting(values.parse_seconds, 60)
     anonymise_ips: bool = setting(values.parse_flag, True)
@@ -308,6 +311,11 @@ class ArchiveConfig:
         """The scheme and the host of the URLs of the Archive."""
         return f"{self.url_scheme}://{self.archive_address}"
 
+    @cached_property
+    def resolver_base(self) -> str:
+        """IBI_RESOLVER_URL without the IBI of the resolver's service at its end."""
+        return re.sub(rf"/(?:{IBIP.pattern}|{REPOSITORY.pattern})\Z", "", self.resolver_url)
+
     @property
     def resolver_networks(self) -> tuple[Network, ...]:
         """The networks in IBI_COUNT_ONLY_RESOLVER; none if the setting is true or false."""
@@ -347,8 +355,15 @@ RESOLVER_SETTINGS = {
     "RESOLVER_DEADLINE",
     "RESOLVER_MAX_ANSWER",
     "RESOLVER_MAX_ROUNDS",
+    "RESOLVER_MAX_CONNECTIONS",
+    "RESOLVER_AUDIT",
     "RESOLVER_INNER_HOSTS",
+    "RESOLVER_FOLLOW",
+    "RESOLVER_FOLLOW_CONNECTIONS",
+    "RESOLVER_CLAIMS_MAX_AGE",
+    "RESOLVER_CLAIMS_FOLDER",
     "RESOLVER_EMAIL",
+    "RESOLVER_FAILURE_MAIL",
     "RESOLVER_REGISTRY",
     "RESOLVER_REGISTRY_PASSWORDS_IN_URLS",
     "RESOLVER_REGISTRY_MINT_HOST",

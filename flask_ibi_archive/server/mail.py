@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import smtplib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
@@ -91,7 +91,42 @@ def _try(settings: MailSettings, message: EmailMessage, step: float) -> str:
     return ""
 
 
+def send_emails(settings: MailSettings, messages: Iterable[EmailMessage]) -> Generator[str]:
+    """Send e-mails through one connection to the mail server.
+
+    The next e-mail is taken and sent when the caller asks for the next result.
+
+    :returns: for each e-mail, "" or the reason why it was not sent; as in :class:`MailError`, the
+        reason follows the name of the server. If the connection fails, there are no more results.
+    """
+    try:
+        server = _connect(settings, STEP_TIMEOUT)
+    except Exception as error:  # noqa: BLE001 - the text of any exception may contain a secret
+        yield _explain(settings, error)
+        return
+    try:
+        for message in messages:
+            reason = ""
+            try:
+                server.send_message(message)
+            except Exception as error:  # noqa: BLE001
+                reason = _explain(settings, error)
+            yield reason
+            if server.sock is None:  # smtplib has closed the broken connection
+                return
+    finally:
+        _disconnect(server)
+
+
 def _deliver(settings: MailSettings, message: EmailMessage, step: float) -> None:
+    server = _connect(settings, step)
+    try:
+        server.send_message(message)
+    finally:
+        _disconnect(server)
+
+
+def _connect(settings: MailSettings, step: float) -> smtplib.SMTP:
     address = settings.server, settings.port
     if settings.use_ssl:
         context = ssl.create_default_context()
@@ -103,12 +138,17 @@ def _deliver(settings: MailSettings, message: EmailMessage, step: float) -> None
             server.starttls(context=ssl.create_default_context())
         if settings.username is not None:
             server.login(settings.username, settings.password or "")
-        server.send_message(message)
-    finally:
-        # Errors are ignored here, because the result of the delivery is known already.
-        with suppress(smtplib.SMTPException, OSError):
-            server.quit()
-        server.close()
+    except BaseException:
+        _disconnect(server)
+        raise
+    return server
+
+
+def _disconnect(server: smtplib.SMTP) -> None:
+    # Errors are ignored here, because the result of the delivery is known already.
+    with suppress(smtplib.SMTPException, OSError):
+        server.quit()
+    server.close()
 
 
 def _explain(settings: MailSettings, error: Exception) -> str:

@@ -57,7 +57,7 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
         "configuration",
         "database",
         "files",
-        *(("pages", "persistent URLs") if found["database"][0] else ()),
+        *(("claims", "pages", "persistent URLs") if found["database"][0] else ()),
         "address",
         "resolver",
         "registration",
@@ -66,6 +66,13 @@ def findings(outcome: Outcome) -> dict[str, tuple[bool, str]]:
 
 
 pytestmark = pytest.mark.one_database
+
+
+@pytest.fixture
+def app(app: Flask) -> Flask:
+    """An app whose Archive publishes claims, as after the command init."""
+    archive_of(app).claims.create_key()
+    return app
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +105,7 @@ def test_check_sends_requests_to_real_servers(new_app: NewApp, status: int) -> N
         "configuration": (True, f"the Archive has the address {address} and can mint identifiers"),
         "database": (True, f"the database is up to date; the service IBI is {SERVICE}"),
         "files": (True, f"{archive_of(app).config.files_folder} can be written"),
+        "claims": (True, f"1 claims are in the log {SERVICE}; 0 changes wait"),
         "pages": (True, "/ibi/statistics can be shown"),
         "persistent URLs": (True, "not checked, because there is no item yet"),
         "address": (True, f"http://{address}/{SERVICE} answers"),

@@ -23,7 +23,7 @@ from flask_ibi_archive.resolver.tables import RegisteredArchive
 pytestmark = [pytest.mark.no_tables, pytest.mark.one_database]
 
 NewResolver = Callable[..., Flask]
-NAMES = ["configuration", "pycurl", "database", "archives", "address"]
+NAMES = ["configuration", "pycurl", "database", "archives", "claims", "address"]
 
 
 @pytest.fixture
@@ -76,6 +76,10 @@ def test_check_of_a_running_resolver(new_resolver: NewResolver) -> None:
         "configuration": (True, f"the service is http://{address}/J8LNKB5R7W/3FUQHC5"),
         "database": (True, "the tables are up to date"),
         "archives": (True, "1 registered"),
+        "claims": (
+            True,
+            "no included Archive publishes claims; each Archive is asked about each item",
+        ),
         "address": (True, f"http://{address}/ibi-resolver/health/live answers"),
     }
     assert [(one["name"], one["ok"]) for one in as_json] == [(name, True) for name in NAMES]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from support.cases import for_each
 
 from flask_ibi_archive.core.protocol.hosts import InnerHosts
 from flask_ibi_archive.errors import ConfigError
-from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.config import MAX_CONNECTIONS, ResolverConfig
 from flask_ibi_archive.server.config import RESOLVER_SETTINGS, find_unknown_keys
 
 
@@ -28,7 +29,14 @@ DEFAULTS = {
     "IBI_RESOLVER_MAX_ANSWER": 65536,
     "IBI_RESOLVER_MAX_ROUNDS": 16,
     "IBI_RESOLVER_INNER_HOSTS": InnerHosts(),
+    "IBI_RESOLVER_MAX_CONNECTIONS": MAX_CONNECTIONS,
+    "IBI_RESOLVER_AUDIT": 0.001,
+    "IBI_RESOLVER_FOLLOW": False,
+    "IBI_RESOLVER_FOLLOW_CONNECTIONS": 64,
+    "IBI_RESOLVER_CLAIMS_MAX_AGE": 300,
+    "IBI_RESOLVER_CLAIMS_FOLDER": Path("/srv/instance/ibi_resolver_claims"),
     "IBI_RESOLVER_EMAIL": None,
+    "IBI_RESOLVER_FAILURE_MAIL": True,
     "IBI_RESOLVER_REGISTRY": False,
     "IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS": False,
     "IBI_RESOLVER_REGISTRY_MINT_HOST": None,
@@ -68,7 +76,15 @@ def test_a_missing_key_has_its_default(key: str, default: Any) -> None:
             "Files.corp, .intranet 192.168.0.0/16",
             InnerHosts(frozenset({"files.corp", ".intranet"}), (ip_network("192.168.0.0/16"),)),
         ),
+        ("IBI_RESOLVER_MAX_CONNECTIONS", "100", 100),
+        ("IBI_RESOLVER_AUDIT", "0.5", 0.5),
+        ("IBI_RESOLVER_AUDIT", 0, 0),
+        ("IBI_RESOLVER_FOLLOW", "yes", True),
+        ("IBI_RESOLVER_FOLLOW_CONNECTIONS", "8", 8),
+        ("IBI_RESOLVER_CLAIMS_MAX_AGE", "90", 90.0),
+        ("IBI_RESOLVER_CLAIMS_FOLDER", "/var/claims", Path("/var/claims")),
         ("IBI_RESOLVER_EMAIL", "urlib@example.org", "urlib@example.org"),
+        ("IBI_RESOLVER_FAILURE_MAIL", "no", False),
         ("IBI_RESOLVER_REGISTRY_PASSWORDS_IN_URLS", "yes", True),
         ("IBI_RESOLVER_REGISTRY_MINT_HOST", "registry.urlib.net", "registry.urlib.net"),
         ("IBI_RESOLVER_REGISTRY_MINT_PORT", "8080", 8080),
@@ -92,6 +108,8 @@ def test_a_valid_value_is_parsed(key: str, value: Any, expected: Any) -> None:
         ("IBI_RESOLVER_DEADLINE", "at most 3600", [0.0, "-1", "inf", True, [5]]),
         ("IBI_RESOLVER_MAX_ANSWER", "a whole number, 1 or more", [0, "0", 1.5, True, "1k"]),
         ("IBI_RESOLVER_MAX_ROUNDS", "a whole number, 1 or more", [0, -1, "x"]),
+        ("IBI_RESOLVER_MAX_CONNECTIONS", "a whole number, 1 or more", [0, "x"]),
+        ("IBI_RESOLVER_AUDIT", "a number from 0 to 1", [-1, 1.1, "x", "nan", True]),
         ("IBI_RESOLVER_INNER_HOSTS", "a list of names", [5, ["a.corp", 5], "a..b", "10.0.0.1/8"]),
         ("IBI_RESOLVER_EMAIL", "an e-mail address", ["urlib", 5]),
         ("IBI_RESOLVER_REGISTRY", "true or false", ["perhaps", 2]),

@@ -46,7 +46,7 @@ def registry_of(app: Flask) -> Registry:
 
 
 @pytest.fixture
-def new_resolver() -> Iterator[NewApp]:
+def new_resolver(tmp_path: Path) -> Iterator[NewApp]:
     """Create apps with a resolver on one database in memory."""
     database = Database.at("sqlite://", RESOLVER)
 
@@ -56,7 +56,7 @@ def new_resolver() -> Iterator[NewApp]:
 
     def make(**settings: Any) -> Flask:
         app = Flask("resolver")
-        config = ResolverConfig.from_mapping(settings, "/nowhere")
+        config = ResolverConfig.from_mapping(settings, str(tmp_path))
         registry = Registry(
             database, config, fetch=Calls(confirms()), now=Clock(NOON, step=1), cost=CHEAP
         )

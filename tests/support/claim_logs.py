@@ -1,104 +1,248 @@
-"""Reads a log of claims as others see it, and checks everything about it."""
+"""The log of an Archive's claims in memory, with a real server; it can misbehave."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
+from collections.abc import Callable, Iterable
+from copy import copy
+from time import time
+from typing import Any
 
-from sqlalchemy import make_url, text
+from flask_ibi_archive.core.claims.checkpoint import Checkpoint
+from flask_ibi_archive.core.claims.claim import Claim, format_claim
+from flask_ibi_archive.core.claims.keys import SigningKey
+from flask_ibi_archive.core.claims.merkle import compute_root, hash_children, hash_leaf
+from flask_ibi_archive.core.claims.tiles import (
+    HEIGHT,
+    WIDTH,
+    encode_entries,
+    find_width,
+    parse_tile_path,
+)
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.resolver.claims.log_reader import Fetch, KnownLog, Reading, read_log
+from flask_ibi_archive.resolver.http_transfer import TransferResult
+from support.archive_servers import http
+from support.registries import SERVICE
 
-from flask_ibi_archive.archive.archive import Archive
-from flask_ibi_archive.core.claims.checkpoint import OpenedCheckpoint, open_checkpoint
-from flask_ibi_archive.core.claims.claim import Claim, parse_claim
-from flask_ibi_archive.core.claims.merkle import Frontier, hash_leaf
-from flask_ibi_archive.core.claims.tiles import WIDTH, Tile, TileHashes, find_width
+#: The path of the log on the server of an Archive.
+ROOT = "/ibi/claims/"
+#: The age in seconds at which an Archive signs its checkpoint again.
+SIGNED_AGAIN = 60
 
-#: The tables that a backup of the log consists of.
-TABLES = ("ibi_claim_log", "ibi_claim_note", "ibi_claim", "ibi_claim_tile")
-
-
-def open_published(archive: Archive) -> OpenedCheckpoint:
-    """Return the checkpoint that the Archive publishes now, with the signatures checked."""
-    signed = archive.claims.checkpoint(archive.clock())
-    key = archive.claims.verifier()
-    assert signed is not None
-    assert key is not None
-    return open_checkpoint(signed.text, key)
-
-
-def read_entries(archive: Archive, size: int) -> list[bytes]:
-    """Return the entries of the log up to a size."""
-    entries: list[bytes] = []
-    for number in range((size + WIDTH - 1) // WIDTH):
-        bundle = archive.claims.read_entries(number, find_width(None, number, size))
-        assert bundle is not None
-        entries += bundle
-    return entries
-
-
-def compute_tree(entries: list[bytes]) -> bytes:
-    """Return the root of a tree."""
-    frontier = Frontier()
-    for entry in entries:
-        frontier.add(hash_leaf(entry))
-    return frontier.root()
+#: What is sent in place of a file: its content; by a server, also the HTTP answer that a function
+#: returns; without sockets, also the result of a transfer.
+Replacement = Any
 
 
-def read_claims(archive: Archive) -> list[Claim]:
-    """Return the claims that the Archive publishes now. All hashes are checked."""
-    archive.claims.sequence()
-    opened = open_published(archive)
-    entries = read_entries(archive, opened.checkpoint.size)
-    assert compute_tree(entries) == opened.checkpoint.root
-    assert archive.claims.verify() == []
-    return [parse_claim(entry) for entry in entries]
+def a_claim(
+    number: int = 0, state: State = State.ORIGINAL, *, place: str = "a.br/items", **values: object
+) -> Claim:
+    """Return a claim of an item; each number is another item.
+
+    :param place: the prefix of the identifier.
+    """
+    rest, minute = divmod(number, 60)
+    rest, hour = divmod(rest, 24)
+    rest, day = divmod(rest, 28)
+    year, month = divmod(rest, 12)
+    rep = f"{place}/{2001 + year}/{month + 1:02}.{day + 1:02}.{hour:02}.{minute:02}"
+    if state is State.COPY:
+        values.setdefault("original_archive", "b.br/service/2001/01.01.00.00")
+    return Claim(rep, None, state, "2026-03-01T12:00:00Z", **values)  # type: ignore[arg-type]
 
 
-def open_tiles(archive: Archive, size: int) -> TileHashes:
-    """Return the function that reads hashes from published tiles."""
+class ClaimLog:
+    """A log that is signed for real.
 
-    def read(tile: Tile) -> bytes:
-        content = archive.claims.read_tile(tile.level or 0, tile.number, tile.width)
-        assert content is not None
+    :param origin: the name of the log and of its key.
+    :param seed: the private key.
+    :param clock: returns the time in POSIX seconds, which the signatures contain.
+    :ivar signer: the key that signs. A test may replace it by another one.
+    :ivar replaced: what the server sends in place of a file, by the path below ``/ibi/claims/``.
+    :ivar asked: the paths of all requests.
+    """
+
+    def __init__(
+        self,
+        origin: str = SERVICE,
+        seed: bytes = bytes(32),
+        clock: Callable[[], float] = time,
+    ) -> None:
+        self.origin = origin
+        self.signer = SigningKey(origin, seed)
+        self.clock = clock
+        self.entries: list[bytes] = []
+        #: The hashes of the full subtrees of each level.
+        self.levels: list[list[bytes]] = [[]]
+        self.replaced: dict[str, Replacement] = {}
+        self.asked: list[str] = []
+        self._signed: tuple[SigningKey, bytes, float, str] | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return len(self.entries)
+
+    def add(self, *claims: Claim | bytes) -> ClaimLog:
+        """Add entries, and return the log."""
+        for claim in claims:
+            entry = claim if isinstance(claim, bytes) else format_claim(claim)
+            self.entries.append(entry)
+            self._add_hash(hash_leaf(entry))
+        return self
+
+    def _add_hash(self, leaf: bytes) -> None:
+        for level in range(len(self.levels) + 1):
+            if level == len(self.levels):
+                self.levels.append([])
+            self.levels[level].append(leaf)
+            if len(self.levels[level]) % 2:
+                return
+            leaf = hash_children(*self.levels[level][-2:])
+
+    def fork(self, size: int) -> ClaimLog:
+        """Return another log of the same key, which has only the first entries in common."""
+        other = copy(self)
+        other.entries, other.levels, other._signed = [], [[]], None
+        other.replaced, other.asked = {}, []
+        return other.add(*self.entries[:size])
+
+    def root(self, size: int | None = None) -> bytes:
+        """Return the root of the tree, or that of an earlier tree."""
+        return compute_root(self.size if size is None else size, self.read_hash)
+
+    def read_hash(self, level: int, index: int) -> bytes:
+        """Return the hash of a full subtree."""
+        return self.levels[level][index]
+
+    def sign(self, size: int | None = None, seconds: float | None = None) -> str:
+        """Return a signed checkpoint.
+
+        :param size: the number of entries; all if it is None.
+        :param seconds: the time of the signature; now if it is None.
+        """
+        size = self.size if size is None else size
+        checkpoint = Checkpoint(self.origin, size, self.root(size))
+        return checkpoint.sign(self.signer, int(self.clock() if seconds is None else seconds))
+
+    def checkpoint(self) -> str:
+        """Return the checkpoint as an Archive sends it: it is signed again when it is old."""
+        now = self.clock()
+        if (
+            self._signed is None
+            or self._signed[:2] != (self.signer, self.root())
+            or now - self._signed[2] >= SIGNED_AGAIN
+        ):
+            self._signed = self.signer, self.root(), now, self.sign()
+        return self._signed[3]
+
+    def find(self, path: str) -> bytes | None:
+        """Return the content of a file; None if there is no such file.
+
+        :param path: the path below ``/ibi/claims/``.
+        """
+        if path == "key":
+            return self.signer.verifier.format().encode()
+        if path == "checkpoint":
+            return self.checkpoint().encode()
+        tile = parse_tile_path(path)
+        if tile is None or find_width(tile.level, tile.number, self.size) < tile.width:
+            return None
+        part = slice(tile.number * WIDTH, tile.number * WIDTH + tile.width)
+        if tile.level is None:
+            return encode_entries(self.entries[part])
+        return b"".join(self.levels[tile.level * HEIGHT][part])
+
+    def answer(self, target: str, head: str = "") -> bytes | None:
+        """Return the answer to a request: a function for the servers of archive_servers.py."""
+        path = target.removeprefix(ROOT)
+        self.asked.append(path)
+        content = self.replaced[path] if path in self.replaced else self.find(path)
+        if callable(content):
+            return content()
+        if content is None or not target.startswith(ROOT):
+            return http("there is no such file", "404 NOT FOUND")
+        etag = f'"{hash_leaf(content).hex()}"'
+        if re.search(f"^if-none-match: {etag}\r?$", head, re.IGNORECASE | re.MULTILINE):
+            return http(status="304 NOT MODIFIED", content_type=None, ETag=etag)
+        return http(content, content_type="application/octet-stream", ETag=etag)
+
+
+def a_log(*claims: Claim | bytes, size: int = 0, **options: object) -> ClaimLog:
+    """Return a log with some claims, or with claims of ``size`` different items."""
+    log = ClaimLog(**options)  # type: ignore[arg-type]
+    return log.add(*claims, *map(a_claim, range(size)))
+
+
+def serving_last(logs: list[ClaimLog]) -> Callable[[str, str], bytes | None]:
+    """Return a function for a server that answers with the last log of a list."""
+    return lambda target, head: logs[-1].answer(target, head)
+
+
+def garble(data: bytes, position: int = -1) -> bytes:
+    """Return data in which one bit is wrong."""
+    changed = bytearray(data)
+    changed[position] ^= 1
+    return bytes(changed)
+
+
+def reorder(entries: Iterable[bytes]) -> list[bytes]:
+    """Return entries of which the first two have changed places."""
+    first, second, *rest = entries
+    return [second, first, *rest]
+
+
+def read_once(log: ClaimLog, known: KnownLog | None = None, **options: Any) -> Reading:
+    """Read a log without sockets, as the follower of a resolver does.
+
+    :param known: what is known of the log; only its key if it is None.
+    :param options: parameters of :func:`.log_reader.read_log`.
+    """
+    known = known or KnownLog(log.signer.verifier)
+    reading = read_log(
+        known, options.pop("now", float(log.clock())), options.pop("max_age", 300), **options
+    )
+    results: Any = None
+    while True:
+        try:
+            fetches = reading.send(results)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        results = [_transfer(log, fetch) for fetch in fetches]
+
+
+def _transfer(log: ClaimLog, fetch: Fetch) -> TransferResult:
+    content = log.replaced.get(fetch.path, log.find(fetch.path))
+    log.asked.append(fetch.path)
+    if isinstance(content, TransferResult):
         return content
+    if content is None:
+        return TransferResult(404)
+    etag = f'"{hash_leaf(content).hex()}"'
+    return (
+        TransferResult(304) if fetch.etag == etag else TransferResult(200, body=content, etag=etag)
+    )
 
-    return TileHashes(read, size)
+
+def learn(known: KnownLog, reading: Reading) -> KnownLog:
+    """Return what is known of a log after it was read."""
+    return KnownLog(
+        known.key,
+        reading.state,
+        reading.reason,
+        reading.frontier,
+        reading.checkpoint,
+        reading.etag,
+        reading.signed_at,
+    )
 
 
-class DatabaseCopy:
-    """A copy of the database of an Archive, to which the database can be set back."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
-        self._rows: dict[str, list[dict[str, object]]] = {}
-        url = make_url(archive.config.database_uri)
-        self._file = Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
-        if self._file is not None:
-            with archive.database.writing() as connection:
-                connection.exec_driver_sql("SELECT 1")
-            archive.database.close()
-            self._content = self._file.read_bytes()
-            return
-        with archive.database.reading() as connection:
-            for table in TABLES:
-                rows = connection.execute(text(f"SELECT * FROM {table}")).mappings()
-                self._rows[table] = [{**row} for row in rows]
-
-    def restore(self) -> None:
-        """Set the database back. On PostgreSQL, only the tables of the log."""
-        archive = self._archive
-        if self._file is not None:
-            archive.database.close()
-            for suffix in ("-wal", "-shm"):
-                self._file.with_name(self._file.name + suffix).unlink(missing_ok=True)
-            self._file.write_bytes(self._content)
-            return
-        with archive.database.writing() as connection:
-            for table in reversed(TABLES):
-                connection.execute(text(f"DELETE FROM {table}"))
-            for table in TABLES:
-                for row in self._rows[table]:
-                    names = ", ".join(row)
-                    values = ", ".join(f":{name}" for name in row)
-                    connection.execute(
-                        text(f"INSERT INTO {table} ({names}) VALUES ({values})"), row
-                    )
+def know(log: ClaimLog, **options: Any) -> KnownLog:
+    """Return what is known after a log was read to its end."""
+    known = KnownLog(log.signer.verifier)
+    while True:
+        reading = read_once(log, known, **options)
+        known = learn(known, reading)
+        if reading.is_complete:
+            return known

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flask import Flask, Response, request
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from flask_ibi_archive import Archive
 from flask_ibi_archive.archive.care.verification import Verifier
@@ -22,10 +22,14 @@ from flask_ibi_archive.core.resolution.answer import ArchiveSource
 from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind, MissingPart
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
 from flask_ibi_archive.errors import NotReady
+from flask_ibi_archive.resolver.claims.conflicts import end_conflicts, note_rival
+from flask_ibi_archive.resolver.claims.tables import Conflict
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.pages.alerts import alert_response, method_response, unready_response
 from support.accesses import insert_counts, item_id
 from support.archives import archive_of, close, import_records, make_app
 from support.browser import serving
+from support.registries import NOON, a_registry, included
 from support.registry_calls import (
     COPY_URL,
     DATE,
@@ -38,6 +42,7 @@ from support.registry_calls import (
     document_call,
     registry_app,
 )
+from support.resolving import resolver_of
 from support.web import CONTENTS, rep, resolver_app, source
 
 FIRST, SECOND, TRANSLATION, METADATA, GONE, COPY, BARE, UNKNOWN = map(rep, range(1, 9))
@@ -102,6 +107,12 @@ RESOLVER_PAGES = {
     "/?ibi=NEW/GADGETS&do=decode": 400,
     "/8JMKD3MGP8W": 400,
     "/8JMKD3MGP8W/34PGRBS": 404,
+    "/ibi/conflicts": 200,
+    "/ibi/conflicts?state=all": 200,
+    "/ibi/conflicts?state=ended&before=1": 200,
+    "/ibi/conflicts/1": 200,
+    "/ibi/conflicts/2": 200,
+    "/ibi/conflicts/3": 404,
     "/ibi/registry": 200,
     f"/ibi/registry/{DOCUMENT}": 200,
     "/ibi/registry/sid.inpe.br/mtc-m18/2009/02.16.17.46": 404,
@@ -282,4 +293,15 @@ def _resolver(folder: Path) -> Iterator[Flask]:
             document_call(ICONET, DOCUMENT, COPY_URL),
         ):
             assert call(app, sent).status == 200
+        add_conflicts(resolver_of(app).database)
         yield app
+
+
+def add_conflicts(database: Database) -> None:
+    """Add a conflict that is open, and one that has ended."""
+    first, second = included(a_registry(database), 2)
+    with database.writing() as connection:
+        for ibi in (str(_ASKED), METADATA):
+            note_rival(connection, ibi, first, second, NOON)
+        connection.execute(update(Conflict).values(told_at=NOON + timedelta(minutes=1)))
+        end_conflicts(connection, str(_ASKED), first, NOON + timedelta(days=2))

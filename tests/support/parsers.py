@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from flask_ibi_archive.archive.accesses.visitors import is_robot_access
-from flask_ibi_archive.archive.joining.resolver_answer import find_alert
 from flask_ibi_archive.archive.service.url_keys import URLKeys
 from flask_ibi_archive.core.identifiers import (
     Form,
@@ -77,6 +76,7 @@ from flask_ibi_archive.core.resolution.persistent_url import (
 )
 from flask_ibi_archive.errors import IBIError
 from flask_ibi_archive.server.http.link_requests import clean_url
+from flask_ibi_archive.server.http.transport import find_alert
 from flask_ibi_archive.server.pages.persistent_urls import begins_with_ibi, is_like_persistent_url
 from flask_ibi_archive.server.pages.requests import find_address, forwarded_addresses
 from flask_ibi_archive.server.setting_values import parse_networks

@@ -55,6 +55,28 @@ DOCUMENTS = (
     "INSERT INTO ibi_registry_attempt (sender, attempted_at) VALUES ('8.8.8.8', :now)",
 )
 
+#: Inserts a row into each table about claims that is empty; the Archives 1 and 2 are registered.
+CLAIMS = (
+    "INSERT INTO ibi_resolver_log (archive_id, origin, key, pinned_at, state, frontier)"
+    " VALUES (1, 'a', 'a+1+A', :now, 'new', :bytes)",
+    "INSERT INTO ibi_resolver_pinned_key (archive_id, pinned_at, key) VALUES (1, :now, 'a+1+A')",
+    "INSERT INTO ibi_resolver_rejected_entry (archive_id, position, reason, rejected_at)"
+    " VALUES (1, 0, 'malformed', :now)",
+    "INSERT INTO ibi_resolver_fork (archive_id, found_at, earlier, later)"
+    " VALUES (1, :now, 'a', 'b')",
+    "INSERT INTO ibi_resolver_binding (key, archive_id, state) VALUES (:bytes, 1, 1)",
+    "INSERT INTO ibi_resolver_index_run (name, records) VALUES ('a.run', 1)",
+    "INSERT INTO ibi_resolver_prefix (prefix, archive_id, seen_at) VALUES ('a.br', 1, :now)",
+    "INSERT INTO ibi_resolver_conflict (ibi, first_archive_id, second_archive_id, found_at)"
+    " VALUES ('a.br/b/2001/01.01.00.00', 1, 2, :now)",
+    "INSERT INTO ibi_resolver_cosigned (archive_id, origin, origin_hash, size, root, checkpoint)"
+    " VALUES (1, 'a', 'a', 1, :bytes, 'a')",
+    "INSERT INTO ibi_resolver_failed_url (day, ibi, reason, count)"
+    " VALUES (:day, 'a.br/b/2001/01.01.00.00', 'unknown', 1)",
+    "INSERT INTO ibi_resolver_failure_report (archive_id, month) VALUES (1, '2026-11')",
+    "INSERT INTO ibi_resolver_mirrored (id, url, key) VALUES (1, 'http://r.example.org', 'a+1+A')",
+)
+
 
 @contextmanager
 def resolver_database(uri: str) -> Iterator[Database]:
@@ -143,16 +165,20 @@ class Calls:
     """Replaces the HTTP client: stores the calls, and returns a prepared answer.
 
     :param answer: an answer, an error, or a function that returns an answer.
+    :ivar key: the answer to a request for the key of claims: by default, there are no claims.
     """
 
     def __init__(self, answer: HttpResponse | TransportError | Callable[[], HttpResponse]) -> None:
         self.answer = answer
         self.made: list[tuple[str, str, float, int]] = []
+        self.key = HttpResponse(404, {}, b"")
 
     def __call__(
         self, url: str, query: str = "", *, seconds: float, limit: int, inner_hosts: InnerHosts
     ) -> HttpResponse:
         """Answer as :func:`~flask_ibi_archive.server.http.transport.fetch`."""
+        if url.endswith("/ibi/claims/key"):
+            return self.key
         self.made.append((url, query, seconds, limit))
         if isinstance(self.answer, TransportError):
             raise self.answer
@@ -194,3 +220,10 @@ def fill_document_registry(connection: Connection, with_identifiers: bool = True
     for statement in DOCUMENTS:
         if with_identifiers or "ibi_registry_identifier" not in statement:
             connection.execute(text(statement), {"now": NOON.isoformat()})
+
+
+def fill_claims(connection: Connection) -> None:
+    """Insert a row into each table about claims. The ids of the Archives are 1 and 2."""
+    values = {"now": NOON.isoformat(), "day": NOON.date().isoformat(), "bytes": bytes(16)}
+    for statement in CLAIMS:
+        connection.execute(text(statement), values)

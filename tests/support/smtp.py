@@ -52,6 +52,7 @@ class _Talk(socketserver.StreamRequestHandler):
                 self.reply("235 welcome")
             elif verb == "MAIL":
                 sender = line.partition(":")[2].split()[0].strip("<>")
+                recipients = []
                 self.reply("250 ok")
             elif verb == "RCPT":
                 recipients.append(line.partition(":")[2].split()[0].strip("<>"))

@@ -40,7 +40,6 @@ from flask_ibi_archive.archive.accesses.delivered_item import (
 )
 from flask_ibi_archive.archive.accesses.visitors import choose_pseudonym
 from flask_ibi_archive.archive.items.archives import ServedArchive
-from flask_ibi_archive.archive.items.file_io import new_file, sync_folder
 from flask_ibi_archive.archive.items.locks import STORING
 from flask_ibi_archive.archive.service.item_catalogue import ItemCatalogue, ItemKey
 from flask_ibi_archive.core.protocol.archive_urls import ArchiveFacts
@@ -49,6 +48,7 @@ from flask_ibi_archive.errors import NotReady, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.database_errors import get_driver_message
 from flask_ibi_archive.server.database.engines import limit_lock_wait
+from flask_ibi_archive.server.files import new_file, sync_folder
 
 ADVICE = "set IBI_SPOOL_FOLDER to a folder that can be written"
 SUFFIX = ".json"

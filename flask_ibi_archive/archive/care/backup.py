@@ -34,7 +34,7 @@ from sqlalchemy import Connection, Table
 
 from flask_ibi_archive.archive.items import table_rows
 from flask_ibi_archive.archive.items.archives import find_archives
-from flask_ibi_archive.archive.items.file_io import ProgressReader, copy_and_measure, new_file
+from flask_ibi_archive.archive.items.file_io import ProgressReader, copy_and_measure
 from flask_ibi_archive.archive.items.file_store import FileStore
 from flask_ibi_archive.archive.items.item_parts import read_needed_contents
 from flask_ibi_archive.archive.items.minting import read_clock
@@ -44,6 +44,7 @@ from flask_ibi_archive.core.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.errors import NotReady
 from flask_ibi_archive.server.database import migrate
 from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.files import new_file
 
 FORMAT = "flask_ibi_archive backup"
 VERSION = 2

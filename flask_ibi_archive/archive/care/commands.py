@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
@@ -97,6 +97,10 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
     the replaced database or an offer in FILE says that it may have been moved. The command names
     these offers.
 
+    A backup contains the log of claims, but not its private key. If the Archive has signed claims
+    that are not in FILE, the log begins anew with a new key. The command then says so: run flask
+    ibi register-archive.
+
     With --dry-run, an empty database is filled in a transaction. The transaction is rolled back.
 
     \b
@@ -123,6 +127,9 @@ def restore_command(source: Path, dry_run: bool, replace: bool, yes: bool, as_js
         _write_summary(summary, "restored", as_json)
     for note in restorer.notes:
         terminal.warn(note)
+    status = None if dry_run else archive.claims.status()
+    if status is not None and status.number and status.warning is not None:
+        terminal.warn(status.warning)
     if summary.faults:
         terminal.warn(
             f"{summary.faults} stored files were missing or damaged when {source} was made; "
@@ -164,12 +171,14 @@ def verify_command(
     """Check the stored files against their checksums.
 
     Checks the files of the items with the given IBIs. Without an IBI, checks the files of all
+    items, and the log of claims: its entries, hashes and size, and whether the last claims fit the
     items.
 
     Writes one line for each faulty file. The line contains the kind of the fault (missing,
     truncated, altered, swapped or unreadable), the IBI of the item, the path of the file, and
-    advice on the repair. The exit status is 1 if a file is faulty. If no file is faulty, the
-    command writes the number of verified files, but only if the output is a terminal.
+    advice on the repair. Errors in the log of claims have the kind "claims". The exit status is 1
+    if a file is faulty or the log has an error. Otherwise, the command writes the number of
+    verified files, but only if the output is a terminal.
 
     --prune deletes nothing if the folder of files also belongs to an Archive of another database,
     if this Archive is not entered there (init and each new file enter it), or if the folder
@@ -189,7 +198,8 @@ def verify_command(
     archive = group.get_archive()
     group.note_host_items(archive, "verified")
     terminal.standard_output()
-    with terminal.Bars(bytes="Verifying") as bars:
+    errors: list[str] = []
+    with terminal.Bars(bytes="Verifying", claims="Verifying claims") as bars:
         faults = FaultList(bars, as_json)
         verifier = Verifier(
             archive.database,
@@ -199,10 +209,14 @@ def verify_command(
             lambda done, total: bars.show("bytes", done, total),
         )
         result = verifier.run(identifiers, prune, dry_run, yes)
-    faults.finish(result)
+        if not identifiers:
+            errors = archive.claims.verify(lambda done, total: bars.show("claims", done, total))
+    faults.finish(result, errors)
     if not as_json:
+        for error in errors:
+            terminal.write(f"claims\t{error}")
         _report_counts(result, prune, dry_run)
-    if result.faults:
+    if result.faults or errors:
         raise click.exceptions.Exit(1)
 
 
@@ -224,10 +238,13 @@ class FaultList:
             terminal.write(f"{fault.kind}\t{fault.ibi}\t{fault.path}\t{fault.advice}")
         self._count += 1
 
-    def finish(self, result: Verification) -> None:
-        """Write the counts and end the JSON object."""
+    def finish(self, result: Verification, errors: Sequence[str]) -> None:
+        """Write the counts and end the JSON object.
+
+        :param errors: the errors in the log of claims.
+        """
         if self._as_json:
-            counts = {**asdict(result), "faulty": result.faults}
+            counts = {**asdict(result), "faulty": result.faults, "claims": errors}
             del counts["faults"]
             start = "\n]" if self._count else '{"faults": []'
             terminal.write(f"{start}, {json.dumps(counts)[1:]}")

@@ -89,8 +89,9 @@ class ClaimsStatus:
 class ClaimLog:
     """The log of the claims of an Archive. An object can be used by several threads.
 
-    The setting IBI_CLAIMS can be false, and an Archive has no key before ``flask ibi init``. Then
-    no claims are published, and the methods that read the log return None.
+    The setting IBI_CLAIMS can be false, the catalogue of a host may not list its changes, and an
+    Archive has no key before ``flask ibi init``. Then no claims are published, and the methods that
+    read the log return None.
 
     All methods raise NotReady if the database does not respond, or if the folder of the key can't
     be used.
@@ -113,6 +114,12 @@ class ClaimLog:
     @cached_property
     def _sequencer(self) -> Sequencer:
         return Sequencer(self._archive, self._folder)
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether claims are to be published: all items must be claimed, or none."""
+        records = self._archive.items.records
+        return self._archive.config.claims and (records is None or records.can_list_changes)
 
     # --- the log for readers ---------------------------------------------------------------------
 
@@ -150,7 +157,7 @@ class ClaimLog:
         return self._sign(int(seconds))
 
     def _is_published(self) -> bool:
-        if not self._archive.config.claims:
+        if not self.is_enabled:
             return False
         if self._read_log() is not None:
             return self._folder.read_key(1) is not None
@@ -267,7 +274,7 @@ class ClaimLog:
             log = log_tables.find_log(connection, self._archive_id)
             return None if log is None else read(connection, log)
 
-        return self._database.read(find) if self._archive.config.claims else None
+        return self._database.read(find) if self.is_enabled else None
 
     @property
     def _archive_id(self) -> int:
@@ -327,7 +334,7 @@ class ClaimLog:
         )
 
     def _find_warning(self, log: Log | None, key: SigningKey | None) -> str | None:
-        if not self._archive.config.claims:
+        if not self.is_enabled:
             return None
         if log is None or key is None:
             return "No claims are published; run: flask ibi init"
@@ -374,6 +381,8 @@ class ClaimLog:
             if not has_key or tree is not None:
                 self._folder.replace_key()
             if log is not None:
+                if tree is None and log.size == 0:
+                    self._folder.write_tree(SignedTree(log.number, 0, EMPTY_ROOT))
                 log_tables.update_log(connection, log._replace(key_at=now))
                 return True
             number = 1 if tree is None else tree.number + 1

@@ -1,4 +1,4 @@
-"""Measures files, writes files completely or not at all, and locks and marks folders.
+"""Measures and copies files, and marks folders.
 
 An entry is a small file in the folder of stored files. It names an Archive that uses the folder,
 and its database. Therefore an Archive with another database does not delete the files of this
@@ -7,15 +7,11 @@ Archive as unneeded files.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
-import secrets
-import stat
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
@@ -143,84 +139,6 @@ def read_source(path: Path, read: Callable[[BinaryIO], Content]) -> Content:
     is_certain = before == after < time.time_ns() - CLOCK_STEP
     source = Source(quote(os.fsencode(path)), after if is_certain else None)
     return replace(content, source=source)
-
-
-def sync_folder(folder: Path) -> None:
-    """Write the new file names in a folder to the disk, if the operating system can do this."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except PermissionError:  # on Windows, or if the process may not read the folder
-        return
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
-            raise
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def new_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """Yield a temporary file, which is renamed to ``path`` at the end.
-
-    If there is a file at ``path``, the new file replaces it and gets its permissions. The data is
-    on the disk before the file is renamed.
-
-    :param mode: the permissions if there is no old file. The umask can remove permissions.
-    :raises StorageError: if the file cannot be written. In this case the old file is unchanged.
-    """
-    temporary = path.with_name(f".new-{secrets.token_hex(8)}")
-    try:
-        replaces = path.exists()
-        if replaces and not path.is_file():
-            raise StorageError(f"{path} can't be written: a folder or a special file has this name")
-        permissions = stat.S_IMODE(path.stat().st_mode) if replaces else mode
-        try:
-            with open(
-                temporary, "x+b", opener=lambda name, flags: os.open(name, flags, permissions)
-            ) as new:
-                if replaces:
-                    temporary.chmod(permissions)
-                yield new
-                new.flush()
-                os.fsync(new.fileno())
-            temporary.replace(path)
-            sync_folder(path.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(f"{path} can't be written: {error.strerror or error}") from error
-
-
-@contextmanager
-def lock_folder(folder: Path, *, exclusive: bool) -> Iterator[bool]:
-    """Lock a folder until the end of the ``with`` block or of the process.
-
-    The function does not wait for locks of other processes.
-
-    :param exclusive: True if no other process may hold a lock at the same time.
-    :returns: False if the lock of another process prevents this lock, otherwise True. The result is
-        also True if the folder does not exist, or if the operating system does not support locks.
-    """
-    try:
-        import fcntl
-
-        handle = os.open(folder, os.O_RDONLY)
-    except (ImportError, OSError):
-        yield True
-        return
-    try:
-        try:
-            fcntl.flock(handle, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        except OSError:  # the file system does not support locks
-            pass
-        yield True
-    finally:
-        os.close(handle)
 
 
 class FolderEntry(NamedTuple):

@@ -17,17 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from flask_ibi_archive.archive.items.file_io import (
-    Content,
-    FolderEntry,
-    check_entries,
-    lock_folder,
-    measure,
-    new_file,
-    sync_folder,
-)
+from flask_ibi_archive.archive.items.file_io import Content, FolderEntry, check_entries, measure
 from flask_ibi_archive.archive.items.staging import NAME, STAGING, Staging
 from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.server.files import lock_folder, new_file, sync_folder
 
 #: An unneeded file may be deleted if the file is older than this number of seconds. A newer file
 #: may belong to a transaction that is not committed yet.

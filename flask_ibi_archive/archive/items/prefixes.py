@@ -24,13 +24,13 @@ from sqlalchemy import Connection, CursorResult, bindparam, select, union_all
 from sqlalchemy.exc import DBAPIError
 
 from flask_ibi_archive.archive.items.bulk import renew_plans
-from flask_ibi_archive.archive.items.file_io import new_file
 from flask_ibi_archive.archive.items.tables import ItemIdentifier, Prefix, Reservation
 from flask_ibi_archive.core.identifiers import format_decimal, parse_decimal
 from flask_ibi_archive.errors import MintingError, StorageError
 from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.database.dialects import insert_or_update, run_on_postgresql
 from flask_ibi_archive.server.database.engines import begin
+from flask_ibi_archive.server.files import new_file
 
 #: The row with this prefix applies to all prefixes. After a restore, the row is necessary because
 #: the database may not contain all prefixes that were used.

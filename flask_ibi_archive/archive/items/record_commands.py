@@ -308,8 +308,8 @@ def _write_file(path: Path, lines: Iterator[bytes]) -> None:
 
     :raises StorageError: if the file cannot be written.
     """
-    from flask_ibi_archive.archive.items.file_io import new_file
     from flask_ibi_archive.errors import StorageError
+    from flask_ibi_archive.server.files import new_file
 
     try:
         if path.exists() and not path.is_file():

@@ -18,11 +18,10 @@ from flask_ibi_archive.archive.items.file_io import (
     Content,
     Readable,
     copy_and_measure,
-    lock_folder,
     read_source,
-    sync_folder,
 )
 from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.server.files import lock_folder, sync_folder
 
 if TYPE_CHECKING:
     from flask_ibi_archive.archive.items.file_store import FileStore

@@ -157,7 +157,7 @@ def _write_identifiers(
     if path is None:
         yield None
         return
-    from flask_ibi_archive.archive.items.file_io import new_file
+    from flask_ibi_archive.server.files import new_file
 
     with new_file(path.resolve(), mode=0o666) as stream:
         # spreadsheets recognise UTF-8 by the mark at the beginning

@@ -12,7 +12,6 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 
 from flask_ibi_archive.core.protocol.inclusion import RegistrationStatus, parse_registration_answer
-from flask_ibi_archive.core.protocol.pairs import ALERT, parse_pairs
 from flask_ibi_archive.errors import (
     PeerProtocolError,
     ResolverError,
@@ -20,7 +19,7 @@ from flask_ibi_archive.errors import (
     ResolverRefused,
     TransportError,
 )
-from flask_ibi_archive.server.http.transport import HttpResponse, make_printable
+from flask_ibi_archive.server.http.transport import HttpResponse, find_alert, make_printable
 
 #: The largest number of bytes of an answer that are read. (A status has fewer than 100 bytes.)
 MAX_ANSWER = 65536
@@ -171,16 +170,6 @@ def _refusal(endpoint: Endpoint, answer: HttpResponse) -> ResolverError:
     return ResolverRefused(
         endpoint.url, "refuses the request (status 403) without a reason", CHECK_KEY
     )
-
-
-def find_alert(body: bytes) -> str:
-    """Return the alert (a message for readers) in an answer, in one line; "" if there is none."""
-    try:
-        return next(
-            (make_printable(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), ""
-        )
-    except PeerProtocolError:
-        return ""
 
 
 def is_html(answer: HttpResponse) -> bool:

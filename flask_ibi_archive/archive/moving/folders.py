@@ -15,7 +15,6 @@ from typing import Any
 from sqlalchemy import select
 
 from flask_ibi_archive.archive.items.exporting import copy_content
-from flask_ibi_archive.archive.items.file_io import new_file
 from flask_ibi_archive.archive.items.operations.context import HasContext
 from flask_ibi_archive.archive.items.tables import Offer
 from flask_ibi_archive.archive.moving.giving import (
@@ -36,6 +35,7 @@ from flask_ibi_archive.core.records.switches import (
 )
 from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.server.database.dialects import batched
+from flask_ibi_archive.server.files import new_file
 
 OFFER, ITEMS, FILES = "offer.json", "items.jsonl", "files"
 RECEIPT, CONFIRMATION = "receipt.json", "confirmation.json"

@@ -18,7 +18,7 @@ from flask_ibi_archive.core.claims.signed_note import (
 )
 from flask_ibi_archive.errors import ClaimError
 
-_is_size = re.compile(r"0|[1-9][0-9]{0,18}").fullmatch
+_is_size = re.compile(r"0|[1-9][0-9]{0,17}").fullmatch
 
 
 @dataclass(frozen=True, slots=True)

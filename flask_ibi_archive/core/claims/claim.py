@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from flask_ibi_archive.core.claims.tiles import MAX_ENTRY
-from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.core.identifiers import Form
 from flask_ibi_archive.core.identifiers.foreign import parse_foreign
+from flask_ibi_archive.core.identifiers.grammar import match_identifier
 from flask_ibi_archive.core.protocol.pairs import encode_word, pairs_as_dict, parse_pairs
 from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.errors import ClaimError, IdentifierError, PeerProtocolError
@@ -136,11 +137,11 @@ def identifier_key(ibi: str) -> bytes:
 
 def _canonicalize(text: str, form: Form | None = None) -> str | None:
     """Return an identifier in canonical case; None if the text is none, or has another form."""
-    try:
-        identifier = parse_identifier(text)
-    except IdentifierError:
+    # not parse_identifier, which explains at length why a text is none
+    identifier = match_identifier(text)
+    if identifier is None or form not in (None, identifier.form):
         return None
-    return identifier.text if form in (None, identifier.form) else None
+    return identifier.text
 
 
 def _read_word(pairs: dict[str, tuple[str, ...]], name: str) -> str | None:

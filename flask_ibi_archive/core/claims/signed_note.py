@@ -46,12 +46,13 @@ class SignedNote:
         return f"{self.text}\n{''.join(signature.format() for signature in self.signatures)}"
 
 
-def parse_note(note: str) -> SignedNote:
+def parse_note(note: str, limit: int = MAX_NOTE) -> SignedNote:
     """Parse a signed note.
 
+    :param limit: the maximum length of the note.
     :raises ClaimError: if the note is malformed.
     """
-    if len(note) > MAX_NOTE or any(sign < " " and sign != "\n" for sign in note):
+    if len(note) > limit or any(sign < " " and sign != "\n" for sign in note):
         raise ClaimError("a signed note is too long, or contains control characters")
     text, gap, below = note.rpartition("\n\n")
     if not gap or not below.endswith("\n"):

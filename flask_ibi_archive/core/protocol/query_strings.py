@@ -21,6 +21,8 @@ SERVICE_SUBJECT = "servicesubject"
 # These characters are not encoded, like letters, digits and "-._~". RFC 3986 allows them in a
 # query, and Table 4.1 of [R] does not contain them.
 _PLAIN = "/:@!$'()*,;"
+#: Matches a text that needs no encoding. It is much faster than quote().
+_is_plain = re.compile(r"[A-Za-z0-9._~/:@!$'()*,;-]*").fullmatch
 _ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+")
 _LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 # Matches a surrogate that represents no byte.
@@ -108,6 +110,8 @@ def encode_value(value: str) -> str:
         a query become %XX. Characters such as ``/ : @ ! ( )`` do not change.
     Source: [R] 4.1, Table 4.1.
     """
+    if _is_plain(value):
+        return value
     return quote(to_bytes(value), safe=_PLAIN)
 
 
@@ -118,6 +122,8 @@ def encode_url(url: str) -> str:
     examples of [R] contradict this rule.
     Source: [R] Examples 6.9, 8.1 and 8.2.
     """
+    if _is_plain(url):
+        return url
     return quote(to_bytes(_LONE_PERCENT.sub("%25", url)), safe=_PLAIN + "%")
 
 

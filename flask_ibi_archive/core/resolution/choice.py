@@ -58,6 +58,7 @@ from dataclasses import replace
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
 from flask_ibi_archive.core.protocol.languages import LanguageRange, ReaderPreferences
+from flask_ibi_archive.core.protocol.states import State
 from flask_ibi_archive.core.resolution.answer import Answer, ArchiveSource, Question, parse_answer
 from flask_ibi_archive.core.resolution.candidates import (
     Candidate,
@@ -152,6 +153,25 @@ class Analysis:
                 return candidate.redirect
         return None
 
+    def add_claim(self, source: ArchiveSource, question: Question, state: State) -> None:
+        """Use the claim of an Archive in place of its answer, which did not come.
+
+        :param question: a question of the current round for which :meth:`names_item` is true.
+        :param state: what the Archive claims: Deleted, or Original if only this is acceptable.
+        """
+        if state is State.DELETED:
+            self.add_answer(Answer(source, question, {"state": (state.value,)}))
+        else:
+            self._claimants.append(source)
+
+    def names_item(self, question: Question) -> bool:
+        """Return whether the reader wants the item of a question itself, not a related item."""
+        return not (question.verbs.relation.steps or self._routes[question].remaining)
+
+    def has_redirect(self) -> bool:
+        """Return whether an answer of this round contains an acceptable URL."""
+        return any(candidate.redirect for candidate in self._candidates)
+
     def has_follow_up(self) -> bool:
         """Return whether an answer of this round leads to a new follow-up question."""
         return not self._is_last_round() and any(
@@ -212,8 +232,9 @@ class Analysis:
         redirects = [candidate.redirect for candidate in candidates if candidate.redirect]  # rule 1
         # anyone can be an actor, so the claims of Archives outweigh those of actors
         redirects = [each for each in redirects if not each.source.is_actor] or redirects
-        if redirects and self.waits_for_all:
-            claimants = tuple(dict.fromkeys(redirect.source for redirect in redirects))
+        if self.waits_for_all:
+            sources = [redirect.source for redirect in redirects] + self._claimants
+            claimants = tuple(dict.fromkeys(sources))
             if len(claimants) > 1:
                 return self._create_alert(AlertKind.SUSPECTS, sources=claimants)
         if redirects:
@@ -280,6 +301,8 @@ class Analysis:
         self._rounds += 1
         self._candidates: list[Candidate] = []
         self._tombstones = []
+        #: Archives that did not answer, but claim to have the Original that is required.
+        self._claimants: list[ArchiveSource] = []
 
     def _new_groups(self, candidates: Iterable[Candidate]) -> list[QuestionGroup]:
         """Return the groups of candidates whose follow-up question was not asked yet."""

@@ -28,6 +28,7 @@ MAX_ENDS = 32
 #: Stands for the identifier of the item. What follows it is never part of a repository name.
 _PLACEHOLDER = "/8JMKD3MGP8W/34PGRBS"
 _NAMED = re.compile("/+(?:doi|hdl|ark|urn):", re.IGNORECASE)
+_ADDRESS = re.compile("/+https?:/+", re.IGNORECASE)
 _ENDS = re.compile("[!+:/]")
 
 
@@ -57,9 +58,14 @@ def find_former_links(target: str, bases: Sequence[str]) -> list[FormerLink]:
     A path may follow a foreign identifier directly, as in ``/hdl:20.500.12345/678/thesis.pdf``. It
     may follow an address only after a modifier, since the path below an address is another page.
 
+    The path may also be a whole address, as ``/http://old.example.org/handle/1/2``: a resolver
+    redirects to it at the Archive that claims the address.
+
     :param target: the path and the query, in ASCII. What a path may contain is not percent-encoded.
     :param bases: the beginnings of the addresses of the target, such as ``http://old.example.org``.
     """
+    if written := _ADDRESS.match(target):
+        target, bases = f"http://{target[written.end() :]}", [""]
     path, mark, query = target.partition("?")
     found = [_try_address(base + target, "") for base in bases] if mark else []
     named = is_named(target)

@@ -134,10 +134,14 @@ class Alert:
     :param asked: the number of Archives that received the last questions.
     :param timestamp: the date when the item was removed, or None if the date is unknown.
     :param reason: the error in a malformed URL, otherwise None.
-    :param suggestion: the identifier that the reader of a malformed URL probably meant.
+    :param suggestion: the identifier that the reader of a malformed or unknown one probably meant.
     :param depends_on_language: whether the alert depends on Accept-Language.
     :param missing_part: the missing part of the item.
     :param removed: the items that were removed, among those to which the item leads.
+    :param claimants: the Archives that claim to have the item, but did not answer.
+    :param is_conflict: whether the sources claim the same Original in their logs, so that the
+        resolver has told their administrators.
+    :param alias: the foreign identifier that nobody claims. Then there is no ``ibi``.
     :param alternatives: persistent URLs of other parts that the item has.
     Source: [R] 6.2.
     """
@@ -154,6 +158,9 @@ class Alert:
     missing_part: MissingPart | None = None
     removed: frozenset[Identifier] = frozenset()
     alternatives: tuple[PersistentUrl, ...] = ()
+    claimants: tuple[ArchiveSource, ...] = ()
+    is_conflict: bool = False
+    alias: str | None = None
 
     @property
     def summary(self) -> str:
@@ -165,9 +172,11 @@ class Alert:
             when = f" on {self.timestamp[:10]}" if self.timestamp else ""
             return f"{self.ibi} was removed{when}"
         if self.kind is AlertKind.SUSPECTS:
-            names = ", ".join(f"{source.service} at {source.address}" for source in self.sources)
+            names = _name_sources(self.sources)
             return f"more than one source claims to have the Original of {self.ibi}: {names}"
         if self.kind is AlertKind.SILENT:
+            if self.claimants:
+                return f"{_name_sources(self.claimants)} has {self.ibi}, but did not answer"
             if self.sources:
                 return f"{self.ibi} was removed from an Archive, but {silent}"
             return f"{self.ibi} was not found, but {silent}"
@@ -177,7 +186,11 @@ class Alert:
             return f"the chain of items is too long; the search stopped at {self.ibi}"
         if self.missing_part is not None:
             return f"{self.ibi} is known, but {self.missing_part.value}"
-        return f"no Archive has {self.ibi}"
+        return f"no Archive has {self.ibi or self.alias}"
+
+
+def _name_sources(sources: tuple[ArchiveSource, ...]) -> str:
+    return ", ".join(f"{source.service} at {source.address}" for source in sources)
 
 
 _TRANSLATION = create_step(StepKind.TRANSLATION)
@@ -226,6 +239,10 @@ class AlternativesSearch:
             if is_other or is_list:
                 found = VerbList(Relation(steps), verbs.file_list)
                 self._found.add(PersistentUrl(answer.question.ibi, found))
+
+    def has_redirect(self) -> bool:
+        """Return False: a part of the item is never the result."""
+        return False
 
     def has_follow_up(self) -> bool:
         """Return whether a part was found.

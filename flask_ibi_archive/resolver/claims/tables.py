@@ -54,6 +54,9 @@ class ResolverState(ResolverBase):
     version: Mapped[int] = mapped_column(BigInteger, server_default="0")
     #: All logs were read at this time or later. None: no follower has run.
     followed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The process that reads the logs: a random text. Only this process reads logs until the time.
+    follower: Mapped[str | None] = mapped_column(String(32))
+    follows_until: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
 class FollowedLog(ResolverBase):
@@ -76,6 +79,9 @@ class FollowedLog(ResolverBase):
     #: The pinned public key in the form of a verifier key (signed-note).
     key: Mapped[str] = mapped_column(String(500))
     pinned_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    #: The number of the log among those of the Archive, from 1. A log that continues with another
+    #: key keeps its number.
+    number: Mapped[int] = mapped_column(Integer, server_default="1")
     state: Mapped[str] = mapped_column(String(12), server_default=NEW)
     #: Why the state is stale, silent, forked or contradicted, in one line for the operator.
     reason: Mapped[str | None] = mapped_column(Text)
@@ -158,9 +164,9 @@ class IndexRun(ResolverBase):
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
+    #: The name of the file in the folder of the index. Another run never has the same name.
+    name: Mapped[str] = mapped_column(String(40))
     records: Mapped[int] = mapped_column(BigInteger)
-    #: Where the run stands in the order of age; merged runs take the place of their newest part.
-    position: Mapped[int] = mapped_column(BigInteger)
 
 
 class PrefixHolder(ResolverBase):
@@ -203,7 +209,11 @@ class Conflict(ResolverBase):
     second_archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("conflict_second"))
     found_at: Mapped[datetime] = mapped_column(UTCDateTime)
     ended_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    #: When both administrators were told. None: not yet.
+    #: When the signal was sent and the line was logged. None: not yet.
+    announced_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When the e-mail to both administrators was last tried. None: not yet.
+    tried_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When the mail server accepted the e-mail. None: not yet.
     told_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
@@ -211,9 +221,12 @@ class Cosigned(ResolverBase):
     """The latest checkpoint of an Archive that this resolver cosigned as a witness."""
 
     __tablename__ = "ibi_resolver_cosigned"
+    __table_args__ = (Index("ix_ibi_resolver_cosigned_hash", "origin_hash"),)
 
     archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("cosigned"), primary_key=True)
     origin: Mapped[str] = mapped_column(String(300), primary_key=True)
+    #: SHA-256 of the origin in hexadecimal digits, which is in the address of the checkpoint.
+    origin_hash: Mapped[str] = mapped_column(String(64))
     size: Mapped[int] = mapped_column(BigInteger)
     root: Mapped[bytes] = mapped_column(LargeBinary)
     #: The checkpoint with the signatures of the Archive and of this resolver.
@@ -258,4 +271,6 @@ class Mirrored(ResolverBase):
     key: Mapped[str] = mapped_column(String(500))
     #: The time in the list that was taken over last. An older list is refused.
     list_time: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: The ETag of that list.
+    etag: Mapped[str | None] = mapped_column(String(255))
     checked_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 #: The sections of the help page. Each section lists its commands, with the module of each command.
 SECTIONS = {
     "Set up": "administration.init administration.check",
-    "Archives": "administration.register administration.list administration.remove",
+    "Archives": "administration.register administration.list administration.remove mirror.mirror",
+    "Claims": "claims.follow claims.claims conflicts.conflicts index.rebuild-index",
     "Document registry": "registry.registry",
-    "Resolution": "resolve.resolve",
+    "Resolution": "resolve.resolve failures.failures sample.sample export_map.export-map",
 }
 
 

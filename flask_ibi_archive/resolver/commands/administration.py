@@ -32,7 +32,10 @@ COLUMNS = (
 
 @click.command("init")
 def init_command() -> None:
-    """Create or upgrade the resolver's tables.
+    """Create or upgrade the resolver's tables, and create its key.
+
+    The key is in a file in the folder IBI_RESOLVER_CLAIMS_FOLDER. With this key, the resolver signs
+    its list of Archives and, as a witness, the checkpoints of their claims.
 
     The first line of the output is the IBI of the resolver's service. If SERVER_NAME is set, the
     second line is the URL of the service, which Archives need as IBI_RESOLVER_URL. If the resolver
@@ -43,9 +46,12 @@ def init_command() -> None:
     Example:
       flask --app example_app:create_resolver ibi-resolver init
     """
+    from flask_ibi_archive.resolver.claims.resolver_key import create_key
+
     resolver = get_resolver()
     terminal.standard_output()
     resolver.init()
+    create_key(resolver.config)
     terminal.write(resolver.config.service_ibi)
     if resolver.config.service_url is not None:
         terminal.write(resolver.config.service_url)
@@ -60,9 +66,9 @@ def init_command() -> None:
 def check_command(as_json: bool) -> None:
     """Check that the resolver works and can be reached.
 
-    The command checks the configuration, pycurl, the database, the Archives, the document registry
-    and the address of the resolver. It prints one line for each check. If a check fails, the exit
-    status is 1.
+    The command checks the configuration, pycurl, the database, the Archives, their claims, the
+    document registry and the address of the resolver. It prints one line for each check. If a check
+    fails, the exit status is 1.
 
     \b
     Example:

@@ -19,8 +19,9 @@ from urllib3.exceptions import ConnectTimeoutError, InvalidChunkLength, NewConne
 from urllib3.exceptions import TimeoutError as PoolTimeout
 
 from flask_ibi_archive.core.protocol.hosts import NO_INNER_HOSTS, InnerHosts
+from flask_ibi_archive.core.protocol.pairs import ALERT, parse_pairs
 from flask_ibi_archive.core.protocol.query_strings import hide_keys
-from flask_ibi_archive.errors import IBIError, TransportError, one_line
+from flask_ibi_archive.errors import IBIError, PeerProtocolError, TransportError, one_line
 from flask_ibi_archive.server.http.guarded_http import DeadlinePassed, InternalAddress, sending
 
 #: Compression is not accepted, because a small response could expand to a very large one.
@@ -113,6 +114,16 @@ def make_printable(text: str, limit: int = MAX_SHOWN) -> str:
     return line if len(line) <= limit else f"{line[:limit]}..."
 
 
+def find_alert(body: bytes) -> str:
+    """Return the alert (a message for readers) in an answer, in one line; "" if there is none."""
+    try:
+        return next(
+            (make_printable(pair.text) for pair in parse_pairs(body) if pair.name == ALERT), ""
+        )
+    except PeerProtocolError:
+        return ""
+
+
 def without_password(url: str) -> str:
     """Return a URL without user and password."""
     return re.sub(r"//[^/]*@", "//", url)
@@ -156,7 +167,7 @@ def request(
 ) -> HttpResponse:
     """Return the response to a request with headers that may be secret. See also :func:`fetch`.
 
-    :param url: the URL, also in errors.
+    :param url: the URL. Errors show it without user and password.
     :param headers: further headers, such as Authorization. Errors do not show them.
     :param seconds: the timeout for the complete response.
     :param limit: the largest number of bytes of the body that are read.
@@ -183,17 +194,18 @@ def _exchange(
 ) -> HttpResponse | IBIError:
     """Send a request, and return the response or an error; see :func:`request`."""
     method = "GET" if body is None else "POST"
+    shown = without_password(url)
     try:
         with sending(
             method, url, headers=headers, seconds=seconds, inner_hosts=inner_hosts, body=body
         ) as response:
             if take is not None and response.status_code not in (200, 206):
                 take, limit = None, BLOCK
-            return _read(url, response, limit, BLOCK, take)
+            return _read(shown, response, limit, BLOCK, take)
     except IBIError as error:
         return error.with_traceback(None)
     except Exception as error:  # noqa: BLE001 - any exception may contain the headers
-        return explain(url, error)
+        return explain(shown, error)
 
 
 def _read(

@@ -51,6 +51,8 @@ def describe_part(url: persistent_urls.PersistentUrl) -> str:
     return gettext("The metadata")
 
 
+#: The path of the page about conflicts at a resolver.
+CONFLICTS = "/ibi/conflicts"
 VARY = "Accept, Accept-Language, Cookie"
 EXAMPLE = "http://urlib.net/8JMKD3MGP8W/35MMLL8!:(oai_dc)"
 
@@ -111,14 +113,21 @@ def alert_response(alert: Alert, name: str = "", resolver_url: str | None = None
     else:
         if alert.kind is AlertKind.UNKNOWN and alert.ibi is not None:
             values.update(_describe_origin(alert.ibi))
+            if alert.suggestion:
+                values.update(_describe_suggestion(alert.suggestion))
         values.update(_find_links(name, alert))
     return _page_response(name, alert.kind.status, retries, alert, **values)
 
 
 def _describe_fault(reason: Reason | None, suggestion: str | None) -> dict[str, object]:
     """Return the variables that say what is wrong in an identifier, and what was perhaps meant."""
+    return {"reason": translate_reason(reason), **_describe_suggestion(suggestion)}
+
+
+def _describe_suggestion(suggestion: str | None) -> dict[str, object]:
+    """Return the variables that say which identifier was perhaps meant."""
     meant = f"{request_root()}/{suggestion}" if suggestion else None
-    return {"reason": translate_reason(reason), "suggestion": suggestion, "meant": meant}
+    return {"suggestion": suggestion, "meant": meant}
 
 
 def _describe_origin(ibi: Identifier) -> dict[str, object]:
@@ -203,7 +212,12 @@ def _find_links(name: str, alert: Alert) -> dict[str, object]:
     except MalformedPersistentUrl:
         return {}
     if name == "suspects":
-        return {"any_copy": _find_path(replace(requested, requires_original=False))}
+        links: dict[str, object] = {
+            "any_copy": _find_path(replace(requested, requires_original=False))
+        }
+        if alert.is_conflict:
+            links["conflicts"] = f"{request_root()}{CONFLICTS}"
+        return links
     if name == "too_long" and alert.ibi is not None:
         return {"reached": _find_path(persistent_urls.PersistentUrl(alert.ibi))}
     if name == "missing" and alert.ibi is not None:
@@ -248,6 +262,10 @@ def _create_pairs(alert: Alert) -> Pairs:
     if alert.sources:
         pairs.append(("archiveaddress", tuple(source.address for source in alert.sources)))
         pairs.append(("archiveserviceibi", tuple(source.service for source in alert.sources)))
+    if alert.claimants:
+        pairs.append(("archives.claimants", tuple(each.service for each in alert.claimants)))
+    if alert.is_conflict:
+        pairs.append(("conflicts", f"{request_root()}{CONFLICTS}"))
     if alert.alternatives:
         pairs.append(("alternatives", tuple(map(_find_path, alert.alternatives))))
     if alert.silent:

@@ -23,6 +23,8 @@ from flask_ibi_archive.server.pages.texts import PageFunctions
 ANSWERS = "ibi_answers"
 #: The key of the function of an Archive that selects the view for a message to its service.
 SERVICE = "ibi_service_route"
+#: The key of the endpoints of pages for other servers in ``app.extensions``.
+SERVER_PAGES = "ibi_server_pages"
 #: The name of the converter in the routes of this package.
 OWN_WORD = "flask_ibi_archive_own_word"
 
@@ -70,6 +72,7 @@ def prepare_app(state: BlueprintSetupState) -> None:
     state.app.jinja_env.add_extension(PageFunctions)
     if ANSWERS not in state.app.extensions:
         state.app.extensions[ANSWERS] = []
+        state.app.extensions[SERVER_PAGES] = set()
         app = cast(Flask, state.app)
         flask_interfaces.answer_before_hooks(app, answer_protocol)
         flask_interfaces.finish_last(app, add_policy)
@@ -96,6 +99,22 @@ def add_page(
     blueprint.add_url_rule(
         rule, endpoint, view_without_word, defaults={"word": word}, methods=methods
     )
+
+
+def add_server_page(
+    blueprint: Blueprint,
+    endpoint: str,
+    path: str,
+    view: Callable[..., Response],
+    methods: tuple[str, ...] = ("GET",),
+) -> None:
+    """Add a page that other servers read: the hooks of the app do not answer instead of it.
+
+    The parameters are those of :func:`add_page`; :func:`prepare_app` is called before.
+    """
+    add_page(blueprint, endpoint, path, view, methods)
+    name = f"{blueprint.name}.{endpoint}"
+    blueprint.record_once(lambda state: state.app.extensions[SERVER_PAGES].add(name))
 
 
 def add_rule_for_all_methods(
@@ -125,7 +144,7 @@ def answer_first(app: App, *answers: Hook, before_resolver: bool = False) -> Non
 
 
 def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
-    """Answer a message to the service, or a persistent URL.
+    """Answer a message to the service, a page for other servers, or a persistent URL.
 
     A resolver cannot log in, follow a redirect to https, or wait. Therefore the answers of the
     app's hooks do not count here. But the hooks run, because functions that run after the request,
@@ -135,14 +154,16 @@ def answer_protocol(run_hooks: Callable[[], Any]) -> Any:
     :returns: None if the app answers the request.
     """
     app = current_flask()
-    is_for_service = SERVICE in app.extensions and app.extensions[SERVICE]()
-    if not is_for_service and not is_unrouted() and not has_catch_all_route():
+    is_for_server = request.endpoint in app.extensions[SERVER_PAGES] or (
+        SERVICE in app.extensions and app.extensions[SERVICE]()
+    )
+    if not is_for_server and not is_unrouted() and not has_catch_all_route():
         return run_hooks()
     try:
         theirs = run_hooks()
     except Exception as error:  # noqa: BLE001 - an error handler of the app may answer it
         theirs = error
-    if is_for_service:
+    if is_for_server:
         return app.dispatch_request()
     # "/" is no persistent URL; a resolver has its front page there
     if theirs is None or request.path != "/":

@@ -45,6 +45,8 @@ Resolve = Callable[
     [PersistentUrl, str, tuple[str, ...], tuple[LanguageRange, ...]], "Response | None"
 ]
 Hook = Callable[[], "Response | None"]
+#: A function that is told of each malformed target for which a reader gets an alert.
+NoteMalformed = Callable[[str, MalformedPersistentUrl], object]
 
 #: The key of the resolver's function that answers a persistent URL in ``app.extensions``.
 RESOLVE = "ibi_resolve"
@@ -67,7 +69,9 @@ _DATED = re.compile(
 _CAPITALS_AND_DIGITS = re.compile("(?=[^/]*[2-9])[^/]+/.*[2-9]")
 
 
-def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> Hook:
+def create_fallback_hook(
+    resolve: Resolve, is_meant: Callable[[str], bool], note_malformed: NoteMalformed | None = None
+) -> Hook:
     """Return a function that answers persistent URLs, for :func:`.app_hooks.answer_first`.
 
     The returned function returns None if the app has a route for the request (see
@@ -76,6 +80,7 @@ def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> H
     :param resolve: the function that answers a persistent URL.
     :param is_meant: a function that receives a malformed target, and returns whether the target was
         probably meant as a persistent URL.
+    :param note_malformed: is told of each malformed target for which a reader gets an alert.
 
     Source: [R] 6.2, Table 6.6.
     """
@@ -93,7 +98,7 @@ def create_fallback_hook(resolve: Resolve, is_meant: Callable[[str], bool]) -> H
             return response
         if isinstance(failure, RequestRedirect):
             return redirect_to_configured_address(failure)
-        return answer_target(resolve, is_meant)
+        return answer_target(resolve, is_meant, note_malformed)
 
     return answer_unrouted
 
@@ -113,16 +118,22 @@ def has_catch_all_route() -> bool:
     return rule is not None and _CATCH_ALL.fullmatch(rule.rule) is not None
 
 
-def answer_target(resolve: Resolve, is_meant: Callable[[str], bool]) -> Response | None:
+def answer_target(
+    resolve: Resolve, is_meant: Callable[[str], bool], note_malformed: NoteMalformed | None = None
+) -> Response | None:
     """Answer the requested target; return None if the target may be a page of the host."""
     is_read = request.method in ("GET", "HEAD")
     target = request_target()
     try:
         wanted = parse_persistent_target(target)
     except MalformedPersistentUrl as error:
-        if is_meant(target) or has_only_resolver():
-            return malformed_response(error) if is_read else method_response()
-        return None
+        if not is_meant(target) and not has_only_resolver():
+            return None
+        if not is_read:
+            return method_response()
+        if note_malformed is not None:
+            note_malformed(target, error)
+        return malformed_response(error)
     if not is_read:
         must_answer = is_plausible_ibi(wanted.ibi, target) or has_only_resolver()
         return method_response() if must_answer else None

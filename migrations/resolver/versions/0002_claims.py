@@ -59,8 +59,8 @@ def upgrade() -> None:
     op.create_table(
         "ibi_resolver_index_run",
         sa.Column("id", KEY, autoincrement=True, nullable=False),
+        sa.Column("name", sa.String(length=40), nullable=False),
         sa.Column("records", sa.BigInteger(), nullable=False),
-        sa.Column("position", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sqlite_autoincrement=True,
     )
@@ -70,6 +70,7 @@ def upgrade() -> None:
         sa.Column("url", sa.Text(), nullable=False),
         sa.Column("key", sa.String(length=500), nullable=False),
         sa.Column("list_time", MOMENT, nullable=True),
+        sa.Column("etag", sa.String(length=255), nullable=True),
         sa.Column("checked_at", MOMENT, nullable=True),
         sa.CheckConstraint("id = 1", name="ck_ibi_resolver_mirrored_id"),
         sa.PrimaryKeyConstraint("id"),
@@ -79,6 +80,8 @@ def upgrade() -> None:
         sa.Column("id", KEY, autoincrement=False, nullable=False),
         sa.Column("version", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("followed_at", MOMENT, nullable=True),
+        sa.Column("follower", sa.String(length=32), nullable=True),
+        sa.Column("follows_until", MOMENT, nullable=True),
         sa.CheckConstraint("id = 1", name="ck_ibi_resolver_state_id"),
         sa.PrimaryKeyConstraint("id"),
     )
@@ -90,6 +93,8 @@ def upgrade() -> None:
         sa.Column("second_archive_id", KEY, nullable=False),
         sa.Column("found_at", MOMENT, nullable=False),
         sa.Column("ended_at", MOMENT, nullable=True),
+        sa.Column("announced_at", MOMENT, nullable=True),
+        sa.Column("tried_at", MOMENT, nullable=True),
         sa.Column("told_at", MOMENT, nullable=True),
         sa.CheckConstraint(
             "first_archive_id < second_archive_id", name="ck_ibi_resolver_conflict_order"
@@ -121,6 +126,7 @@ def upgrade() -> None:
         "ibi_resolver_cosigned",
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("origin", sa.String(length=300), nullable=False),
+        sa.Column("origin_hash", sa.String(length=64), nullable=False),
         sa.Column("size", sa.BigInteger(), nullable=False),
         sa.Column("root", sa.LargeBinary(), nullable=False),
         sa.Column("checkpoint", sa.Text(), nullable=False),
@@ -132,6 +138,7 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("archive_id", "origin"),
     )
+    op.create_index("ix_ibi_resolver_cosigned_hash", "ibi_resolver_cosigned", ["origin_hash"])
     op.create_table(
         "ibi_resolver_failure_report",
         sa.Column("archive_id", KEY, nullable=False),
@@ -169,6 +176,7 @@ def upgrade() -> None:
         sa.Column("origin", sa.String(length=300), nullable=False),
         sa.Column("key", sa.String(length=500), nullable=False),
         sa.Column("pinned_at", MOMENT, nullable=False),
+        sa.Column("number", sa.Integer(), server_default="1", nullable=False),
         sa.Column("state", sa.String(length=12), server_default="new", nullable=False),
         sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("size", sa.BigInteger(), server_default="0", nullable=False),

@@ -14,7 +14,8 @@ import pytest
 from flask import Flask
 from sqlalchemy import text
 from support.archives import archive_of, close, import_records, make_app
-from support.claim_logs import (
+from support.clocks import Clock
+from support.published_logs import (
     DatabaseCopy,
     compute_tree,
     open_published,
@@ -22,7 +23,6 @@ from support.claim_logs import (
     read_claims,
     read_entries,
 )
-from support.clocks import Clock
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive

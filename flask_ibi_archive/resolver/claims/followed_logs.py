@@ -1,0 +1,276 @@
+"""SQL statements for the logs that a resolver follows, and for the lease of the follower."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, func, literal, or_, select, update
+
+from flask_ibi_archive.core.claims.keys import parse_key
+from flask_ibi_archive.core.claims.merkle import Frontier
+from flask_ibi_archive.resolver.claims.log_reader import KnownLog, Reading
+from flask_ibi_archive.resolver.claims.tables import (
+    CONTRADICTED,
+    CURRENT,
+    FORKED,
+    SILENT,
+    FollowedLog,
+    Fork,
+    PrefixHolder,
+    RejectedEntry,
+    ResolverState,
+)
+from flask_ibi_archive.resolver.tables import RegisteredArchive
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.server.database.dialects import (
+    UTCDateTime,
+    insert_or_update,
+    is_one_of,
+)
+
+#: The time after which a log is read again.
+INTERVAL = timedelta(seconds=60)
+#: The shortest time between two readings after a ping.
+PING_INTERVAL = timedelta(seconds=2)
+#: The time for which a follower is the only one.
+LEASE = timedelta(seconds=30)
+#: The maximum number of rejected entries of an Archive that are stored.
+MAX_REJECTED = 1000
+#: The states in which the claims of an Archive count.
+TRUSTED = (CURRENT, SILENT)
+
+
+@dataclass(frozen=True, slots=True)
+class DueLog:
+    """A log of an included Archive that is read now.
+
+    :param number: the number of the log among those of the Archive.
+    :param key: the pinned key as text.
+    :param emails: the addresses of the administrator of the Archive, as far as they are known.
+    """
+
+    archive_id: int
+    service_ibi: str
+    address: str
+    emails: tuple[str | None, ...]
+    number: int
+    key: str
+    origin: str
+    known: KnownLog
+    started_at: datetime
+
+    @property
+    def base(self) -> str:
+        """The URL of the folder of the log."""
+        return f"http://{self.address}/ibi/claims/"
+
+
+_LOG, _ARCHIVE = FollowedLog, RegisteredArchive
+_COLUMNS = (
+    _LOG.archive_id, _ARCHIVE.service_ibi, _ARCHIVE.address, _ARCHIVE.admin_email, _ARCHIVE.email,
+    _LOG.number, _LOG.key, _LOG.origin, _LOG.state, _LOG.reason, _LOG.size, _LOG.frontier,
+    _LOG.checkpoint, _LOG.etag, _LOG.signed_at,
+)  # fmt: skip
+_INCLUDED = (
+    select(*_COLUMNS)
+    .join(_ARCHIVE, _ARCHIVE.id == _LOG.archive_id)
+    .where(_ARCHIVE.included_at.is_not(None), _LOG.state != FORKED)
+)
+
+
+def list_due(connection: Connection, now: datetime, limit: int) -> list[DueLog]:
+    """Return the logs of included Archives that must be read now, the longest unread ones first."""
+    is_due = or_(_LOG.read_at.is_(None), _LOG.read_at <= now - INTERVAL, _LOG.due_at <= now)
+    rows: Sequence[Any] = connection.execute(
+        _INCLUDED.where(is_due).order_by(_LOG.read_at).limit(limit)
+    ).all()
+    return [
+        DueLog(
+            row.archive_id,
+            row.service_ibi,
+            row.address,
+            (row.admin_email, row.email),
+            row.number,
+            row.key,
+            row.origin,
+            KnownLog(
+                parse_key(row.key),
+                row.state,
+                row.reason,
+                Frontier.from_bytes(row.size, row.frontier),
+                row.checkpoint,
+                row.etag,
+                None if row.signed_at is None else int(row.signed_at.timestamp()),
+            ),
+            now,
+        )
+        for row in rows
+    ]
+
+
+def list_included(connection: Connection, archive_ids: Iterable[int]) -> set[int]:
+    """Return the ids of those Archives that are included."""
+    return set(connection.scalars(_select_included(connection, archive_ids)))
+
+
+def _select_included(connection: Connection, archive_ids: Iterable[int]) -> Select[Any]:
+    is_listed = is_one_of(connection, _ARCHIVE.id, archive_ids)
+    statement = select(_ARCHIVE.id).where(is_listed, _ARCHIVE.included_at.is_not(None))
+    return statement.order_by(_ARCHIVE.id)
+
+
+def lock_archives(connection: Connection, archive_ids: Iterable[int]) -> set[int]:
+    """Lock the rows of Archives, and return the ids of those that are included.
+
+    A transaction that stores what was read begins with this. Those that change an Archive lock the
+    rows in the same order.
+    """
+    statement = _select_included(connection, archive_ids).with_for_update(key_share=True)
+    return set(connection.scalars(statement))
+
+
+def store_reading(
+    connection: Connection, log: DueLog, reading: Reading, now: datetime
+) -> bool | None:
+    """Store the new state and position of a log.
+
+    The log of an Archive whose answers contradicted its claims keeps this state.
+
+    :returns: whether this changes if the claims of the Archive count. None if the key or the
+        position has changed since the log was read. Then nothing is stored.
+    """
+    is_same = and_(
+        _LOG.archive_id == log.archive_id,
+        _LOG.number == log.number,
+        _LOG.key == log.key,
+        _LOG.size == log.known.frontier.size,
+    )
+    row = connection.execute(
+        select(_LOG.state, _LOG.reason, _LOG.due_at).where(is_same).with_for_update()
+    ).one_or_none()
+    if row is None:
+        return None
+    state, reason = reading.state, reading.reason
+    if row.state == CONTRADICTED and state != FORKED:
+        state, reason = row.state, row.reason
+    # after a ping during the reading, and after a part of a tree, the log is due again
+    due_at = row.due_at if row.due_at is not None and row.due_at > log.started_at else None
+    seconds = reading.signed_at
+    connection.execute(
+        update(_LOG)
+        .where(is_same)
+        .values(
+            state=state,
+            reason=reason,
+            size=reading.frontier.size,
+            frontier=reading.frontier.to_bytes(),
+            checkpoint=reading.checkpoint,
+            etag=reading.etag,
+            signed_at=None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc),
+            read_at=log.started_at,
+            due_at=due_at if reading.is_complete else now,
+        )
+    )
+    return (row.state in TRUSTED) != (state in TRUSTED)
+
+
+def store_fork(connection: Connection, log: DueLog, reading: Reading, now: datetime) -> None:
+    """Store both checkpoints of a fork."""
+    assert reading.fork is not None
+    earlier, later = reading.fork
+    connection.execute(
+        insert_or_update(connection, Fork).values(
+            archive_id=log.archive_id, found_at=now, earlier=earlier, later=later
+        )
+    )
+
+
+def store_rejected(
+    connection: Connection, archive_id: int, rejected: dict[int, str], now: datetime
+) -> None:
+    """Store why entries were kept out, up to :data:`MAX_REJECTED` entries of an Archive."""
+    count = connection.scalar(select(func.count()).where(RejectedEntry.archive_id == archive_id))
+    rows = [
+        {"archive_id": archive_id, "position": position, "reason": reason, "rejected_at": now}
+        for position, reason in sorted(rejected.items())[: max(MAX_REJECTED - (count or 0), 0)]
+    ]
+    if rows:
+        statement = insert_or_update(connection, RejectedEntry).on_conflict_do_nothing()
+        connection.execute(statement, rows)
+
+
+def store_prefixes(
+    connection: Connection, archive_id: int, prefixes: set[str], now: datetime
+) -> None:
+    """Store that an Archive has Originals with these prefixes."""
+    rows = [
+        {"prefix": prefix, "archive_id": archive_id, "seen_at": now} for prefix in sorted(prefixes)
+    ]
+    if rows:
+        statement = insert_or_update(connection, PrefixHolder)
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=[PrefixHolder.prefix, PrefixHolder.archive_id],
+                set_={"seen_at": statement.excluded.seen_at},
+            ),
+            rows,
+        )
+
+
+def set_followed_at(connection: Connection, now: datetime) -> None:
+    """Store the time since when all logs whose claims count were read."""
+    oldest = (
+        select(func.min(_LOG.read_at))
+        .join(_ARCHIVE, _ARCHIVE.id == _LOG.archive_id)
+        .where(_ARCHIVE.included_at.is_not(None), _LOG.state.in_(TRUSTED))
+        .scalar_subquery()
+    )
+    connection.execute(
+        update(ResolverState).values(followed_at=func.coalesce(oldest, literal(now, UTCDateTime())))
+    )
+
+
+def take_lease(connection: Connection, follower: str, now: datetime) -> bool:
+    """Become or remain the only follower for :data:`LEASE`; return False if another one is.
+
+    :param follower: a random text that stands for the process.
+    """
+    statement = update(ResolverState).where(
+        or_(
+            ResolverState.follower.is_(None),
+            ResolverState.follower == follower,
+            ResolverState.follows_until < now,
+        )
+    )
+    done = connection.execute(statement.values(follower=follower, follows_until=now + LEASE))
+    return bool(done.rowcount)
+
+
+def release_lease(connection: Connection, follower: str) -> None:
+    """Let another process follow at once."""
+    connection.execute(
+        update(ResolverState)
+        .where(ResolverState.follower == follower)
+        .values(follower=None, follows_until=None)
+    )
+
+
+def request_reading(database: Database, service_ibi: str, now: datetime) -> None:
+    """Make a log due after a ping, unless it is due already.
+
+    A log that was read less than :data:`PING_INTERVAL` ago becomes due after this time. Nothing is
+    written in vain, because anybody may send pings.
+    """
+    rows = database.read_rows(
+        select(_LOG.archive_id, _LOG.read_at)
+        .join(_ARCHIVE, _ARCHIVE.id == _LOG.archive_id)
+        .where(_ARCHIVE.service_ibi == service_ibi, _LOG.due_at.is_(None))
+    )
+    for archive_id, read_at in rows:
+        due_at = now if read_at is None else max(now, read_at + PING_INTERVAL)
+        statement = update(_LOG).where(_LOG.archive_id == archive_id, _LOG.due_at.is_(None))
+        with database.writing() as connection:
+            connection.execute(statement.values(due_at=due_at))

@@ -1,0 +1,246 @@
+"""The follower: reads the logs of the included Archives, and stores what they claim.
+
+Each log is read every 60 s, and at once after a ping. One process follows at a time: it holds a
+lease in the database. A transaction stores the new bindings together with the new position of the
+log, and only if the position is still the one from which the log was read. Therefore a process that
+is killed, or that lost its lease without noticing, can't store anything twice or leave anything
+out. Source: federation CL-5, CL-7.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, timezone
+from threading import Event, Thread
+from time import monotonic
+from typing import TypeAlias
+
+from sqlalchemy.exc import IntegrityError
+
+from flask_ibi_archive.errors import StorageError
+from flask_ibi_archive.resolver.claims import followed_logs
+from flask_ibi_archive.resolver.claims.conflict_alerts import tell_administrators
+from flask_ibi_archive.resolver.claims.followed_logs import INTERVAL, DueLog
+from flask_ibi_archive.resolver.claims.fork_alert import tell_of_fork
+from flask_ibi_archive.resolver.claims.index import ClaimIndex
+from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
+from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
+from flask_ibi_archive.resolver.claims.log_requests import LogRequests
+from flask_ibi_archive.resolver.claims.reading_store import ReadingStore
+from flask_ibi_archive.resolver.claims.regular_tasks import RegularTasks, Task
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.server.database.database import Database
+from flask_ibi_archive.signals import NOBODY, Notifier
+
+#: The seconds between two searches for logs that are due, at most.
+PAUSE = 1.0
+#: The maximum number of logs that are being read or wait for it.
+MAX_LOGS = 1000
+#: The time after which the lease and the time of :class:`.tables.ResolverState` are renewed.
+RENEWAL = timedelta(seconds=10)
+
+_logger = logging.getLogger(__name__)
+
+
+OnProgress: TypeAlias = Callable[[int, int], None]
+
+
+def ignore_progress(logs: int, entries: int) -> None:
+    """Show no progress."""
+
+
+class Follower:
+    """Reads logs. Only one thread uses the methods.
+
+    :param now: returns the present time.
+    :param on_progress: called after each stored reading with the numbers of logs and entries that
+        were read so far.
+    :param tasks: what the only follower also does at intervals.
+    :param notifier: sends the signal conflict_found.
+    """
+
+    def __init__(
+        self,
+        config: ResolverConfig,
+        database: Database,
+        index: ClaimIndex,
+        now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        on_progress: OnProgress = ignore_progress,
+        tasks: Sequence[Task] = (),
+        notifier: Notifier = NOBODY,
+    ) -> None:
+        self._config = config
+        self._database = database
+        self._index = index
+        self._reading_store = ReadingStore(config, index)
+        self._now = now
+        self._on_progress = on_progress
+        self._tasks = RegularTasks(tasks)
+        self._notifier = notifier
+        self._kept = KeptLogs(config.claims_folder / "logs")
+        self._requests = LogRequests(config)
+        self._logs: dict[int, DueLog] = {}
+        #: When it failed last to store what was read of a log; it is not read again at once.
+        self._failed: dict[int, datetime] = {}
+        #: The forks of which nobody was told yet.
+        self._forks: deque[tuple[DueLog, Reading]] = deque()
+        self._threads: dict[str, Thread] = {}
+        self._name = secrets.token_hex(16)
+        self._renewed_at: datetime | None = None
+        #: The numbers of readings and entries that were stored.
+        self.read_logs = self.read_entries = 0
+
+    def run_once(self, stop: Event | None = None) -> bool:
+        """Read all logs that are due, to their ends.
+
+        :returns: False if another process follows. Then nothing is read.
+        :raises StorageError: if the database does not answer, or the index can't be used.
+        """
+        stop = stop or Event()
+        if not self._lead():
+            return False
+        self._tasks.run_due(self._now())  # a mirror first takes over the list
+        while not stop.is_set() and self._start_due():
+            while self._logs and not stop.is_set():
+                self._work()
+                self._lead()
+        self._fold()
+        with self._database.writing() as connection:
+            followed_logs.set_followed_at(connection, self._now())
+        self._tell()
+        return True
+
+    def run(self, stop: Event) -> None:
+        """Follow until an event is set. Errors are logged, and do not end this."""
+        while not stop.is_set():
+            try:
+                if self._lead():
+                    self._tasks.start_due(self._now())
+                    self._start_due()
+                    self._start_thread(self._fold)
+                    self._start_thread(self._tell)
+                self._work()
+                is_idle = not self._logs
+            except StorageError as error:
+                _logger.error("the claims of Archives can't be followed: %s", error)
+                is_idle = True
+            except Exception:  # no other thread follows
+                _logger.exception("the claims of Archives can't be followed")
+                is_idle = True
+            if is_idle:
+                stop.wait(PAUSE)
+
+    def close(self) -> None:
+        """Close the connections, and let another process follow."""
+        self._requests.close()
+        self._tasks.close()
+        self._logs.clear()
+        for thread in self._threads.values():
+            thread.join(PAUSE)
+        try:
+            with self._database.writing() as connection:
+                followed_logs.release_lease(connection, self._name)
+        except StorageError as error:
+            _logger.warning("another process can follow only in some seconds: %s", error)
+
+    def _lead(self) -> bool:
+        """Return whether this process is the only follower now."""
+        now = self._now()
+        if self._renewed_at is not None and now - self._renewed_at < RENEWAL:
+            return True
+        with self._database.writing() as connection:
+            leads = followed_logs.take_lease(connection, self._name, now)
+            if leads and self._renewed_at is not None:
+                followed_logs.set_followed_at(connection, now)
+        self._renewed_at = now if leads else None
+        return leads
+
+    def _start_thread(self, work: Callable[[], None]) -> None:
+        """Do something in a thread, unless this is being done: reading goes on meanwhile."""
+        thread = self._threads.get(work.__name__)
+        if thread is None or not thread.is_alive():
+            thread = Thread(target=work, name="ibi-resolver-claims", daemon=True)
+            self._threads[work.__name__] = thread
+            thread.start()
+
+    def _fold(self) -> None:
+        """Move bindings from the table to files, which can take minutes."""
+        try:
+            self._index.fold()
+        except StorageError as error:
+            _logger.error("the index of claims can't be written: %s", error)
+
+    def _tell(self) -> None:
+        """Tell the administrators of forks and conflicts; the mail server can be slow."""
+        while self._forks:
+            tell_of_fork(self._config, *self._forks.popleft())
+        try:
+            tell_administrators(self._database, self._config, self._notifier, self._now())
+        except StorageError as error:
+            _logger.error("the administrators can't be told about conflicts: %s", error)
+
+    def _start_due(self) -> bool:
+        """Begin to read the logs that are due, and return whether there are any."""
+        now = self._now()
+        limit = MAX_LOGS + len(self._logs) + len(self._failed)
+        self._failed = {one: at for one, at in self._failed.items() if now - at < INTERVAL}
+        due = [
+            log
+            for log in self._database.read(
+                lambda connection: followed_logs.list_due(connection, now, limit)
+            )
+            if log.archive_id not in self._logs and log.archive_id not in self._failed
+        ]
+        for log in due[: max(MAX_LOGS - len(self._logs), 0)]:
+            self._logs[log.archive_id] = log
+            requests = read_log(log.known, now.timestamp(), self._config.claims_max_age)
+            self._requests.start(log.archive_id, log.base, requests)
+        return bool(due)
+
+    def _work(self) -> None:
+        """Read for some time, and store what was read."""
+        end = monotonic() + PAUSE
+        small: list[tuple[DueLog, Reading]] = []
+        while self._logs and (left := end - monotonic()) > 0:
+            for archive_id, reading in self._requests.wait(left):
+                log = self._logs.pop(archive_id)
+                if reading.entries or reading.fork:
+                    self._store([(log, reading)])
+                else:
+                    small.append((log, reading))
+        if small:
+            self._store(small)
+
+    def _store(self, readings: Sequence[tuple[DueLog, Reading]]) -> None:
+        """Store what was read, in one transaction."""
+        now = self._now()
+        try:
+            for log, reading in readings:
+                for number, entries in reading.bundles.items():
+                    self._kept.write_bundle(log.archive_id, log.number, number, entries)
+            with self._database.writing() as connection:
+                stored = self._reading_store.store(connection, readings, now)
+        except (IntegrityError, OSError, StorageError) as error:
+            names = ", ".join(log.service_ibi for log, _ in readings)
+            _logger.error("the claims of %s can't be stored: %s", names, error)
+            self._failed.update((log.archive_id, now) for log, _ in readings)
+            return
+        for log, reading in stored:
+            self.read_logs += 1
+            self.read_entries += len(reading.entries)
+            self._report(log, reading)
+        self._on_progress(self.read_logs, self.read_entries)
+
+    def _report(self, log: DueLog, reading: Reading) -> None:
+        """Log a change of the state."""
+        if reading.fork is not None:
+            self._forks.append((log, reading))
+        elif reading.state != log.known.state:
+            _logger.info(
+                "the log of %s at %s is %s%s",
+                log.service_ibi, log.address, reading.state,
+                "" if reading.reason is None else f": {reading.reason}",
+            )  # fmt: skip

@@ -1,0 +1,417 @@
+"""Reads the log of an Archive and verifies it, without sending requests itself.
+
+Theory
+------
+
+What is known of a log is a signed *checkpoint* (the size and the root of the tree), and the
+*frontier* of the entries that were read: the hashes of the full subtrees. Each entry of the tree
+that the checkpoint describes was read, or reading it is not finished.
+
+:func:`read_log` reads once. If the entries of the known checkpoint are not all read yet, it
+continues with them. Otherwise it asks for a new checkpoint:
+
+- Its signatures must be those of the pinned key. The timestamped signature says how old it is.
+- The same size with another root is a *fork*: the Archive signed two trees. So is a smaller tree
+  that was signed later, because a log only grows.
+- A smaller tree that was signed earlier is a replay or comes from a cache. It proves nothing
+  against the Archive, and nothing for it.
+- A larger tree must contain the entries that were read before. The frontier grows by the new
+  entries; its root must then be that of the checkpoint. If this is so, the larger tree is
+  consistent with the earlier one, and the entries are those that the Archive signed.
+
+If the roots differ, either the entries are not the signed ones, or the trees contradict each other.
+The tiles decide: they contain a proof of consistency for the true earlier tree. Only if this proof
+shows another root than the one that was signed earlier, the log is forked.
+
+A batch that ends before the end of the tree is verified by a proof of consistency from tiles, too.
+So whatever is stored was verified, and a process that is killed continues at the last batch.
+
+:func:`read_log` is a generator. It yields lists of requests, and receives a list with their results
+for each. Source: federation CL-3, CL-7; C2SP tlog-tiles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from flask_ibi_archive.core.claims.checkpoint import (
+    Checkpoint,
+    OpenedCheckpoint,
+    open_checkpoint,
+    parse_checkpoint,
+)
+from flask_ibi_archive.core.claims.keys import VerifierKey
+from flask_ibi_archive.core.claims.merkle import (
+    HASH_SIZE,
+    Frontier,
+    ReadHash,
+    compute_root,
+    hash_leaf,
+    prove_consistency,
+    verify_consistency,
+)
+from flask_ibi_archive.core.claims.signed_note import parse_note
+from flask_ibi_archive.core.claims.tiles import (
+    WIDTH,
+    Tile,
+    TileHashes,
+    decode_entries,
+    encode_entries,
+    list_bundles,
+)
+from flask_ibi_archive.errors import ClaimError
+from flask_ibi_archive.resolver.claims.tables import CURRENT, FORKED, NEW, SILENT, STALE
+from flask_ibi_archive.resolver.http_transfer import TIMED_OUT, TransferResult
+
+Result = TypeVar("Result")
+
+#: The path of the checkpoint in the folder of a log.
+CHECKPOINT = "checkpoint"
+#: Matches an ETag that can be stored and sent.
+_is_etag = re.compile(r"[ -~]{2,255}").fullmatch
+#: The number of bundles that a batch reads at most.
+BATCH = 32
+#: The maximum length of a checkpoint in bytes.
+MAX_CHECKPOINT = 16384
+#: The seconds by which the clock of an Archive may be ahead.
+MAX_AHEAD = 60
+
+OK, NOT_MODIFIED, NOT_FOUND = 200, 304, 404
+
+
+class Fetch(NamedTuple):
+    """A request.
+
+    :param path: the path of a file in the folder of the log.
+    :param etag: the ETag of the known version. None if the whole file is needed.
+    """
+
+    path: str
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLog:
+    """What is known of a log.
+
+    :param key: the pinned key.
+    :param state: a state of claims/tables.py.
+    :param frontier: the entries that were read. It is not changed.
+    :param checkpoint: the signed checkpoint that was verified last. None if there is none.
+    :param etag: the ETag of this checkpoint.
+    :param signed_at: the time of its signature in POSIX seconds.
+    """
+
+    key: VerifierKey
+    state: str = NEW
+    reason: str | None = None
+    frontier: Frontier = field(default_factory=Frontier)
+    checkpoint: str | None = None
+    etag: str | None = None
+    signed_at: int | None = None
+
+
+@dataclass(slots=True)
+class Reading:
+    """The result of reading a log once. The first fields are those of :class:`KnownLog`.
+
+    :param start: the position of the first new entry.
+    :param entries: the new entries.
+    :param bundles: all entries of the bundles that contain new entries, by the number of the
+        bundle.
+    :param is_complete: False if more entries of the checkpoint must be read.
+    :param fork: two signed checkpoints that contradict each other, if the log is forked.
+    """
+
+    state: str
+    reason: str | None
+    frontier: Frontier
+    checkpoint: str | None
+    etag: str | None
+    signed_at: int | None
+    start: int
+    entries: list[bytes] = field(default_factory=list)
+    bundles: dict[int, list[bytes]] = field(default_factory=dict)
+    is_complete: bool = True
+    fork: tuple[str, str] | None = None
+
+
+Requests: TypeAlias = Generator[list[Fetch], list[TransferResult], Result]
+
+
+class _Unread(Exception):
+    """The log can't be read or verified now.
+
+    :param reason: why, in one line that follows the address of the Archive.
+    """
+
+    state = STALE
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class _Silent(_Unread):
+    """The Archive does not answer at all."""
+
+    state = SILENT
+
+
+class _Forked(_Unread):
+    """Two signed checkpoints contradict each other."""
+
+    state = FORKED
+
+    def __init__(self, reason: str, earlier: str, later: str) -> None:
+        super().__init__(reason)
+        self.fork = earlier, later
+
+
+def read_log(known: KnownLog, now: float, max_age: float, batch: int = BATCH) -> Requests[Reading]:
+    """Read a log once, and return what is new.
+
+    The state is CURRENT if all entries were read and the checkpoint is not too old. SILENT follows
+    only after a whole tree was read.
+
+    :param now: the present time in POSIX seconds.
+    :param max_age: the seconds after which a checkpoint is too old.
+    :param batch: the maximum number of bundles.
+    """
+    reading = _begin(known)
+    try:
+        size = yield from _read(known, reading, now, max_age, batch)
+    except _Unread as error:
+        reading = _begin(known)
+        if not isinstance(error, _Silent):
+            reading.state = error.state
+        elif known.checkpoint is not None and not _is_partial(known):
+            reading.state = SILENT
+        reading.reason = error.reason
+        reading.fork = error.fork if isinstance(error, _Forked) else None
+        return reading
+    age = now - (reading.signed_at or 0)
+    # after the end of a tree that was read in batches, there is probably a newer checkpoint
+    reading.is_complete = reading.frontier.size == size and not _is_partial(known)
+    reading.state = STALE
+    if reading.frontier.size < size:
+        reading.reason = f"{reading.frontier.size} of {size} entries were read"
+    elif age > max_age:
+        reading.reason = f"signed its checkpoint {age:.0f} s ago"
+    else:
+        reading.state, reading.reason = CURRENT, None
+    return reading
+
+
+def _begin(known: KnownLog) -> Reading:
+    return Reading(
+        known.state,
+        known.reason,
+        known.frontier.copy(),
+        known.checkpoint,
+        known.etag,
+        known.signed_at,
+        known.frontier.size,
+    )
+
+
+def report_fork(known: KnownLog, reason: str, earlier: str, later: str) -> Reading:
+    """Return the reading of a log whose new tree contradicts a tree that was known otherwise."""
+    reading = _begin(known)
+    reading.state, reading.reason, reading.fork = FORKED, reason, (earlier, later)
+    return reading
+
+
+def _parse(checkpoint: str) -> Checkpoint:
+    """Parse a checkpoint that was verified before."""
+    return parse_checkpoint(parse_note(checkpoint).text)
+
+
+def _is_partial(known: KnownLog) -> bool:
+    """Return whether entries of the known checkpoint were not read yet."""
+    return known.checkpoint is not None and _parse(known.checkpoint).size > known.frontier.size
+
+
+def _read(
+    known: KnownLog, reading: Reading, now: float, max_age: float, batch: int
+) -> Requests[int]:
+    """Read a checkpoint and new entries, and return the size of the tree."""
+    stored = None if known.checkpoint is None else _parse(known.checkpoint)
+    tree = stored
+    if stored is None or stored.size == known.frontier.size:
+        tree = yield from _read_checkpoint(known, reading, stored, now, max_age)
+    assert tree is not None
+    end = min(tree.size, (known.frontier.size // WIDTH + batch) * WIDTH)
+    try:
+        yield from _read_entries(reading, end)
+        yield from _check_root(reading.frontier, tree)
+    except ClaimError as error:
+        if known.checkpoint is not None and reading.checkpoint is not None:
+            yield from _prove_fork(known.checkpoint, reading.checkpoint)
+        raise _Unread(f"sends entries that are not those of its checkpoint: {error}") from None
+    return tree.size
+
+
+def _read_checkpoint(
+    known: KnownLog, reading: Reading, stored: Checkpoint | None, now: float, max_age: float
+) -> Requests[Checkpoint]:
+    """Ask for the checkpoint, compare it with the known one, and return the newer one."""
+    etag = known.etag if known.state == CURRENT else None
+    [answer] = yield [Fetch(CHECKPOINT, etag)]
+    if answer.is_retryable or answer.reason == TIMED_OUT:
+        raise _Silent(str(answer.reason))
+    if stored is not None and etag is not None and answer.status == NOT_MODIFIED:
+        return stored
+    text, opened = _open(_get_body(answer, CHECKPOINT), known.key)
+    tree = opened.checkpoint
+    if opened.seconds > now + MAX_AHEAD:
+        raise _Unread("sends a checkpoint with a time in the future")
+    if stored is not None and known.checkpoint is not None and known.signed_at is not None:
+        is_later = opened.seconds > known.signed_at
+        pair = (known.checkpoint, text) if is_later else (text, known.checkpoint)
+        if tree.size == stored.size and tree.root != stored.root:
+            raise _Forked(f"signed two different logs with {tree.size} entries", *pair)
+        if tree.size < stored.size and is_later:
+            raise _Forked(f"signed {tree.size} entries after {stored.size} entries", *pair)
+        if tree.size < stored.size or (tree.size == stored.size and not is_later):
+            if now - opened.seconds > max_age:
+                raise _Unread("sends an old checkpoint again")
+            return stored  # a cache is a little behind
+    reading.checkpoint, reading.signed_at = text, opened.seconds
+    reading.etag = answer.etag if _is_etag(answer.etag or "") else None
+    return tree
+
+
+def _open(body: bytes, key: VerifierKey) -> tuple[str, OpenedCheckpoint]:
+    if len(body) > MAX_CHECKPOINT:
+        raise _Unread(f"sends a checkpoint of more than {MAX_CHECKPOINT} bytes")
+    try:
+        text = body.decode()
+        return text, open_checkpoint(text, key)
+    except UnicodeDecodeError:
+        raise _Unread("sends a checkpoint that is not UTF-8 text") from None
+    except ClaimError as error:
+        raise _Unread(f"sends a checkpoint that is not valid: {error}") from None
+
+
+def _get_body(answer: TransferResult, path: str) -> bytes:
+    if answer.reason is not None:
+        raise _Unread(f"{answer.reason} ({path})")
+    if answer.status != OK:
+        raise _Unread(f"answers with status {answer.status} ({path})")
+    return answer.body
+
+
+def _read_entries(reading: Reading, end: int) -> Requests[None]:
+    """Read the bundles with the next entries.
+
+    :raises ClaimError: if a bundle is malformed, or does not repeat the known entries.
+    """
+    frontier = reading.frontier
+    bundles = list_bundles(frontier.size, end) if frontier.size < end else []
+    contents = yield from _fetch(bundles)
+    for bundle in bundles:
+        entries = decode_entries(contents[bundle], bundle.width)
+        hashes = list(map(hash_leaf, entries))
+        old = frontier.size - bundle.number * WIDTH
+        repeated = Frontier()
+        for leaf in hashes[:old]:
+            repeated.add(leaf)
+        # the subtrees of the entries that the bundle repeats are the last ones of the frontier
+        if not frontier.to_bytes().endswith(repeated.to_bytes()):
+            raise ClaimError(f"{bundle.path} does not repeat the entries that were read before")
+        for leaf in hashes[old:]:
+            frontier.add(leaf)
+        reading.entries += entries[old:]
+        reading.bundles[bundle.number] = entries
+
+
+def _check_root(frontier: Frontier, tree: Checkpoint) -> Requests[None]:
+    """Check that the entries that were read are the first ones of a tree.
+
+    :raises ClaimError: if they are not, or if this can't be found out.
+    """
+    if frontier.size == tree.size:
+        is_right = frontier.root() == tree.root
+    else:
+        proof = yield from _compute(
+            lambda read: prove_consistency(frontier.size, tree.size, read), tree.size
+        )
+        is_right = verify_consistency(frontier.size, frontier.root(), tree.size, tree.root, proof)
+    if not is_right:
+        raise ClaimError(f"the root of {frontier.size} entries is another one")
+
+
+def _prove_fork(earlier: str, later: str) -> Requests[None]:
+    """Raise an error if the tiles prove that two signed trees contradict each other.
+
+    The proof of consistency in the tiles leads to the root of the later tree. If it starts from
+    another root than that of the earlier tree, no log contains both trees.
+    """
+    old, new = _parse(earlier), _parse(later)
+    if not 0 < old.size < new.size:
+        return
+
+    def prove(read: ReadHash) -> tuple[bytes, list[bytes]]:
+        return compute_root(old.size, read), prove_consistency(old.size, new.size, read)
+
+    try:
+        root, proof = yield from _compute(prove, new.size)
+    except (_Unread, ClaimError):
+        return
+    if root != old.root and verify_consistency(old.size, root, new.size, new.root, proof):
+        raise _Forked(
+            f"signed a log with {new.size} entries that does not continue its log with "
+            f"{old.size} entries",
+            earlier,
+            later,
+        )
+
+
+def _compute(compute: Callable[[ReadHash], Result], size: int) -> Requests[Result]:
+    """Compute something from the hashes of a tree.
+
+    :param compute: a function that always reads the same hashes.
+    :raises ClaimError: if a tile is malformed.
+    """
+    tiles: dict[Tile, bytes] = {}
+
+    def note(tile: Tile) -> bytes:
+        tiles[tile] = bytes(tile.width * HASH_SIZE)
+        return tiles[tile]
+
+    compute(TileHashes(note, size))
+    contents = yield from _fetch(tiles)
+    return compute(TileHashes(contents.__getitem__, size))
+
+
+def _fetch(tiles: Iterable[Tile]) -> Requests[dict[Tile, bytes]]:
+    """Return the contents of files. A server may only have the full version of a partial file.
+
+    :raises ClaimError: if the full version is malformed.
+    """
+    wanted = list(tiles)
+    if not wanted:
+        return {}
+    answers = yield [Fetch(tile.path) for tile in wanted]
+    contents = dict(zip(wanted, answers, strict=True))
+    missing = [
+        tile
+        for tile, answer in contents.items()
+        if answer.status == NOT_FOUND and tile.width < WIDTH
+    ]
+    if missing:
+        answers = yield [Fetch(tile._replace(width=WIDTH).path) for tile in missing]
+        for tile, answer in zip(missing, answers, strict=True):
+            if answer.status == OK:
+                contents[tile] = answer._replace(body=_cut(tile, answer.body))
+    return {tile: _get_body(answer, tile.path) for tile, answer in contents.items()}
+
+
+def _cut(tile: Tile, content: bytes) -> bytes:
+    """Return the beginning of a full file as a partial file."""
+    if tile.level is None:
+        return encode_entries(decode_entries(content, WIDTH)[: tile.width])
+    return content[: tile.width * HASH_SIZE]

@@ -1,0 +1,141 @@
+"""Reads many logs at the same time, with the HTTP engine of the resolver."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Thread
+from time import monotonic, sleep
+
+from flask_ibi_archive.resolver.claims.log_reader import CHECKPOINT, Fetch, Reading, Requests
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.engine import MAX_HOST_CONNECTIONS, Engine, Request
+from flask_ibi_archive.resolver.host_names import HostNames, is_valid_url
+from flask_ibi_archive.resolver.http_transfer import INVALID_URL, TIMED_OUT, TransferResult
+from flask_ibi_archive.server.http.transport import HEADERS
+
+#: The maximum size of an answer in bytes: a bundle with entries of 16 KiB on average.
+MAX_ANSWER = 4 << 20
+#: The time limit in seconds for a file that is not a checkpoint, and for reading a log once.
+FILE_TIMEOUT, READING_TIMEOUT = 30.0, 60.0
+#: The pause in seconds of the thread that receives answers while the caller does something else.
+PAUSE = 0.01
+
+
+@dataclass(eq=False, slots=True)
+class _Job:
+    """A log that is being read.
+
+    :param results: the results of the present requests. None for those that have none yet.
+    :param waiting: the indexes of the requests that are not sent yet.
+    :param pending: the number of requests without a result.
+    """
+
+    archive_id: int
+    base: str
+    requests: Requests[Reading]
+    end: float
+    fetches: list[Fetch] = field(default_factory=list)
+    results: list[TransferResult | None] = field(default_factory=list)
+    waiting: deque[int] = field(default_factory=deque)
+    pending: int = 0
+
+
+class LogRequests:
+    """Reads logs. Only one thread uses the methods.
+
+    Answers are received even while the caller stores what was read. Otherwise Archives would seem
+    to be silent whenever this takes long.
+    """
+
+    def __init__(self, config: ResolverConfig) -> None:
+        self._limit = config.follow_connections
+        self._checkpoint_timeout = config.archive_timeout
+        self._names = HostNames(config.inner_hosts)
+        self._engine = self._open_engine()
+        #: The requests that may be sent next: of each job as many as its host may have connections.
+        self._ready: deque[tuple[_Job, int]] = deque()
+        #: The results that have arrived. The engine adds them in either thread.
+        self._arrived: deque[tuple[_Job, int, TransferResult]] = deque()
+        self._sent = 0
+        self._thread: Thread | None = None
+
+    def start(self, archive_id: int, base: str, requests: Requests[Reading]) -> None:
+        """Begin to read the log of an Archive.
+
+        :param base: the URL of the folder of the log, which ends with "/".
+        :param requests: the generator of :func:`.log_reader.read_log`.
+        """
+        job = _Job(archive_id, base, requests, monotonic() + READING_TIMEOUT)
+        self._put(job, next(requests))
+
+    def wait(self, seconds: float) -> Iterator[tuple[int, Reading]]:
+        """Send and receive until a log was read, or for some seconds. Yield what was read."""
+        self._send()
+        end = monotonic() + seconds
+        self._engine.run_until(lambda: self._arrived, end)
+        while self._arrived:
+            job, index, result = self._arrived.popleft()
+            self._sent -= 1
+            job.results[index] = result
+            job.pending -= 1
+            if job.waiting:
+                self._ready.append((job, job.waiting.popleft()))
+            if not job.pending:
+                try:
+                    fetches = job.requests.send([one for one in job.results if one is not None])
+                except StopIteration as finished:
+                    yield job.archive_id, finished.value
+                else:
+                    self._put(job, fetches)
+            self._send()
+
+    def close(self) -> None:
+        """Close all connections. Logs that are being read are abandoned."""
+        self._engine.stop()
+
+    def _open_engine(self) -> Engine:
+        engine = Engine(MAX_ANSWER, self._names)
+        engine.limit_connections(self._limit)
+        return engine
+
+    def _put(self, job: _Job, fetches: list[Fetch]) -> None:
+        job.fetches = fetches
+        job.results = [None] * len(fetches)
+        job.pending = len(fetches)
+        job.waiting = deque(range(len(fetches)))
+        for _ in range(min(len(fetches), MAX_HOST_CONNECTIONS)):
+            self._ready.append((job, job.waiting.popleft()))
+
+    def _send(self) -> None:
+        """Send requests as long as connections are free."""
+        if self._engine.has_stopped:  # after an error
+            self._engine = self._open_engine()
+        while self._ready and self._sent < self._limit:
+            job, index = self._ready.popleft()
+            self._sent += 1
+            fetch = job.fetches[index]
+            url = job.base + fetch.path
+            timeout = self._checkpoint_timeout if fetch.path == CHECKPOINT else FILE_TIMEOUT
+            milliseconds = int(min(timeout, job.end - monotonic()) * 1000)
+            if milliseconds <= 0 or not is_valid_url(url):
+                reason = TIMED_OUT if milliseconds <= 0 else INVALID_URL
+                self._arrived.append((job, index, TransferResult(reason=reason)))
+                continue
+            headers = HEADERS if fetch.etag is None else {**HEADERS, "If-None-Match": fetch.etag}
+            finish = partial(self._finish, job, index)
+            self._engine.add(Request(url, milliseconds, finish, headers))
+        if self._sent and (self._thread is None or not self._thread.is_alive()):
+            self._thread = Thread(target=self._drive, name="ibi-resolver-logs", daemon=True)
+            self._thread.start()
+
+    def _drive(self) -> None:
+        """Send and receive as long as requests are running, whenever :meth:`wait` does not."""
+        while self._sent and not self._engine.has_stopped:
+            self._engine.run_if_free()
+            sleep(PAUSE)
+
+    def _finish(self, job: _Job, index: int, result: TransferResult, seconds: float) -> None:
+        self._arrived.append((job, index, result))

@@ -1,0 +1,140 @@
+"""Pins the key with which an Archive signs its claims (federation CL-5).
+
+At an inclusion request, which the registration key authenticates, the resolver reads the key from
+the Archive. Only another inclusion request can replace the key. All keys are listed publicly.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, case, delete, insert, or_, select, update
+
+from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
+from flask_ibi_archive.core.identifiers import Form, parse_identifier
+from flask_ibi_archive.errors import ClaimError, TransportError
+from flask_ibi_archive.resolver.claims.tables import (
+    CONTRADICTED,
+    NEW,
+    STALE,
+    FollowedLog,
+    PinnedKey,
+    RejectedEntry,
+)
+from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.server.http.transport import HttpResponse
+
+#: The time limit in seconds for the key, so that an inclusion is not delayed.
+TIMEOUT = 2.0
+#: The maximum length of the answer with the key in bytes, and of the name of a key.
+MAX_KEY, MAX_ORIGIN = 500, 300
+
+_logger = logging.getLogger(__name__)
+
+
+def read_key(
+    fetch: Callable[..., HttpResponse], address: str, service_ibi: str, config: ResolverConfig
+) -> VerifierKey | None:
+    """Return the key with which an Archive signs its claims. None if it publishes no claims.
+
+    None is also returned if the key can't be read: claims are never needed for an inclusion.
+
+    :param address: the host and port of the Archive.
+    :param service_ibi: the IBI of its service, which must be the name of the key.
+    """
+    try:
+        answer = fetch(
+            f"http://{address}/ibi/claims/key",
+            "",
+            seconds=min(config.archive_timeout, TIMEOUT),
+            limit=MAX_KEY,
+            inner_hosts=config.inner_hosts,
+        )
+        if answer.status != 200 or not answer.complete:
+            return None
+        key = parse_key(answer.body.decode("ascii").removesuffix("\n"))
+    except (TransportError, UnicodeDecodeError, ClaimError):
+        return None
+    if len(key.name) > MAX_ORIGIN or not _is_origin(key.name, service_ibi):
+        _logger.warning(
+            "the key for the claims of %s has the name of another service: %.80r",
+            service_ibi, key.name,
+        )  # fmt: skip
+        return None
+    return key
+
+
+def _is_origin(name: str, service_ibi: str) -> bool:
+    """Return whether a log with this name can be the log of a service.
+
+    The name is the service's rep. If the service has registered with its IBIp, its rep is unknown.
+    """
+    service = name.partition("#")[0]
+    return service == service_ibi or parse_identifier(service_ibi).form is not Form.REP
+
+
+def pin_key(connection: Connection, archive_id: int, key: VerifierKey, now: datetime) -> None:
+    """Store the key of an Archive, in the transaction that stores its inclusion.
+
+    If the key has changed, the log continues if its name is the same; with another name it is a new
+    log. The log of an Archive whose answers contradicted its claims counts again when it is read
+    the next time, because its operator has registered it again. The log of another Archive is not
+    accepted.
+    """
+    text = key.format()
+    logs = connection.execute(
+        select(FollowedLog.archive_id, FollowedLog.key, FollowedLog.origin, FollowedLog.number)
+        .where(or_(FollowedLog.archive_id == archive_id, FollowedLog.origin == key.name))
+        .with_for_update()
+    ).all()
+    if any(log.archive_id != archive_id for log in logs):
+        _logger.warning("two Archives have a key with the name %.80r; the second one was refused",
+                        key.name)  # fmt: skip
+        return
+    if not logs:
+        connection.execute(
+            insert(FollowedLog).values(archive_id=archive_id, **_begin_log(key, 1, now))
+        )
+    else:
+        [log] = logs
+        values: dict[str, Any] = {"due_at": now, "contradictions": 0}
+        if log.origin != key.name:
+            values |= _begin_log(key, log.number + 1, now)
+            connection.execute(delete(RejectedEntry).where(RejectedEntry.archive_id == archive_id))
+        else:
+            was_contradicted = FollowedLog.state == CONTRADICTED
+            values |= {
+                "key": text,
+                "etag": None,  # the checkpoint must be read with its new signature
+                "state": case((was_contradicted, STALE), else_=FollowedLog.state),
+                "reason": case((was_contradicted, "registered again"), else_=FollowedLog.reason),
+            }
+            if log.key != text:
+                values["pinned_at"] = now
+        connection.execute(
+            update(FollowedLog).where(FollowedLog.archive_id == archive_id).values(values)
+        )
+        if log.key == text:
+            return
+    connection.execute(insert(PinnedKey).values(archive_id=archive_id, pinned_at=now, key=text))
+
+
+def _begin_log(key: VerifierKey, number: int, now: datetime) -> dict[str, Any]:
+    """Return the values of a log of which nothing was read."""
+    return {
+        "origin": key.name,
+        "key": key.format(),
+        "pinned_at": now,
+        "number": number,
+        "state": NEW,
+        "reason": None,
+        "size": 0,
+        "frontier": b"",
+        "checkpoint": None,
+        "etag": None,
+        "signed_at": None,
+        "read_at": None,
+    }

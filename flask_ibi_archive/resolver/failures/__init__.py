@@ -1,0 +1,1 @@
+"""Persistent URLs that failed: counted, compared with known identifiers, and reported."""

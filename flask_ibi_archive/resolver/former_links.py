@@ -1,0 +1,102 @@
+"""Redirects foreign identifiers and former addresses to the Archive that claims them.
+
+Archives that know the text of 2015 alone are not asked about them, so only claims tell where an
+item with an alias is. The Archive then leads to the item (archive/service/former_links.py).
+Source: federation FI-4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from flask import Response, request
+
+from flask_ibi_archive.core.claims.claim import name_key
+from flask_ibi_archive.core.identifiers.foreign import ForeignKind
+from flask_ibi_archive.core.protocol.hosts import normalize_host
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.core.resolution.asking import Claims, order_claimants
+from flask_ibi_archive.core.resolution.former_links import (
+    FormerLink,
+    find_former_links,
+    is_named,
+)
+from flask_ibi_archive.core.resolution.outcome import Alert, AlertKind
+from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_target
+from flask_ibi_archive.errors import MalformedPersistentUrl, NotReady
+from flask_ibi_archive.resolver.archive_list import ArchiveList
+from flask_ibi_archive.resolver.current import current_resolver
+from flask_ibi_archive.server.pages.alerts import (
+    alert_response,
+    method_response,
+    unready_response,
+)
+from flask_ibi_archive.server.pages.persistent_urls import is_unrouted
+from flask_ibi_archive.server.pages.requests import request_host, request_root, request_target
+
+
+def answer_former_link() -> Response | None:
+    """Answer a foreign identifier, or a former address that is no persistent URL.
+
+    :returns: a redirect to the same link at the Archive that claims it, 404 for a foreign
+        identifier that nobody claims, or None for another URL.
+    """
+    if not is_unrouted():
+        return None
+    target = request_target()
+    is_meant = is_named(target)
+    if not is_meant and _is_persistent_url(target):
+        return None
+    # a former address is asked for at its own host
+    links = find_former_links(target, [] if is_meant else [_find_base()])
+    if not links:
+        return None
+    keys = [name_key(str(link.alias)) for link in links]
+    resolver = current_resolver()
+    try:
+        archives, claims = resolver.database.read(
+            partial(resolver.archive_list.find_claimants, keys=keys)
+        )
+    except NotReady as error:
+        return unready_response(error) if is_meant else None
+    location = _find_location(links, keys, archives, claims, target)
+    if location is None and not is_meant:
+        return None
+    if request.method not in ("GET", "HEAD"):
+        return method_response()
+    if location is None:
+        return alert_response(Alert(AlertKind.UNKNOWN, None, alias=str(links[0].alias)))
+    return Response(status=302, headers={"Location": location, "Cache-Control": "private"})
+
+
+def _is_persistent_url(target: str) -> bool:
+    try:
+        parse_persistent_target(target)
+    except MalformedPersistentUrl:
+        return False
+    return True
+
+
+def _find_base() -> str:
+    """Return what precedes the target in the address of this request."""
+    return f"http://{normalize_host(request_host())}{request_root()}"
+
+
+def _find_location(
+    links: Sequence[FormerLink],
+    keys: Sequence[bytes],
+    archives: ArchiveList,
+    claims: Mapping[bytes, Claims],
+    target: str,
+) -> str | None:
+    """Return the address of the first link that an Archive claims, at this Archive."""
+    for link, key in zip(links, keys, strict=True):
+        states: Mapping[int, State] = claims[key].states
+        if states:
+            best = min(order_claimants(states), key=archives.silent.__contains__)
+            place = f"http://{archives.archives[best].address}"
+            if link.alias.kind is ForeignKind.ADDRESS:
+                return f"{place}/{link.alias}{link.rest}"
+            return place + target
+    return None

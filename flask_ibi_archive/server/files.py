@@ -1,0 +1,92 @@
+"""Writes files completely or not at all, and locks folders."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from flask_ibi_archive.errors import StorageError
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the new file names in a folder to the disk, if the operating system can do this."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # on Windows, or if the process may not read the folder
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def new_file(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """Yield a temporary file, which is renamed to ``path`` at the end.
+
+    If there is a file at ``path``, the new file replaces it and gets its permissions. The data is
+    on the disk before the file is renamed.
+
+    :param mode: the permissions if there is no old file. The umask can remove permissions.
+    :raises StorageError: if the file cannot be written. In this case the old file is unchanged.
+    """
+    temporary = path.with_name(f".new-{secrets.token_hex(8)}")
+    try:
+        replaces = path.exists()
+        if replaces and not path.is_file():
+            raise StorageError(f"{path} can't be written: a folder or a special file has this name")
+        permissions = stat.S_IMODE(path.stat().st_mode) if replaces else mode
+        try:
+            with open(
+                temporary, "x+b", opener=lambda name, flags: os.open(name, flags, permissions)
+            ) as new:
+                if replaces:
+                    temporary.chmod(permissions)
+                yield new
+                new.flush()
+                os.fsync(new.fileno())
+            temporary.replace(path)
+            sync_folder(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{path} can't be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def lock_folder(folder: Path, *, exclusive: bool) -> Iterator[bool]:
+    """Lock a folder until the end of the ``with`` block or of the process.
+
+    The function does not wait for locks of other processes.
+
+    :param exclusive: True if no other process may hold a lock at the same time.
+    :returns: False if the lock of another process prevents this lock, otherwise True. The result is
+        also True if the folder does not exist, or if the operating system does not support locks.
+    """
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield True
+        return
+    try:
+        try:
+            fcntl.flock(handle, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        except OSError:  # the file system does not support locks
+            pass
+        yield True
+    finally:
+        os.close(handle)

@@ -1,0 +1,98 @@
+"""Foreign identifiers and former addresses at a resolver (federation FI-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from support.archive_servers import Servers
+from support.cases import for_each
+from support.resolving import TableArchive, X, app_over, archives_of, resolver_of
+from support.stored_claims import set_log, store_claims
+
+from flask_ibi_archive.core.protocol.states import State
+from flask_ibi_archive.resolver.claims.tables import SILENT
+
+HANDLE, DOI, ARK = "hdl:20.500.12345/678", "doi:10.5281/zenodo.1", "ark:12345/x54xz321"
+OLD = "http://old.example.org/handle/1/2?x=y"
+ORIG, COPY, GONE = State.ORIGINAL, State.COPY, State.DELETED
+
+
+@pytest.fixture
+def archives(hosts: Servers) -> list[TableArchive]:
+    return archives_of(hosts, {}, {}, {})
+
+
+@pytest.fixture
+def app(archives: list[TableArchive], tmp_path: Path) -> Iterator[Flask]:
+    """A resolver whose second and third Archive claim an item with aliases."""
+    with app_over(archives, tmp_path, IBI_RESOLVER_AUDIT=0) as app:
+        names = HANDLE, DOI, ARK, OLD
+        claims = {
+            2: {X: COPY, **dict.fromkeys(names, COPY)},
+            3: {X: ORIG, **dict.fromkeys(names, ORIG)},
+        }
+        store_claims(resolver_of(app).database, claims)
+        yield app
+
+
+@for_each(
+    "target",
+    [
+        f"/{HANDLE}",
+        f"/{DOI}",
+        "/DOI:10.5281/ZENODO.1",
+        f"/{ARK}",
+        "/ark:/12345/x5-4xz321",
+        f"/{HANDLE}!:(oai_dc)",
+        f"/{HANDLE}+(pt)/a%20b.txt?x=1",
+        f"/{HANDLE}?ibiurl.requireditemstatus=Original",
+    ],
+)
+def test_a_foreign_identifier_leads_to_the_same_link_at_the_original(
+    app: Flask, archives: list[TableArchive], target: str
+) -> None:
+    response = app.test_client().get(target)
+    assert (response.status_code, response.headers["Location"]) == (
+        302,
+        f"http://{archives[2].address}{target}",
+    )
+    assert response.headers["Cache-Control"] == "private"
+    assert all(not archive.asked for archive in archives)
+
+
+def test_a_former_address_leads_to_the_archive_that_claims_it(
+    app: Flask, archives: list[TableArchive]
+) -> None:
+    for host in ("old.example.org", "OLD.example.org:80"):
+        response = app.test_client().get("/handle/1/2?x=y", headers={"Host": host})
+        assert response.status_code == 302
+        assert response.headers["Location"] == f"http://{archives[2].address}/{OLD}"
+    assert app.test_client().get("/handle/1/2?x=y").status_code == 400  # at another host
+
+
+def test_a_silent_archive_is_avoided(app: Flask, archives: list[TableArchive]) -> None:
+    set_log(resolver_of(app).database, 3, SILENT)
+    response = app.test_client().get(f"/{DOI}")
+    assert response.headers["Location"] == f"http://{archives[1].address}/{DOI}"
+    set_log(resolver_of(app).database, 2, SILENT)  # nobody else has it
+    response = app.test_client().get(f"/{DOI}")
+    assert response.headers["Location"] == f"http://{archives[2].address}/{DOI}"
+
+
+@for_each("accept", ["text/html", "text/plain"])
+def test_a_foreign_identifier_that_nobody_claims_is_unknown(
+    app: Flask, archives: list[TableArchive], accept: str
+) -> None:
+    response = app.test_client().get("/doi:10.5281/other", headers={"Accept": accept})
+    assert response.status_code == 404
+    assert "doi:10.5281/other" in response.text
+    assert "None" not in response.text
+    assert all(not archive.asked for archive in archives)
+
+
+def test_only_reading_is_allowed(app: Flask) -> None:
+    assert app.test_client().post(f"/{DOI}").status_code == 405
+    assert app.test_client().head(f"/{DOI}").status_code == 302
