@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from flask import Flask
 from support.archives import archive_of, close, make_app
-from support.claim_logs import read_claims
 from support.clocks import Clock
 from support.host_models import Host
+from support.published_logs import read_claims
 from support.shelf import Shelf
 
 from flask_ibi_archive import CatalogueRecord, FileRecord, IBIArchive, Tombstone
