@@ -179,6 +179,9 @@ class ResolutionContext:
             self.knowledge = Knowledge(ArchiveList(0, included), {}, self.hinted_id)
         archives = self.knowledge.archives
         self.included, self.silent_ids = archives.archives, archives.silent
+        if self.own is not None:  # it answers without HTTP, even if its server is busy
+            own = self.own.service_ibi
+            self.silent_ids = {id for id in archives.silent if self.included[id].service_ibi != own}
         self.always_ids = archives.always.keys()
         self.claims = dict(self.knowledge.claims)
 

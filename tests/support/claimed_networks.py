@@ -37,6 +37,7 @@ class ClaimedNetwork:
     :param parts: the records of each Archive.
     :param states: the state of the log of each Archive. None: it publishes no claims.
     :param dead: the numbers of the Archives that do not answer.
+    :param order: puts the answers into a random order. None: in the order of the questions.
     :ivar asked: the number of the Archive, for each question that was sent.
     """
 
@@ -44,6 +45,7 @@ class ClaimedNetwork:
     parts: Sequence[Sequence[Json]]
     states: Sequence[str | None]
     dead: frozenset[int] = frozenset()
+    order: random.Random | None = None
     asked: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -85,6 +87,8 @@ class ClaimedNetwork:
             answered = self.archives[number - 1][1](target.question)
             pairs = [Pair(name, words) for name, words in answered.items()]
             replies.results.append(Reply(target, pairs, 0.0))
+        if self.order is not None:
+            self.order.shuffle(replies.results)
         return replies
 
     def resolve(

@@ -11,15 +11,16 @@ from datetime import datetime, timezone
 from hashlib import sha256
 
 from flask import Blueprint, Response, current_app, request
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from flask_ibi_archive import errors
 from flask_ibi_archive.core.claims.archive_list import ListedArchive, format_archives, sign_list
 from flask_ibi_archive.core.claims.keys import VerifierKey, parse_key
 from flask_ibi_archive.resolver.claims.resolver_key import read_key
-from flask_ibi_archive.resolver.claims.tables import PinnedKey
+from flask_ibi_archive.resolver.claims.tables import PinnedKey, ResolverState
 from flask_ibi_archive.resolver.current import current_resolver
 from flask_ibi_archive.resolver.tables import RegisteredArchive
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.pages.app_hooks import add_page
 from flask_ibi_archive.server.pages.responses import (
     RETRY_AFTER,
@@ -34,6 +35,37 @@ PATH = "/ibi/archives"
 def add_archive_list(blueprint: Blueprint) -> None:
     """Add the route of the list to a blueprint."""
     add_page(blueprint, "archives", PATH, send_archives)
+
+
+class ListedArchives:
+    """The lines of the list. They are only made again if the list has changed. Thread-safe."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._made: tuple[object, str] = None, ""
+
+    def read(self) -> str:
+        """Return the lines of the included Archives.
+
+        :raises NotReady: if the database does not answer.
+        """
+        with self._database.snapshot() as connection:
+            state = tuple(connection.execute(_STATE).one())
+            made, lines = self._made
+            if made != state:
+                lines = format_archives(list_archives(connection))
+                self._made = state, lines
+        return lines
+
+
+#: Each change of the list, by a request of an Archive or by a mirror, changes one of these values.
+_STATE = select(
+    select(ResolverState.version).scalar_subquery(),
+    select(func.sum(RegisteredArchive.written)).scalar_subquery(),
+    select(func.count(RegisteredArchive.included_at)).scalar_subquery(),
+    select(func.count(PinnedKey.pinned_at)).scalar_subquery(),
+    select(func.max(PinnedKey.pinned_at)).scalar_subquery(),
+)
 
 
 def list_archives(connection: Connection) -> tuple[ListedArchive, ...]:
@@ -67,8 +99,7 @@ def send_archives() -> Response:
         key = read_key(resolver.config)
         if key is None:
             return error_response(404, "this resolver has no key; run: flask ibi-resolver init")
-        with resolver.database.snapshot() as connection:
-            lines = format_archives(list_archives(connection))
+        lines = resolver.listed_archives.read()
     except errors.StorageError as error:
         current_app.logger.error("the list of Archives can't be sent: %s", error)
         return error_response(503, summarise_error(error), Retry_After=RETRY_AFTER)

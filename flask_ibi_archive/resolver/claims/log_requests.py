@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from time import monotonic
+from threading import Thread
+from time import monotonic, sleep
 
 from flask_ibi_archive.resolver.claims.log_reader import CHECKPOINT, Fetch, Reading, Requests
 from flask_ibi_archive.resolver.config import ResolverConfig
@@ -19,6 +20,8 @@ from flask_ibi_archive.server.http.transport import HEADERS
 MAX_ANSWER = 4 << 20
 #: The time limit in seconds for a file that is not a checkpoint, and for reading a log once.
 FILE_TIMEOUT, READING_TIMEOUT = 30.0, 60.0
+#: The pause in seconds of the thread that receives answers while the caller does something else.
+PAUSE = 0.01
 
 
 @dataclass(eq=False, slots=True)
@@ -41,7 +44,11 @@ class _Job:
 
 
 class LogRequests:
-    """Reads logs. Only one thread uses the methods."""
+    """Reads logs. Only one thread uses the methods.
+
+    Answers are received even while the caller stores what was read. Otherwise Archives would seem
+    to be silent whenever this takes long.
+    """
 
     def __init__(self, config: ResolverConfig) -> None:
         self._limit = config.follow_connections
@@ -50,9 +57,10 @@ class LogRequests:
         self._engine = self._open_engine()
         #: The requests that may be sent next: of each job as many as its host may have connections.
         self._ready: deque[tuple[_Job, int]] = deque()
-        #: The results that have arrived. The engine adds them, while this class waits for it.
+        #: The results that have arrived. The engine adds them in either thread.
         self._arrived: deque[tuple[_Job, int, TransferResult]] = deque()
         self._sent = 0
+        self._thread: Thread | None = None
 
     def start(self, archive_id: int, base: str, requests: Requests[Reading]) -> None:
         """Begin to read the log of an Archive.
@@ -119,6 +127,15 @@ class LogRequests:
             headers = HEADERS if fetch.etag is None else {**HEADERS, "If-None-Match": fetch.etag}
             finish = partial(self._finish, job, index)
             self._engine.add(Request(url, milliseconds, finish, headers))
+        if self._sent and (self._thread is None or not self._thread.is_alive()):
+            self._thread = Thread(target=self._drive, name="ibi-resolver-logs", daemon=True)
+            self._thread.start()
+
+    def _drive(self) -> None:
+        """Send and receive as long as requests are running, whenever :meth:`wait` does not."""
+        while self._sent and not self._engine.has_stopped:
+            self._engine.run_if_free()
+            sleep(PAUSE)
 
     def _finish(self, job: _Job, index: int, result: TransferResult, seconds: float) -> None:
         self._arrived.append((job, index, result))

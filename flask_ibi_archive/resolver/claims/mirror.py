@@ -8,6 +8,8 @@ not older than the list before. Archives that registered with the mirror itself 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -27,7 +29,7 @@ from flask_ibi_archive.resolver.claims.pinning import pin_key
 from flask_ibi_archive.resolver.claims.tables import FollowedLog, Mirrored, PinnedKey
 from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.tables import RegisteredArchive
-from flask_ibi_archive.server.database.dialects import insert_or_update
+from flask_ibi_archive.server.database.dialects import insert_or_update, is_one_of
 from flask_ibi_archive.server.http.transport import request
 
 if TYPE_CHECKING:
@@ -199,71 +201,99 @@ def store_list(connection: Connection, listed: ArchiveList, now: datetime) -> se
     table = RegisteredArchive
     rows = connection.execute(select(table).order_by(table.id).with_for_update(key_share=True))
     known = {row.service_ibi: row for row in rows}
-    changed = set()
-    for archive in listed.archives:
-        row = known.pop(archive.service_ibi, None)
-        if row is not None and row.key_hash != MIRRORED:
-            continue
-        values = {
-            "address": archive.address,
-            "ip": archive.ip,
-            "platform_version": archive.platform_version,
-            "admin_email": "",  # it is not public, and the first resolver writes to it
-            "included_at": archive.included_at,
-            "confirmed_at": archive.confirmed_at,
-            "excluded_at": None,
-        }
-        if row is None:
-            new = {"service_ibi": archive.service_ibi, "key_hash": MIRRORED, "registered_at": now}
-            archive_id = connection.scalars(
-                insert(table).values(**new, **values).returning(table.id)
-            ).one()
-            changed.add(archive_id)
-        else:
-            archive_id = row.id
-            if any(row._mapping[name] != value for name, value in values.items()):
-                connection.execute(update(table).where(table.id == archive_id).values(values))
-                changed.add(archive_id)
-        if _store_keys(connection, archive_id, archive):
-            changed.add(archive_id)
-    gone = [
-        row.id for row in known.values() if row.key_hash == MIRRORED and row.included_at is not None
+    mirrored = [
+        archive
+        for archive in listed.archives
+        if archive.service_ibi not in known or known[archive.service_ibi].key_hash == MIRRORED
     ]
-    for archive_id in gone:
-        connection.execute(
-            update(table)
-            .where(table.id == archive_id)
-            .values(included_at=None, confirmed_at=None, excluded_at=now)
+    # statements with many rows, because a transaction must not last for minutes
+    new = [
+        {**_make_values(archive), "key_hash": MIRRORED, "registered_at": now}
+        for archive in mirrored
+        if archive.service_ibi not in known
+    ]
+    changed: set[int] = set()
+    if new:
+        changed.update(connection.scalars(insert(table).returning(table.id), new))
+    for archive in mirrored:
+        row = known.get(archive.service_ibi)
+        values = _make_values(archive)
+        if row and any(row._mapping[name] != value for name, value in values.items()):
+            connection.execute(update(table).where(table.id == row.id).values(values))
+            changed.add(row.id)
+    services = {archive.service_ibi for archive in mirrored}
+    gone = [
+        row.id
+        for row in known.values()
+        if row.key_hash == MIRRORED
+        and row.included_at is not None
+        and row.service_ibi not in services
+    ]
+    if gone:
+        values = {"included_at": None, "confirmed_at": None, "excluded_at": now}
+        is_gone = is_one_of(connection, table.id, gone)
+        connection.execute(update(table).where(is_gone).values(values))
+    return changed | set(gone) | _store_keys(connection, mirrored)
+
+
+def _make_values(archive: ListedArchive) -> dict[str, object]:
+    return {
+        "service_ibi": archive.service_ibi,
+        "address": archive.address,
+        "ip": archive.ip,
+        "platform_version": archive.platform_version,
+        "admin_email": "",  # it is not public, and the first resolver writes to it
+        "included_at": archive.included_at,
+        "confirmed_at": archive.confirmed_at,
+        "excluded_at": None,
+    }
+
+
+def _store_keys(connection: Connection, archives: Sequence[ListedArchive]) -> set[int]:
+    """Store the keys of Archives, and return the ids of those whose keys have changed."""
+    table = RegisteredArchive
+    ids = {
+        row.service_ibi: row.id for row in connection.execute(select(table.service_ibi, table.id))
+    }
+    stored: dict[int, dict[datetime, str]] = defaultdict(dict)
+    pinned = select(PinnedKey.archive_id, PinnedKey.pinned_at, PinnedKey.key)
+    for archive_id, pinned_at, key in connection.execute(pinned):
+        stored[archive_id][pinned_at] = key
+    logs = {
+        row.archive_id: row
+        for row in connection.execute(
+            select(FollowedLog.archive_id, FollowedLog.key, FollowedLog.origin)
         )
-    return changed.union(gone)
-
-
-def _store_keys(connection: Connection, archive_id: int, archive: ListedArchive) -> bool:
-    """Store the keys of an Archive; return whether they have changed."""
-    stored = connection.execute(
-        select(PinnedKey.pinned_at, PinnedKey.key)
-        .where(PinnedKey.archive_id == archive_id)
-        .order_by(PinnedKey.pinned_at)
-    )
-    earlier = {row.pinned_at: row.key for row in stored}
-    wanted = {pinned_at: key.format() for pinned_at, key in archive.keys}
-    if earlier == wanted:
-        return False
-    is_of_archive = FollowedLog.archive_id == archive_id
-    if not archive.keys:
-        connection.execute(delete(FollowedLog).where(is_of_archive))
-    else:
-        pinned_at, key = archive.keys[-1]
-        if connection.scalar(select(FollowedLog.key).where(is_of_archive)) != key.format():
-            pin_key(connection, archive_id, key, pinned_at)
+    }
+    origins = {row.origin for row in logs.values()}
+    changed, keys, new_logs = set(), [], []
+    for archive in archives:
+        archive_id = ids[archive.service_ibi]
+        wanted = {pinned_at: key.format() for pinned_at, key in archive.keys}
+        if wanted == stored.get(archive_id, {}):
+            continue
+        changed.add(archive_id)
+        keys += [
+            {"archive_id": archive_id, "pinned_at": pinned_at, "key": key}
+            for pinned_at, key in wanted.items()
+        ]
+        if not archive.keys:
+            connection.execute(delete(FollowedLog).where(FollowedLog.archive_id == archive_id))
+            continue
+        pinned_at, present = archive.keys[-1]
+        log = logs.get(archive_id)
+        if log is None and present.name not in origins:
+            origins.add(present.name)
+            values = {"archive_id": archive_id, "origin": present.name, "key": present.format()}
+            new_logs.append({**values, "pinned_at": pinned_at, "frontier": b""})
+        elif log is None or log.key != present.format():
+            pin_key(connection, archive_id, present, pinned_at)
     # the history is that of the first resolver
-    connection.execute(delete(PinnedKey).where(PinnedKey.archive_id == archive_id))
-    if wanted:
-        connection.execute(
-            insert(PinnedKey),
-            [
-                {"archive_id": archive_id, "pinned_at": pinned_at, "key": key}
-                for pinned_at, key in wanted.items()
-            ],
-        )
-    return True
+    if changed:
+        is_changed = is_one_of(connection, PinnedKey.archive_id, sorted(changed))
+        connection.execute(delete(PinnedKey).where(is_changed))
+    if keys:
+        connection.execute(insert(PinnedKey), keys)
+    if new_logs:
+        connection.execute(insert(FollowedLog), new_logs)
+    return changed

@@ -178,7 +178,7 @@ def test_the_rows_of_a_host_are_claimed_when_it_commits(
     assert (claims[first].state, claims[second].state) == ("Deleted", "Original")
 
 
-# --- a host's own tables ---------------------------------------------------------------------------
+# --- a host's own tables -------------------------------------------------------------------------
 
 
 class Changing(LibraryCatalogue):

@@ -20,8 +20,8 @@ import pytest
 from flask import Flask
 from sqlalchemy import event, select, update
 from support.archives import archive_of, close, make_app
-from support.claim_logs import DatabaseCopy, compute_tree, open_published, read_entries
 from support.clocks import Clock
+from support.published_logs import DatabaseCopy, compute_tree, open_published, read_entries
 
 from flask_ibi_archive import IBIArchive
 from flask_ibi_archive.archive.archive import Archive

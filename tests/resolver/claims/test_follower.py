@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from threading import Event
+from time import monotonic, sleep
 
 import pytest
 from support.archive_servers import http
 from support.cases import for_each
 from support.claim_logs import ClaimLog, a_claim, garble
 from support.followers import Following
-from support.loopback import nobody
+from support.loopback import PATIENCE, nobody
 
 from flask_ibi_archive.core.claims.claim import Claim
 from flask_ibi_archive.core.claims.merkle import Frontier
@@ -453,6 +454,34 @@ def test_a_hanging_archive_does_not_delay_others(following: Following) -> None:
     follower._on_progress = count
     follower.run(stop)
     assert seen[-1] == 30
+
+
+def test_answers_are_received_while_something_is_stored(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise Archives would seem to be silent whenever this takes long."""
+    first, second = following.new_log().add(a_claim()), following.new_log(OTHER).add(a_claim(1))
+    first_id = following.include(first)
+    second_id = following.include(second, OTHER)
+    second.replaced["checkpoint"] = lambda: None  # the connection waits
+    follower = following.follower()
+    write = following.kept.__class__.write_bundle
+
+    def write_slowly(self: object, archive_id: int, *rest: object) -> None:
+        if archive_id == first_id:
+            server = following.hosts[second_id]
+            server.wait()
+            second.replaced.clear()
+            following.servers.release(server, http(second.checkpoint()))
+            end = monotonic() + PATIENCE
+            while not follower._requests._arrived:
+                assert monotonic() < end
+                sleep(0.01)
+        write(self, archive_id, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(following.kept.__class__, "write_bundle", write_slowly)
+    assert follower.run_once()
+    assert [row.state for row in following.rows(FollowedLog)] == [CURRENT, CURRENT]
 
 
 def test_a_log_that_can_not_be_stored_does_not_stop_the_follower(
