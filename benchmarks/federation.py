@@ -45,12 +45,16 @@ from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.resolver.claims.tables import (
     CURRENT,
+    FORKED,
+    SILENT,
+    STALE,
     Binding,
     FollowedLog,
     PinnedKey,
     PrefixHolder,
     ResolverState,
 )
+from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.resolution_context import Asked, ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import RegisteredArchive
@@ -58,7 +62,18 @@ from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import HEADERS
 
 from .fan_out import ADDRESS
-from .federation_items import DEAD, REMOVED, ROLES, TRANSLATION, Federation, Item, service_of
+from .federation_items import (
+    DEAD,
+    FORGES,
+    FORKS,
+    HANGING,
+    REMOVED,
+    ROLES,
+    TRANSLATION,
+    Federation,
+    Item,
+    service_of,
+)
 from .federation_resolvers import (
     HOST,
     following,
@@ -156,6 +171,18 @@ def store_claims(database: Database, federation: Federation) -> None:
         connection.execute(update(FollowedLog).values(state=CURRENT))
         tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
         connection.execute(update(ResolverState).values(followed_at=tomorrow))
+
+
+def store_faults(database: Database, federation: Federation) -> None:
+    """Store the states of the logs, as if a follower had tried to read them after the failures."""
+    states = {DEAD: SILENT, HANGING: SILENT, FORGES: STALE, FORKS: FORKED}
+    faults = federation.faults.items()
+    with database.writing() as connection:
+        for archive, fault in faults:
+            if fault in states:
+                log = update(FollowedLog).where(FollowedLog.archive_id == archive + 1)
+                connection.execute(log.values(state=states[fault]))
+        bump_version(connection, [archive + 1 for archive, _ in faults])
 
 
 def _list_prefixes(item: Item) -> list[str]:
@@ -301,7 +328,9 @@ class Bench:
         if not self.has_failed:
             self.has_failed = True
             self.control.fail()
-            if not self.scope.stores_claims:
+            if self.scope.stores_claims:
+                store_faults(self.resolver.database, self.federation)
+            else:
                 self.follow_again()
 
     # --- the rows --------------------------------------------------------------------------------
