@@ -342,7 +342,10 @@ class Bench:
         self._count_asked("asked for an Original", originals)
 
     def _count_asked(self, row: str, targets: Iterator[str]) -> None:
-        counts, outcomes = [], Counter[str]()
+        counts, claimants, outcomes = [], [], Counter[str]()
+        is_trusted = FollowedLog.state.in_((CURRENT, SILENT))
+        statement = select(FollowedLog.archive_id).where(~is_trusted)
+        always = {number for (number,) in self.resolver.database.read_rows(statement)}
         for target in targets:
             asked: set[int] = set()
 
@@ -353,6 +356,10 @@ class Bench:
             outcome, _ = self.resolve(target, trace)
             outcomes[outcome.kind.name if isinstance(outcome, Alert) else "redirect"] += 1
             counts.append(len(asked))
+            claimants.append(len(asked - always))
+        self.add(row, "Archives that are always asked", len(always))
+        self.add(row, "mean without these", statistics.mean(claimants))
+        self.add(row, "99th percentile without these", percentile(sorted(claimants), 0.99))
         self.add(row, "mean", statistics.mean(counts))
         self.add(row, "99th percentile", percentile(sorted(counts), 0.99))
         self.add(row, "maximum", max(counts))
@@ -406,18 +413,18 @@ class Bench:
         """Measure resolutions of required Originals that a dead Archive claims, too."""
         faults = self.federation.faults
         dead = [archive for archive, fault in faults.items() if fault == DEAD]
-        items = self.list_items(len(dead), good=True)
-        for archive, item in zip(dead, items, strict=True):
+        items = [item for item in self.list_items(2 * len(dead), good=True) if item.role != REMOVED]
+        for archive, item in zip(dead, items, strict=False):
             self.control.claim(archive, item)
         self.follow_again()
         self.fail()
         found, times = Counter[str](), []
-        for item in items:
+        for item in items[: len(dead)]:
             outcome, seconds = self.resolve(f"{item.rep}{REQUIRED}")
             found[outcome.kind.name if isinstance(outcome, Alert) else "redirect"] += 1
             times.append(seconds)
         self.say(f"  outcomes: {dict(found)}")
-        self.add("rivals", "share of alerts about two Originals", found["SUSPECTS"] / len(items))
+        self.add("rivals", "share of alerts about two Originals", found["SUSPECTS"] / len(dead))
         self.add_times("rivals", times)
 
     def conflicts(self) -> None:
