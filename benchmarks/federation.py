@@ -45,12 +45,16 @@ from flask_ibi_archive.core.resolution.outcome import Alert, Redirect
 from flask_ibi_archive.core.resolution.persistent_url import parse_persistent_url
 from flask_ibi_archive.resolver.claims.tables import (
     CURRENT,
+    FORKED,
+    SILENT,
+    STALE,
     Binding,
     FollowedLog,
     PinnedKey,
     PrefixHolder,
     ResolverState,
 )
+from flask_ibi_archive.resolver.claims.versions import bump_version
 from flask_ibi_archive.resolver.resolution_context import Asked, ResolutionRequest
 from flask_ibi_archive.resolver.service import ResolverService
 from flask_ibi_archive.resolver.tables import RegisteredArchive
@@ -58,7 +62,18 @@ from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.http.transport import HEADERS
 
 from .fan_out import ADDRESS
-from .federation_items import DEAD, REMOVED, ROLES, TRANSLATION, Federation, Item, service_of
+from .federation_items import (
+    DEAD,
+    FORGES,
+    FORKS,
+    HANGING,
+    REMOVED,
+    ROLES,
+    TRANSLATION,
+    Federation,
+    Item,
+    service_of,
+)
 from .federation_resolvers import (
     HOST,
     following,
@@ -156,6 +171,18 @@ def store_claims(database: Database, federation: Federation) -> None:
         connection.execute(update(FollowedLog).values(state=CURRENT))
         tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
         connection.execute(update(ResolverState).values(followed_at=tomorrow))
+
+
+def store_faults(database: Database, federation: Federation) -> None:
+    """Store the states of the logs, as if a follower had tried to read them after the failures."""
+    states = {DEAD: SILENT, HANGING: SILENT, FORGES: STALE, FORKS: FORKED}
+    faults = federation.faults.items()
+    with database.writing() as connection:
+        for archive, fault in faults:
+            if fault in states:
+                log = update(FollowedLog).where(FollowedLog.archive_id == archive + 1)
+                connection.execute(log.values(state=states[fault]))
+        bump_version(connection, [archive + 1 for archive, _ in faults])
 
 
 def _list_prefixes(item: Item) -> list[str]:
@@ -301,7 +328,9 @@ class Bench:
         if not self.has_failed:
             self.has_failed = True
             self.control.fail()
-            if not self.scope.stores_claims:
+            if self.scope.stores_claims:
+                store_faults(self.resolver.database, self.federation)
+            else:
                 self.follow_again()
 
     # --- the rows --------------------------------------------------------------------------------
@@ -313,7 +342,10 @@ class Bench:
         self._count_asked("asked for an Original", originals)
 
     def _count_asked(self, row: str, targets: Iterator[str]) -> None:
-        counts, outcomes = [], Counter[str]()
+        counts, claimants, outcomes = [], [], Counter[str]()
+        is_trusted = FollowedLog.state.in_((CURRENT, SILENT))
+        statement = select(FollowedLog.archive_id).where(~is_trusted)
+        always = {number for (number,) in self.resolver.database.read_rows(statement)}
         for target in targets:
             asked: set[int] = set()
 
@@ -324,6 +356,10 @@ class Bench:
             outcome, _ = self.resolve(target, trace)
             outcomes[outcome.kind.name if isinstance(outcome, Alert) else "redirect"] += 1
             counts.append(len(asked))
+            claimants.append(len(asked - always))
+        self.add(row, "Archives that are always asked", len(always))
+        self.add(row, "mean without these", statistics.mean(claimants))
+        self.add(row, "99th percentile without these", percentile(sorted(claimants), 0.99))
         self.add(row, "mean", statistics.mean(counts))
         self.add(row, "99th percentile", percentile(sorted(counts), 0.99))
         self.add(row, "maximum", max(counts))
@@ -377,18 +413,18 @@ class Bench:
         """Measure resolutions of required Originals that a dead Archive claims, too."""
         faults = self.federation.faults
         dead = [archive for archive, fault in faults.items() if fault == DEAD]
-        items = self.list_items(len(dead), good=True)
-        for archive, item in zip(dead, items, strict=True):
+        items = [item for item in self.list_items(2 * len(dead), good=True) if item.role != REMOVED]
+        for archive, item in zip(dead, items, strict=False):
             self.control.claim(archive, item)
         self.follow_again()
         self.fail()
         found, times = Counter[str](), []
-        for item in items:
+        for item in items[: len(dead)]:
             outcome, seconds = self.resolve(f"{item.rep}{REQUIRED}")
             found[outcome.kind.name if isinstance(outcome, Alert) else "redirect"] += 1
             times.append(seconds)
         self.say(f"  outcomes: {dict(found)}")
-        self.add("rivals", "share of alerts about two Originals", found["SUSPECTS"] / len(items))
+        self.add("rivals", "share of alerts about two Originals", found["SUSPECTS"] / len(dead))
         self.add_times("rivals", times)
 
     def conflicts(self) -> None:

@@ -47,8 +47,10 @@ from flask_ibi_archive.server.mail import compose_email, send_email
 MAX_CONTRADICTIONS = 3
 #: The address of the reader in the questions. It belongs to nobody (RFC 5737).
 NOBODY = "192.0.2.1"
-#: The maximum number of Archives that are asked at the same time.
+#: The maximum number of Archives that are asked at the same time, and the seconds until the next
+#: ones are asked. An audit asks all Archives, and must not slow down the resolutions.
 BATCH = 64
+BATCH_PAUSE = 1.0
 #: The maximum number of items that wait for the audit. Further ones are not audited.
 MAX_WAITING = 16
 #: Seconds between two looks at the items and the suspicions.
@@ -167,13 +169,17 @@ class Auditor:
             and archive.service_ibi != own_service
         ]
         states = known.claims[ibi].states
-        now = self._now()
-        return [
-            Suspicion(archive_id, ibi, held, now)
-            for start in range(0, len(archives), BATCH)
-            for archive_id, held in self._ask(archives[start : start + BATCH], ibi)
-            if differs(states.get(archive_id), held)
-        ]
+        suspicions: list[Suspicion] = []
+        for start in range(0, len(archives), BATCH):
+            if start and self._closing.wait(BATCH_PAUSE):
+                break
+            now = self._now()
+            suspicions += [
+                Suspicion(archive_id, ibi, held, now)
+                for archive_id, held in self._ask(archives[start : start + BATCH], ibi)
+                if differs(states.get(archive_id), held)
+            ]
+        return suspicions
 
     def _ask(self, archives: Sequence[IncludedArchive], ibi: Identifier) -> list[tuple[int, str]]:
         """Return what each Archive that answers says about an item."""

@@ -28,6 +28,7 @@ PAUSE = 0.01
 class _Job:
     """A log that is being read.
 
+    :param end: when the reading must end. None: no request was sent yet.
     :param results: the results of the present requests. None for those that have none yet.
     :param waiting: the indexes of the requests that are not sent yet.
     :param pending: the number of requests without a result.
@@ -36,7 +37,7 @@ class _Job:
     archive_id: int
     base: str
     requests: Requests[Reading]
-    end: float
+    end: float | None = None
     fetches: list[Fetch] = field(default_factory=list)
     results: list[TransferResult | None] = field(default_factory=list)
     waiting: deque[int] = field(default_factory=deque)
@@ -68,7 +69,7 @@ class LogRequests:
         :param base: the URL of the folder of the log, which ends with "/".
         :param requests: the generator of :func:`.log_reader.read_log`.
         """
-        job = _Job(archive_id, base, requests, monotonic() + READING_TIMEOUT)
+        job = _Job(archive_id, base, requests)
         self._put(job, next(requests))
 
     def wait(self, seconds: float) -> Iterator[tuple[int, Reading]]:
@@ -116,6 +117,8 @@ class LogRequests:
         while self._ready and self._sent < self._limit:
             job, index = self._ready.popleft()
             self._sent += 1
+            if job.end is None:  # many logs may have waited for a free connection before
+                job.end = monotonic() + READING_TIMEOUT
             fetch = job.fetches[index]
             url = job.base + fetch.path
             timeout = self._checkpoint_timeout if fetch.path == CHECKPOINT else FILE_TIMEOUT
