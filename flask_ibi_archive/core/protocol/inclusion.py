@@ -137,7 +137,9 @@ ADMIN_EMAIL, REGISTRATION_KEY = "archiveadmemailaddress", "registrationkey"
 MAX_VALUE = 255
 
 _PRINTABLE = re.compile("[ -~]+")
-_EMAIL = re.compile("[!-?A-~]+@[!-?A-~]+")
+# The special characters of a header with several addresses (RFC 5322, 3.2.3) are left out: a quote
+# in the address of one recipient would hide the next one.
+_EMAIL = re.compile(r"[!#-'*+\--9=?A-Z^-~]+@[!#-'*+\--9=?A-Z^-~]+")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

@@ -251,7 +251,13 @@ def test_another_subject_is_an_error(subject: str) -> None:
         ("archiveip", ["a.br", "150.163.2", "150.163.2.999", "fe80::1%eth0", "1.2.3.4 5.6.7.8"]),
         ("archiveprotocol", ["http", "HTTPS", "HTTP/1.1"]),
         ("archiveplatformversion", ["versão", "a\nb", "a\0b", "x" * 256]),
-        ("archiveadmemailaddress", ["banon", "@a.br", "a@", "a@b@c", "a b@c", "a@b\nTo: c", "ã@b"]),
+        (
+            "archiveadmemailaddress",
+            [
+                "banon", "@a.br", "a@", "a@b@c", "a b@c", "a@b\nTo: c", "ã@b", '"@b.org', "a,b@c",
+                "a@b,c", "a:;@b", "<a@b>", "a@(b",
+            ],
+        ),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_one_line_that_names_its_pair(name: str, values: list[str]) -> None:
