@@ -62,8 +62,8 @@ CLAIMS = (
     "INSERT INTO ibi_resolver_pinned_key (archive_id, pinned_at, key) VALUES (1, :now, 'a+1+A')",
     "INSERT INTO ibi_resolver_rejected_entry (archive_id, position, reason, rejected_at)"
     " VALUES (1, 0, 'malformed', :now)",
-    "INSERT INTO ibi_resolver_fork (archive_id, found_at, earlier, later)"
-    " VALUES (1, :now, 'a', 'b')",
+    "INSERT INTO ibi_resolver_fork (archive_id, found_at, reason, earlier, later)"
+    " VALUES (1, :now, 'signed two logs', 'a', 'b')",
     "INSERT INTO ibi_resolver_binding (key, archive_id, state) VALUES (:bytes, 1, 1)",
     "INSERT INTO ibi_resolver_index_run (name, records) VALUES ('a.run', 1)",
     "INSERT INTO ibi_resolver_prefix (prefix, archive_id, seen_at) VALUES ('a.br', 1, :now)",

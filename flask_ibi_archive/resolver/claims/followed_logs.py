@@ -49,13 +49,11 @@ class DueLog:
 
     :param number: the number of the log among those of the Archive.
     :param key: the pinned key as text.
-    :param emails: the addresses of the administrator of the Archive, as far as they are known.
     """
 
     archive_id: int
     service_ibi: str
     address: str
-    emails: tuple[str | None, ...]
     number: int
     key: str
     origin: str
@@ -70,9 +68,8 @@ class DueLog:
 
 _LOG, _ARCHIVE = FollowedLog, RegisteredArchive
 _COLUMNS = (
-    _LOG.archive_id, _ARCHIVE.service_ibi, _ARCHIVE.address, _ARCHIVE.admin_email, _ARCHIVE.email,
-    _LOG.number, _LOG.key, _LOG.origin, _LOG.state, _LOG.reason, _LOG.size, _LOG.frontier,
-    _LOG.checkpoint, _LOG.etag, _LOG.signed_at,
+    _LOG.archive_id, _ARCHIVE.service_ibi, _ARCHIVE.address, _LOG.number, _LOG.key, _LOG.origin,
+    _LOG.state, _LOG.reason, _LOG.size, _LOG.frontier, _LOG.checkpoint, _LOG.etag, _LOG.signed_at,
 )  # fmt: skip
 _INCLUDED = (
     select(*_COLUMNS)
@@ -92,7 +89,6 @@ def list_due(connection: Connection, now: datetime, limit: int) -> list[DueLog]:
             row.archive_id,
             row.service_ibi,
             row.address,
-            (row.admin_email, row.email),
             row.number,
             row.key,
             row.origin,
@@ -183,7 +179,11 @@ def store_fork(connection: Connection, log: DueLog, reading: Reading, now: datet
     earlier, later = reading.fork
     connection.execute(
         insert_or_update(connection, Fork).values(
-            archive_id=log.archive_id, found_at=now, earlier=earlier, later=later
+            archive_id=log.archive_id,
+            found_at=now,
+            reason=reading.reason,
+            earlier=earlier,
+            later=later,
         )
     )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from threading import Event, Thread
@@ -24,7 +23,7 @@ from flask_ibi_archive.errors import StorageError
 from flask_ibi_archive.resolver.claims import followed_logs
 from flask_ibi_archive.resolver.claims.conflict_alerts import tell_administrators
 from flask_ibi_archive.resolver.claims.followed_logs import INTERVAL, DueLog
-from flask_ibi_archive.resolver.claims.fork_alert import tell_of_fork
+from flask_ibi_archive.resolver.claims.fork_alert import tell_of_forks
 from flask_ibi_archive.resolver.claims.index import ClaimIndex
 from flask_ibi_archive.resolver.claims.kept_logs import KeptLogs
 from flask_ibi_archive.resolver.claims.log_reader import Reading, read_log
@@ -85,8 +84,6 @@ class Follower:
         self._logs: dict[int, DueLog] = {}
         #: When it failed last to store what was read of a log; it is not read again at once.
         self._failed: dict[int, datetime] = {}
-        #: The forks of which nobody was told yet.
-        self._forks: deque[tuple[DueLog, Reading]] = deque()
         self._threads: dict[str, Thread] = {}
         self._name = secrets.token_hex(16)
         self._renewed_at: datetime | None = None
@@ -175,12 +172,11 @@ class Follower:
 
     def _tell(self) -> None:
         """Tell the administrators of forks and conflicts; the mail server can be slow."""
-        while self._forks:
-            tell_of_fork(self._config, *self._forks.popleft())
         try:
+            tell_of_forks(self._database, self._config, self._now())
             tell_administrators(self._database, self._config, self._notifier, self._now())
         except StorageError as error:
-            _logger.error("the administrators can't be told about conflicts: %s", error)
+            _logger.error("the administrators can't be told of forks and conflicts: %s", error)
 
     def _start_due(self) -> bool:
         """Begin to read the logs that are due, and return whether there are any."""
@@ -237,7 +233,11 @@ class Follower:
     def _report(self, log: DueLog, reading: Reading) -> None:
         """Log a change of the state."""
         if reading.fork is not None:
-            self._forks.append((log, reading))
+            _logger.error(
+                "the log of %s at %s is forked: the Archive %s; to see the checkpoints, run: flask"
+                " ibi-resolver claims --forks",
+                log.service_ibi, log.address, reading.reason,
+            )  # fmt: skip
         elif reading.state != log.known.state:
             _logger.info(
                 "the log of %s at %s is %s%s",

@@ -1,13 +1,23 @@
-"""Tells the administrators that the log of an Archive is forked."""
+"""Tells the administrators that the log of an Archive is forked, by e-mail.
+
+That the e-mail was sent is stored afterwards. A process that is killed in between repeats it. If
+the mail server fails, the e-mail is tried again later.
+"""
 
 from __future__ import annotations
 
 import logging
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, func, or_, select, update
 
 from flask_ibi_archive.errors import ConfigError, MailError
-from flask_ibi_archive.resolver.claims.followed_logs import DueLog
-from flask_ibi_archive.resolver.claims.log_reader import Reading
+from flask_ibi_archive.resolver.claims.conflict_alerts import RETRY
+from flask_ibi_archive.resolver.claims.tables import Fork
 from flask_ibi_archive.resolver.config import ResolverConfig
+from flask_ibi_archive.resolver.tables import RegisteredArchive
+from flask_ibi_archive.server.database.database import Database
 from flask_ibi_archive.server.mail import compose_email, send_email
 
 SUBJECT = "Contradictory claims of {service}"
@@ -22,7 +32,7 @@ two servers sign with the same key, or the key was stolen. When the cause is rem
 must begin a new log and register again:
 
     flask ibi claims rotate
-    flask ibi register
+    flask ibi register-archive
 
 The earlier checkpoint:
 
@@ -33,40 +43,67 @@ The later checkpoint:
 
 _logger = logging.getLogger(__name__)
 
+_FORKS = (
+    select(
+        Fork.id,
+        Fork.reason,
+        Fork.earlier,
+        Fork.later,
+        RegisteredArchive.service_ibi.label("service"),
+        RegisteredArchive.address,
+        # the Archive itself sent admin_email; email came from the resolver's administrator
+        func.coalesce(RegisteredArchive.admin_email, RegisteredArchive.email).label("email"),
+    )
+    .join(RegisteredArchive, RegisteredArchive.id == Fork.archive_id)
+    .where(Fork.told_at.is_(None))
+    .order_by(Fork.id)
+)
 
-def tell_of_fork(config: ResolverConfig, log: DueLog, reading: Reading) -> None:
-    """Write a fork to the log of the resolver, and to its and the Archive's administrators.
 
-    Without a mail server, the log of the resolver is all.
+def tell_of_forks(database: Database, config: ResolverConfig, now: datetime) -> None:
+    """Send the e-mails about forks of which the administrators were not told yet.
+
+    The administrators of the Archive and of the resolver get the same e-mail. The follower calls
+    this function again and again, outside of a transaction. Failures of the mail server are logged.
+
+    :param now: the present time.
+    :raises NotReady: if the database is not available.
     """
-    assert reading.fork is not None
-    _logger.error(
-        "the log of %s at %s is forked: the Archive %s; to see the checkpoints, run: flask"
-        " ibi-resolver claims --forks",
-        log.service_ibi, log.address, reading.reason,
-    )  # fmt: skip
     if config.mail is None:
         return
-    earlier, later = reading.fork
-    facts = {
-        "service": log.service_ibi,
-        "address": log.address,
-        "reason": reading.reason,
-        "earlier": earlier,
-        "later": later,
-    }
-    archive_email = next((email for email in log.emails if email is not None), None)
-    for email in dict.fromkeys((archive_email, config.email)):
-        if email is None:
-            continue
+    is_due = or_(Fork.tried_at.is_(None), Fork.tried_at <= now - RETRY)
+    for fork in database.read_rows(_FORKS.where(is_due)):
+        _store_time(database, fork.id, tried_at=now)
         try:
-            message = compose_email(
-                config.mail,
-                ("IBI_RESOLVER_EMAIL", config.email),
-                email,
-                SUBJECT.format_map(facts),
-                TEXT.format_map(facts),
-            )
-            send_email(config.mail, message)
+            is_sent = _send(config, fork)
         except (ConfigError, MailError) as error:
-            _logger.error("the e-mail about a fork to %s can't be sent: %s", email, error)
+            _logger.error("the e-mail about the fork of %s can't be sent: %s", fork.service, error)
+        else:
+            if is_sent:
+                _store_time(database, fork.id, told_at=now)
+
+
+def _send(config: ResolverConfig, fork: Row[Any]) -> bool:
+    """Send the e-mail about a fork; return False if nobody has an address.
+
+    :raises ConfigError: if the address of the sender is not configured or not valid.
+    :raises MailError: if the mail server does not accept the e-mail.
+    """
+    recipients = ", ".join(dict.fromkeys(one for one in (fork.email, config.email) if one))
+    if not recipients:
+        return False
+    facts = fork._mapping
+    message = compose_email(
+        config.mail,
+        ("IBI_RESOLVER_EMAIL", config.email),
+        recipients,
+        SUBJECT.format_map(facts),
+        TEXT.format_map(facts),
+    )
+    send_email(config.mail, message)
+    return True
+
+
+def _store_time(database: Database, number: int, **values: datetime) -> None:
+    with database.writing() as connection:
+        connection.execute(update(Fork).where(Fork.id == number).values(values))

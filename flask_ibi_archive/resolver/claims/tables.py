@@ -139,8 +139,14 @@ class Fork(ResolverBase):
     id: Mapped[int] = mapped_column(Key, primary_key=True, autoincrement=True)
     archive_id: Mapped[int] = mapped_column(Key, _refer_to_archive("fork"))
     found_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    #: What the Archive did, in one line that follows its address.
+    reason: Mapped[str] = mapped_column(Text)
     earlier: Mapped[str] = mapped_column(Text)
     later: Mapped[str] = mapped_column(Text)
+    #: When the e-mail to both administrators was last tried. None: not yet.
+    tried_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    #: When the mail server accepted the e-mail. None: not yet.
+    told_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
 
 
 class Binding(ResolverBase):

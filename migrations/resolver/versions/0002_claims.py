@@ -156,8 +156,11 @@ def upgrade() -> None:
         sa.Column("id", KEY, autoincrement=True, nullable=False),
         sa.Column("archive_id", KEY, nullable=False),
         sa.Column("found_at", MOMENT, nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("earlier", sa.Text(), nullable=False),
         sa.Column("later", sa.Text(), nullable=False),
+        sa.Column("tried_at", MOMENT, nullable=True),
+        sa.Column("told_at", MOMENT, nullable=True),
         sa.ForeignKeyConstraint(
             ["archive_id"],
             ["ibi_resolver_archive.id"],

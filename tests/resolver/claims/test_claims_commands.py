@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from email import message_from_bytes, policy
 from pathlib import Path
 from time import monotonic, sleep
@@ -27,6 +27,7 @@ from support.smtp import post_office
 
 from flask_ibi_archive.core.claims.claim import name_key
 from flask_ibi_archive.resolver import IBIResolver
+from flask_ibi_archive.resolver.claims.fork_alert import tell_of_forks
 from flask_ibi_archive.resolver.claims.tables import FollowedLog, ResolverState
 from flask_ibi_archive.resolver.commands import ibi_resolver
 from flask_ibi_archive.resolver.service import ResolverService
@@ -177,16 +178,41 @@ def test_both_administrators_are_told_of_a_fork_once(hosts: Servers, tmp_path: P
                 connection.execute(update(FollowedLog).values(read_at=None))
             app.run("follow", "--once")
         app.resolver.close()
-    mails = [post.accepted.get(timeout=PATIENCE) for _ in range(2)]
+    _, recipients, data = post.accepted.get(timeout=PATIENCE)
     assert post.accepted.empty()
-    assert [to for _, to, _ in mails] == [["banon@dpi.inpe.br"], ["urlib@example.org"]]
-    message = message_from_bytes(mails[0][2], policy=policy.default)
+    assert recipients == ["banon@dpi.inpe.br", "urlib@example.org"]
+    message = message_from_bytes(data, policy=policy.default)
     assert message["Subject"] == f"Contradictory claims of {SERVICE}"
     body = message.get_content().replace("\r\n", "\n")
     assert f"The Archive {SERVICE} at 127.0.0.1" in body
     assert "signed a log with 3 entries that does not continue its log with 2 entries." in body
     assert earlier in body
     assert app.log.checkpoint() in body
+
+
+def test_an_email_about_a_fork_that_was_not_sent_is_tried_again(
+    hosts: Servers, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = datetime.now(timezone.utc)
+    with post_office(refuses={"MAIL": ""}) as post:
+        host, port = post.address
+        app = App(
+            hosts, tmp_path, ClaimLog().add(a_claim(), a_claim(1)),
+            MAIL_SERVER=host, MAIL_PORT=port, IBI_RESOLVER_EMAIL="urlib@example.org",
+        )  # fmt: skip
+        app.run("follow", "--once")
+        app.log = app.log.fork(0).add(a_claim(2), a_claim(3), a_claim(4))
+        with app.resolver.database.writing() as connection:
+            connection.execute(update(FollowedLog).values(read_at=None))
+        app.run("follow", "--once")
+        assert f"the e-mail about the fork of {SERVICE} can't be sent" in caplog.text
+        post.refuses.clear()
+        for minutes, count in ((1, 0), (10, 1), (20, 1)):
+            tell_of_forks(
+                app.resolver.database, app.resolver.config, now + timedelta(minutes=minutes)
+            )
+            assert post.accepted.qsize() == count
+        app.resolver.close()
 
 
 def test_a_thread_follows_from_the_first_request_on(hosts: Servers, tmp_path: Path) -> None:
