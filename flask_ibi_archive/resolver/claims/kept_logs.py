@@ -2,13 +2,13 @@
 
 From these entries the index can be built again, and names can be exported. The claims of an Archive
 that has disappeared are not lost either. The bundles of entries have the paths of the log (C2SP
-tlog-tiles), below a folder for each key that was pinned for the Archive, and are compressed::
+tlog-tiles), below a folder for each log of the Archive, and are compressed::
 
-    <folder>/<id of the Archive>/<number of the key>/tile/entries/x001/234.gz
-    <folder>/<id of the Archive>/<number of the key>/tile/entries/x001/235.p/5.gz
+    <folder>/<id of the Archive>/<number of the log>/tile/entries/x001/234.gz
+    <folder>/<id of the Archive>/<number of the log>/tile/entries/x001/235.p/5.gz
 
-The keys of an Archive are numbered from 1. A log that began anew has a new key and contains
-everything that the Archive holds, so only the entries of the newest key count.
+The logs of an Archive are numbered from 1. A log that began anew has a new key and contains
+everything that the Archive holds, so only the entries of the newest log count.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class KeptLogs:
         """Return the ids of the Archives that have kept logs, in ascending order."""
         return _list_numbers(self.folder)
 
-    def find_key_number(self, archive_id: int) -> int | None:
-        """Return the number of the newest key of an Archive; None if no log is kept."""
+    def find_log_number(self, archive_id: int) -> int | None:
+        """Return the number of the newest log of an Archive; None if no log is kept."""
         numbers = _list_numbers(self.folder / str(archive_id))
         return numbers[-1] if numbers else None
 
     def write_bundle(
-        self, archive_id: int, key_number: int, number: int, entries: Sequence[bytes]
+        self, archive_id: int, log_number: int, number: int, entries: Sequence[bytes]
     ) -> None:
         """Store a bundle, and remove its shorter versions.
 
-        :param key_number: the number of the key of the log, from 1.
+        :param log_number: the number of the log among those of the Archive, from 1.
         :param number: the number of the bundle, from 0.
         :param entries: the verified entries of the bundle, at most 256.
         """
-        path = self._path(archive_id, key_number, Tile(None, number, len(entries)))
+        path = self._path(archive_id, log_number, Tile(None, number, len(entries)))
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         # the same entries always make the same file
@@ -61,7 +61,7 @@ class KeptLogs:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-        partial = self._path(archive_id, key_number, Tile(None, number, 1)).parent
+        partial = self._path(archive_id, log_number, Tile(None, number, 1)).parent
         if len(entries) == WIDTH:
             shutil.rmtree(partial, ignore_errors=True)
         else:
@@ -69,14 +69,14 @@ class KeptLogs:
                 if width < len(entries):
                     (partial / f"{width}.gz").unlink(missing_ok=True)
 
-    def read_bundle(self, archive_id: int, key_number: int, number: int) -> list[bytes]:
+    def read_bundle(self, archive_id: int, log_number: int, number: int) -> list[bytes]:
         """Return the entries of a bundle. The list is empty if the bundle is not kept.
 
         :raises ClaimError: if the file is damaged.
         """
-        partial = self._path(archive_id, key_number, Tile(None, number, 1)).parent
+        partial = self._path(archive_id, log_number, Tile(None, number, 1)).parent
         for width in (WIDTH, *reversed(_list_numbers(partial, ".gz"))):
-            path = self._path(archive_id, key_number, Tile(None, number, width))
+            path = self._path(archive_id, log_number, Tile(None, number, width))
             try:
                 return decode_entries(gzip.decompress(path.read_bytes()), width)
             except FileNotFoundError:
@@ -91,10 +91,10 @@ class KeptLogs:
         :param start: the first position.
         :raises ClaimError: if a file is damaged.
         """
-        key_number = self.find_key_number(archive_id)
+        log_number = self.find_log_number(archive_id)
         number = start // WIDTH
-        while key_number is not None:
-            entries = self.read_bundle(archive_id, key_number, number)
+        while log_number is not None:
+            entries = self.read_bundle(archive_id, log_number, number)
             for position, entry in enumerate(entries, number * WIDTH):
                 if position >= start:
                     yield position, entry
@@ -119,8 +119,8 @@ class KeptLogs:
                 continue
             yield claim
 
-    def _path(self, archive_id: int, key_number: int, tile: Tile) -> Path:
-        return self.folder / str(archive_id) / str(key_number) / f"{tile.path}.gz"
+    def _path(self, archive_id: int, log_number: int, tile: Tile) -> Path:
+        return self.folder / str(archive_id) / str(log_number) / f"{tile.path}.gz"
 
 
 def _list_numbers(folder: Path, suffix: str = "") -> list[int]:

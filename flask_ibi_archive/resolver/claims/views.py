@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 from flask import Response, current_app, request
+from werkzeug.exceptions import HTTPException
 
 from flask_ibi_archive.core.identifiers import parse_identifier
 from flask_ibi_archive.core.protocol.query_strings import decode_query_string
@@ -25,13 +26,12 @@ def receive_ping() -> Response:
     about the Archives of this resolver. A log is read at most every two seconds.
     Source: federation CL-7.
     """
+    request.max_content_length = MAX_BODY  # a body without Content-Length is limited, too
     try:
-        if (request.content_length or 0) <= MAX_BODY:
-            pairs = dict(decode_query_string(request.get_data()))
-            service_ibi = parse_identifier(pairs.get("service", "")).text
-            database = current_resolver().database
-            request_reading(database, service_ibi, datetime.now(timezone.utc))
-    except (IdentifierError, PeerProtocolError):
+        pairs = dict(decode_query_string(request.get_data()))
+        service_ibi = parse_identifier(pairs.get("service", "")).text
+        request_reading(current_resolver().database, service_ibi, datetime.now(timezone.utc))
+    except (HTTPException, IdentifierError, PeerProtocolError):
         pass
     except NotReady as error:
         current_app.logger.error("the resolver can't store a ping: %s", error)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from email import message_from_bytes, policy
+from io import BytesIO
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -257,6 +258,17 @@ def test_the_answer_to_a_ping_reveals_nothing(app: App, body: str | bytes, is_kn
     response = app.flask.test_client().post("/ibi/claims/ping", data=body)
     assert (response.status_code, response.data) == (204, b"")
     assert (due_at() is not None) == is_known
+
+
+def test_a_ping_without_a_length_is_not_read_to_its_end(app: App) -> None:
+    body = BytesIO(f"service={SERVICE}&".encode() + b"x" * 100_000)
+    response = app.flask.test_client().post(
+        "/ibi/claims/ping",
+        input_stream=body,
+        environ_overrides={"CONTENT_LENGTH": "", "wsgi.input_terminated": True},
+    )
+    assert response.status_code == 204
+    assert body.tell() < 100_000
 
 
 def check(app: App) -> tuple[bool, str]:

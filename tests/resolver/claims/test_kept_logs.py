@@ -21,11 +21,11 @@ def make_claim(number: int, state: State = State.ORIGINAL) -> Claim:
     return Claim(ibi, None, state, "2026-03-01T12:00:00Z")
 
 
-def write(logs: KeptLogs, archive_id: int, entries: list[bytes], key_number: int = 1) -> None:
+def write(logs: KeptLogs, archive_id: int, entries: list[bytes], log_number: int = 1) -> None:
     """Write all bundles of a log."""
     for number in range((len(entries) + WIDTH - 1) // WIDTH):
         part = entries[number * WIDTH : (number + 1) * WIDTH]
-        logs.write_bundle(archive_id, key_number, number, part)
+        logs.write_bundle(archive_id, log_number, number, part)
 
 
 @given(
@@ -48,15 +48,15 @@ def test_a_log_that_grew_in_any_steps_is_read_in_its_order(steps: list[int], sta
         assert len(files) == (len(entries) + WIDTH - 1) // WIDTH
 
 
-def test_the_newest_key_counts(tmp_path: Path) -> None:
+def test_the_newest_log_counts(tmp_path: Path) -> None:
     logs = KeptLogs(tmp_path / "logs")
     assert logs.list_archives() == []
     assert list(logs.read_entries(3)) == []
-    write(logs, 3, [b"old"] * 300, key_number=9)
-    write(logs, 3, [b"new"], key_number=10)
+    write(logs, 3, [b"old"] * 300, log_number=9)
+    write(logs, 3, [b"new"], log_number=10)
     write(logs, 12, [b"other"])
     assert logs.list_archives() == [3, 12]
-    assert logs.find_key_number(3) == 10
+    assert logs.find_log_number(3) == 10
     assert list(logs.read_entries(3)) == [(0, b"new")]
 
 
